@@ -1,0 +1,51 @@
+# Six verbs for people and CI alike. Each makes its own virtual environment from the pinned lock;
+# nothing is needed beforehand but Python 3.11+ and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+REAL   ?= 0
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo check fix test bench lock docs clean
+help:             ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+setup: $(READY)   ## make the virtual environment from requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Trackside needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup       ## the main job end to end on a simulated cluster
+	$(BIN)/trackside demo
+
+check: setup      ## formatting, lint, types, layers, generated files are current
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m app.docs --check
+
+fix: setup        ## what check can mend by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/python -m app.docs
+
+test: setup       ## the tests; REAL=1 installs the real components (root, Debian) and skips nothing
+ifeq ($(REAL),1)
+	bash tests/lab/install.sh
+endif
+	TRACKSIDE_TEST_REAL=$(REAL) $(BIN)/python -m pytest -n 2 -q
+
+bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form
+	$(BIN)/python -m tests.bench
+
+lock:             ## renew requirements.lock (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet \
+		--upgrade pyproject.toml --group dev -o requirements.lock
+
+clean:            ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

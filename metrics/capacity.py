@@ -1,0 +1,179 @@
+"""What there was to use: the time the data speak for, and which nodes existed with how many GPUs.
+
+This is what the ledger has to add up to, so each stretch says how it is known: `accounting` where an inventory was
+read, `assumed` before the first inventory and for nodes that no inventory names.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.intervals import sweep, union
+
+_FAR = 2**62
+HOUR_US = 3_600_000_000
+
+
+def coverage(loads: pl.DataFrame, *, gap_s: float = 3600.0) -> pl.DataFrame:
+    """Time that the accounting data speak for, per cluster.
+
+    The union of the loads' windows. Gaps of at most `gap_s` seconds are closed: consecutive monthly dumps end and
+    begin with the last and first thing that happened, not at midnight. Longer gaps stay out of the ledger, since
+    "nothing was loaded" is not "nothing ran".
+
+    Args:
+        loads: `cluster`, `started_at`, `ended_at`, one row per load; nulls are left out.
+        gap_s: longest gap to close, in seconds.
+
+    Returns:
+        `frames.COVERAGE`, sorted by cluster and time.
+    """
+    known = loads.drop_nulls(["started_at", "ended_at"]).select(
+        pl.col("cluster").alias("lane"),
+        pl.col("started_at").dt.epoch("us").alias("started"),
+        pl.col("ended_at").dt.epoch("us").alias("ended"),
+    )
+    return union(known, gap=round(gap_s * 1e6)).select(
+        pl.col("lane").alias("cluster"), _time("started").alias("started_at"), _time("ended").alias("ended_at")
+    )
+
+
+def inventory(
+    nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame
+) -> pl.DataFrame:
+    """Which nodes existed when, with how many GPUs, within the covered time.
+
+    - An inventory holds from its observation to the next one of that node; the last one for as long as the node
+      keeps appearing in inventories (to the end of the data if it is in the newest).
+    - The cluster's first inventory is extended backwards to the beginning of the data, as `assumed`. A node that
+      turns up only in a later inventory exists from its first sighting, as `assumed` until that inventory.
+    - A node that no inventory names existed from its first to its last sighting, with the most GPUs ever allocated
+      on it at once, as `assumed`.
+    - Nodes without GPUs are no capacity and are left out.
+
+    Args:
+        nodes: `frames.NODES`, inventories as observed.
+        attempt_nodes: `frames.ATTEMPT_NODES`; running attempts (`ended_at` null) last to the end of the data.
+        node_states: `frames.NODE_STATES`, sightings too.
+        covered: `frames.COVERAGE`.
+
+    Returns:
+        `frames.INVENTORY`, sorted; intervals of one node do not overlap.
+    """
+    seen = _sightings(attempt_nodes, node_states, covered)
+    observed = _observed(nodes, seen)
+    guessed = _never_observed(nodes, attempt_nodes, seen, covered)
+    return _within(pl.concat([observed, guessed]), covered)
+
+
+def allocated_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """Attempts on nodes as microseconds, running ones to the end of the cluster's data; those never started left out.
+
+    Returns:
+        The frame with `started`, `ended` (Int64) added, and only GPU-holding rows of clusters with coverage.
+    """
+    ends = covered.group_by("cluster").agg(pl.col("ended_at").max().dt.epoch("us").alias("_end"))
+    return (
+        attempt_nodes.filter(pl.col("milli_gpus") > 0)
+        .join(ends, on="cluster")
+        .with_columns(
+            started=pl.col("started_at").dt.epoch("us"),
+            ended=pl.coalesce(pl.col("ended_at").dt.epoch("us"), pl.col("_end")),
+        )
+        .filter(pl.col("started").is_not_null())
+        .drop("_end")
+    )
+
+
+def _time(column: str) -> pl.Expr:
+    return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
+
+
+def _sightings(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """First and last time that accounting or a node event names each node."""
+    allocated = allocated_intervals(attempt_nodes, covered).select("cluster", "node", "started", "ended")
+    events = node_states.select(
+        "cluster",
+        "node",
+        pl.col("started_at").dt.epoch("us").alias("started"),
+        pl.coalesce("ended_at", "started_at").dt.epoch("us").alias("ended"),
+    )
+    return (
+        pl.concat([allocated, events])
+        .group_by("cluster", "node")
+        .agg(pl.col("started").min().alias("first"), pl.col("ended").max().alias("last"))
+    )
+
+
+def _observed(nodes: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
+    """Intervals of the nodes that inventories name, the assumed stretch before the first one included."""
+    ordered = (
+        nodes.with_columns(started=pl.col("valid_from").dt.epoch("us"), confirmed=pl.col("last_seen_at").dt.epoch("us"))
+        .sort("cluster", "node", "started")
+        .join(seen, on=["cluster", "node"], how="left")
+        .with_columns(
+            first_of_cluster=pl.col("started").min().over("cluster"),
+            newest_of_cluster=pl.col("confirmed").max().over("cluster"),
+            first_of_node=pl.col("started").min().over("cluster", "node"),
+            next=pl.col("started").shift(-1).over("cluster", "node"),
+        )
+    )
+    still_there = pl.col("confirmed") == pl.col("newest_of_cluster")
+    last_sign = pl.max_horizontal("confirmed", "last")
+    kept = ["cluster", "node", "started", "ended", "milli_gpus", "gpu_model", "evidence"]
+    known = ordered.with_columns(
+        ended=pl.coalesce("next", pl.when(still_there).then(_FAR).otherwise(last_sign)), evidence=pl.lit("accounting")
+    ).select(kept)
+    in_first = pl.col("first_of_node") == pl.col("first_of_cluster")
+    before = (
+        ordered.filter(pl.col("started") == pl.col("first_of_node"))
+        .with_columns(
+            ended=pl.col("started"),
+            started=pl.when(in_first).then(-_FAR).otherwise(pl.min_horizontal("first", "started")),
+            evidence=pl.lit("assumed"),
+        )
+        .select(kept)
+    )
+    return pl.concat([before, known])
+
+
+def _never_observed(
+    nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, seen: pl.DataFrame, covered: pl.DataFrame
+) -> pl.DataFrame:
+    """Nodes known only from allocations: first to last sighting, the most GPUs ever held at once."""
+    known = nodes.select("cluster", "node").unique()
+    allocated = allocated_intervals(attempt_nodes, covered).join(known, on=["cluster", "node"], how="anti")
+    lanes = allocated.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
+    held = allocated.join(lanes, on=["cluster", "node"]).select("lane", "started", "ended", "milli_gpus")
+    most = sweep([held]).group_by("lane").agg(pl.col("milli_gpus").max())
+    return (
+        lanes.join(most, on="lane")
+        .join(seen, on=["cluster", "node"])
+        .select(
+            "cluster",
+            "node",
+            pl.col("first").alias("started"),
+            pl.col("last").alias("ended"),
+            "milli_gpus",
+            pl.lit(None, dtype=pl.String).alias("gpu_model"),
+            pl.lit("assumed").alias("evidence"),
+        )
+    )
+
+
+def _within(found: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """Clip to the covered time."""
+    windows = covered.select(
+        "cluster",
+        pl.col("started_at").dt.epoch("us").alias("from"),
+        pl.col("ended_at").dt.epoch("us").alias("until"),
+    )
+    clipped = (
+        found.filter(pl.col("milli_gpus") > 0)
+        .join(windows, on="cluster")
+        .with_columns(started=pl.max_horizontal("started", "from"), ended=pl.min_horizontal("ended", "until"))
+        .filter(pl.col("started") < pl.col("ended"))
+        .with_columns(started_at=_time("started"), ended_at=_time("ended"))
+    )
+    return frames.conform(clipped, frames.INVENTORY).sort("cluster", "node", "started_at")

@@ -1,0 +1,183 @@
+"""The columns that metrics expect and return. A test compares them with the named queries that feed them.
+
+Times are aware UTC datetimes in microseconds. GPUs are counted in thousandths (`milli_gpus`), so that a share of
+a GPU is a whole number and GPU-seconds stay exact.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+Schema = dict[str, pl.DataType]
+
+TIME = pl.Datetime("us", "UTC")
+TEXT = pl.String()
+COUNT = pl.Int64()
+NUMBER = pl.Float64()
+FLAG = pl.Boolean()
+GPUS = pl.Decimal(12, 3)
+GPU_SECONDS = pl.Decimal(18, 9)
+
+ATTEMPT_KEY = ("cluster", "scheduler", "job_id", "submitted_at")
+_KEY: Schema = {"cluster": TEXT, "scheduler": TEXT, "job_id": TEXT, "submitted_at": TIME}
+
+ATTEMPTS: Schema = _KEY | {
+    "het_job_id": TEXT,
+    "eligible_at": TIME,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "state": TEXT,
+    "exit_code": COUNT,
+    "cancelled_by": TEXT,
+    "user": TEXT,
+    "account": TEXT,
+    "partition": TEXT,
+    "name": TEXT,
+    "suspended_s": NUMBER,
+    "n_nodes": COUNT,
+    "req_milli_gpus": COUNT,
+    "milli_gpus": COUNT,
+}
+
+ATTEMPT_NODES: Schema = _KEY | {
+    "node": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "suspended_s": NUMBER,
+    "milli_gpus": COUNT,
+}
+
+NODES: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "valid_from": TIME,
+    "last_seen_at": TIME,
+    "milli_gpus": COUNT,
+    "gpu_model": TEXT,
+    "partitions": pl.List(pl.String()),
+}
+
+NODE_STATES: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "state": TEXT,
+    "reason": TEXT,
+    "planned": FLAG,
+}
+
+COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
+
+INVENTORY: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "milli_gpus": COUNT,
+    "gpu_model": TEXT,
+    "evidence": TEXT,
+}
+
+LEDGER: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "state": TEXT,
+    "category": TEXT,
+    "cause": TEXT,
+    "evidence": TEXT,
+    "milli_gpus": COUNT,
+}
+
+LEDGER_SUMS: Schema = {
+    "cluster": TEXT,
+    "subject": TEXT,
+    "state": TEXT,
+    "category": TEXT,
+    "cause": TEXT,
+    "evidence": TEXT,
+    "gpu_seconds": pl.Decimal(38, 9),
+}
+
+RUN_ATTEMPTS: Schema = _KEY | {"run_id": TEXT, "attempt_no": COUNT, "joined_by": TEXT}
+
+EVENTS: Schema = {"cluster": TEXT, "node": TEXT, "ts": TIME, "kind": TEXT, "detail": TEXT}
+
+INTERRUPTIONS: Schema = _KEY | {
+    "run_id": TEXT,
+    "attempt_no": COUNT,
+    "ended_at": TIME,
+    "state": TEXT,
+    "class": TEXT,
+    "cause": TEXT,
+    "node": TEXT,
+    "n_nodes": COUNT,
+    "milli_gpus": COUNT,
+    "runtime_s": NUMBER,
+    "incident": TEXT,
+    "evidence": TEXT,
+    "detail": TEXT,
+}
+
+RESTARTS: Schema = _KEY | {
+    "run_id": TEXT,
+    "attempt_no": COUNT,
+    "class": TEXT,
+    "cause": TEXT,
+    "milli_gpus": COUNT,
+    "in_allocation": FLAG,
+    "interrupted_at": TIME,
+    "eligible_at": TIME,
+    "restarted_at": TIME,
+    "time_to_requeue_s": NUMBER,
+    "queue_s": NUMBER,
+    "time_to_job_restart_s": NUMBER,
+}
+
+RESULT: Schema = {
+    "cluster": TEXT,
+    "metric": TEXT,
+    "window_from": TIME,
+    "window_until": TIME,
+    "dimension": TEXT,
+    "subject": TEXT,
+    "unit": TEXT,
+    "value": NUMBER,
+    "numerator": NUMBER,
+    "denominator": NUMBER,
+    "n": COUNT,
+    "bound_low": NUMBER,
+    "bound_high": NUMBER,
+    "ci_low": NUMBER,
+    "ci_high": NUMBER,
+    "ci_method": TEXT,
+    "evidence_log": NUMBER,
+    "evidence_telemetry": NUMBER,
+    "evidence_accounting": NUMBER,
+    "evidence_assumed": NUMBER,
+    "note": TEXT,
+}
+
+
+def empty(schema: Schema) -> pl.DataFrame:
+    """A frame of this schema without rows."""
+    return pl.DataFrame(schema=schema)
+
+
+def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Select the schema's columns in its order and types; columns the frame lacks become null."""
+    columns = [
+        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
+        for name, kind in schema.items()
+    ]
+    return frame.select(columns)
+
+
+def seconds(span: pl.Expr) -> pl.Expr:
+    """A duration as seconds, to the microsecond."""
+    return span.dt.total_microseconds() / 1e6

@@ -1,0 +1,307 @@
+"""The ledger: every GPU-second of capacity in exactly one category.
+
+An allocation beats a node state, and a node state beats idle: only GPUs that no attempt holds can be unavailable or
+idle. Within an allocation, what accounting alone can tell is carved out (`stalled`: GPUs of a dead node, suspended
+time); the rest is `unattributed` until logs or telemetry speak.
+
+All of it is whole numbers, microseconds and thousandths of a GPU, so the categories add up to capacity exactly, in
+any window and any grouping. The construction is three sweeps (see `metrics.intervals`): one over nodes, which yields
+what is left beside the allocations; one over attempts on nodes, only for those that something cuts; one at midnight.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.capacity import allocated_intervals
+from metrics.intervals import merge_equal, overlaps, split_days, sweep, union
+
+UNAVAILABLE = ("maintenance", "down", "drained", "unknown")
+"""Categories of the state `unavailable`, the strongest first: planned work covers what breaks meanwhile."""
+
+IDLE = ("no_demand", "pending_demand")
+ALLOCATED = (
+    "productive",
+    "lost",
+    "startup",
+    "checkpoint",
+    "stalled",
+    "teardown",
+    "other_work",
+    "unattributed",
+)
+CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
+
+_US = 1_000_000
+
+
+def gpu_time(
+    inventory: pl.DataFrame,
+    attempt_nodes: pl.DataFrame,
+    node_states: pl.DataFrame,
+    demand: pl.DataFrame,
+    states_known: pl.DataFrame,
+    covered: pl.DataFrame,
+) -> pl.DataFrame:
+    """Build the ledger from accounting evidence.
+
+    Args:
+        inventory: `frames.INVENTORY`, what the ledger adds up to.
+        attempt_nodes: `frames.ATTEMPT_NODES`; null `ended_at` means it still runs.
+        node_states: `frames.NODE_STATES`; null `ended_at` means it still lasts. Apply `with_silence` first.
+        demand: `cluster`, `node`, `started_at`, `ended_at`: times at which eligible work waited that could run there.
+        states_known: `frames.COVERAGE` of node events; outside it a node without allocation is `unknown`.
+        covered: `frames.COVERAGE` of accounting.
+
+    Returns:
+        `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
+        inventory. Allocation above inventory is scaled down pro rata (largest remainder, to a thousandth of a GPU).
+    """
+    lanes = inventory.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
+    capacity = _in_lanes(inventory, lanes).select(
+        "lane",
+        "started",
+        "ended",
+        pl.col("milli_gpus").alias("capacity"),
+        (pl.col("evidence") == "assumed").cast(pl.Int64).alias("guessed"),
+    )
+    held = (
+        allocated_intervals(attempt_nodes, covered).join(lanes, on=["cluster", "node"]).with_row_index("holder")
+    )
+    states = _in_lanes(node_states, lanes, open_end=True)
+    segments = sweep(
+        [
+            capacity,
+            held.select("lane", "started", "ended", pl.col("milli_gpus").alias("held")),
+            *(_one_state(states, name) for name in UNAVAILABLE),
+            _cluster_wide(states_known, lanes).with_columns(pl.lit(1).alias("known")),
+            _in_lanes(demand, lanes).select("lane", "started", "ended", pl.lit(1).alias("waiting")),
+        ]
+    ).filter(pl.col("capacity") > 0)
+    rows = pl.concat([_left_over(segments), _allocated(held, segments, states)])
+    return _named(split_days(rows), lanes, held)
+
+
+def with_silence(node_states: pl.DataFrame, slurmd_timeout_s: pl.DataFrame) -> pl.DataFrame:
+    """Add the time that a node had been silent for before Slurm called it down.
+
+    Slurm marks a node DOWN, "Not responding", only after it has not heard from it for SlurmdTimeout. Its jobs end at
+    that same moment, so without this the time that a dead node held GPUs would be zero. What is added is certain
+    silence; the node may have died up to a few pings earlier still.
+
+    Args:
+        node_states: `frames.NODE_STATES`.
+        slurmd_timeout_s: `cluster`, `slurmd_timeout_s`; clusters that are not in it get nothing.
+
+    Returns:
+        `frames.NODE_STATES` with one more row, ending where the state starts, for each such state.
+
+    Source: slurm.conf(5), SlurmdTimeout.
+    """
+    silent = (pl.col("state") == "down") & pl.col("reason").fill_null("").str.starts_with("Not responding")
+    before = (
+        node_states.filter(silent)
+        .join(slurmd_timeout_s, on="cluster")
+        .with_columns(
+            ended_at=pl.col("started_at"),
+            started_at=pl.col("started_at") - pl.duration(microseconds=pl.col("slurmd_timeout_s") * _US),
+        )
+        .filter(pl.col("started_at") < pl.col("ended_at"))
+    )
+    return pl.concat([node_states, before.select(node_states.columns)])
+
+
+def waiting_demand(
+    attempts: pl.DataFrame, nodes: pl.DataFrame, inventory: pl.DataFrame, covered: pl.DataFrame
+) -> pl.DataFrame:
+    """When eligible work that asks for GPUs waited, on the nodes where it could have run.
+
+    A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
+    data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node.
+
+    Args:
+        attempts: `frames.ATTEMPTS`.
+        nodes: `frames.NODES`, of which the newest partitions of each node count.
+        inventory: `frames.INVENTORY`, the nodes there were.
+        covered: `frames.COVERAGE`.
+
+    Returns:
+        `cluster`, `node`, `started_at`, `ended_at`; a node's intervals do not overlap.
+    """
+    ends = covered.group_by("cluster").agg(pl.col("ended_at").max().alias("_end"))
+    waits = (
+        attempts.filter((pl.col("req_milli_gpus") > 0) | (pl.col("milli_gpus") > 0))
+        .join(ends, on="cluster")
+        .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))
+        .filter(pl.col("eligible_at") < pl.col("until"))
+        .select(
+            "cluster",
+            pl.col("partition").fill_null("").str.split(",").alias("partition"),
+            pl.col("eligible_at").dt.epoch("us").alias("started"),
+            pl.col("until").dt.epoch("us").alias("ended"),
+        )
+        .explode("partition")
+    )
+    queues = waits.select("cluster", "partition").unique().sort("cluster", "partition").with_row_index("lane")
+    queued = union(waits.join(queues, on=["cluster", "partition"]).select("lane", "started", "ended"))
+    places = _places(nodes, inventory, queues).sort("lane")
+    homes = places.select("cluster", "node").unique().sort("cluster", "node").with_row_index("home")
+    at_nodes = queued.join(places, on="lane").join(homes, on=["cluster", "node"])
+    merged = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
+    return merged.join(homes, left_on="lane", right_on="home").select(
+        "cluster", "node", _time("started").alias("started_at"), _time("ended").alias("ended_at")
+    )
+
+
+def _places(nodes: pl.DataFrame, inventory: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
+    """Which nodes serve which queue (a partition of a cluster, `lane`)."""
+    newest = nodes.sort("valid_from").group_by("cluster", "node").agg(pl.col("partitions").last())
+    there = inventory.select("cluster", "node").unique().join(newest, on=["cluster", "node"], how="left")
+    told = pl.col("partitions").list.len().fill_null(0) > 0
+    by_name = queues.join(
+        there.filter(told).explode("partitions"), left_on=["cluster", "partition"], right_on=["cluster", "partitions"]
+    )
+    anywhere = queues.join(there.filter(~told).select("cluster", "node"), on="cluster")
+    return pl.concat([by_name.select("lane", "cluster", "node"), anywhere.select("lane", "cluster", "node")])
+
+
+def _time(column: str) -> pl.Expr:
+    return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
+
+
+def _in_lanes(found: pl.DataFrame, lanes: pl.DataFrame, *, open_end: bool = False) -> pl.DataFrame:
+    ended = pl.col("ended_at").dt.epoch("us")
+    return found.join(lanes, on=["cluster", "node"]).with_columns(
+        started=pl.col("started_at").dt.epoch("us"), ended=ended.fill_null(2**62) if open_end else ended
+    )
+
+
+def _cluster_wide(found: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    return found.join(lanes, on="cluster").select(
+        "lane", pl.col("started_at").dt.epoch("us").alias("started"), pl.col("ended_at").dt.epoch("us").alias("ended")
+    )
+
+
+def _one_state(states: pl.DataFrame, name: str) -> pl.DataFrame:
+    return states.filter(pl.col("state") == name).select("lane", "started", "ended", pl.lit(1).alias(name))
+
+
+def _left_over(segments: pl.DataFrame) -> pl.DataFrame:
+    """GPUs that no attempt holds: unavailable if the node was out of service or its state is not known, else idle."""
+    category = pl.coalesce(
+        *(pl.when(pl.col(name) > 0).then(pl.lit(name)) for name in UNAVAILABLE[:-1]),
+        pl.when((pl.col("unknown") > 0) | (pl.col("known") == 0)).then(pl.lit("unknown")),
+        pl.when(pl.col("waiting") > 0).then(pl.lit("pending_demand")),
+        pl.lit("no_demand"),
+    )
+    assumed = (pl.col("guessed") > 0) | (pl.col("category") == "unknown")
+    pieces = (
+        segments.with_columns(milli_gpus=pl.col("capacity") - pl.min_horizontal("capacity", "held"), category=category)
+        .filter(pl.col("milli_gpus") > 0)
+        .select(
+            "lane",
+            "started",
+            "ended",
+            pl.lit(None, dtype=pl.UInt32).alias("holder"),
+            pl.when(pl.col("category").is_in(IDLE)).then(pl.lit("idle")).otherwise(pl.lit("unavailable")).alias("state"),
+            "category",
+            pl.lit(None, dtype=pl.String).alias("cause"),
+            pl.when(assumed).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),
+            "milli_gpus",
+        )
+    )
+    return merge_equal(pieces)
+
+
+def _allocated(held: pl.DataFrame, segments: pl.DataFrame, states: pl.DataFrame) -> pl.DataFrame:
+    """Attempts on nodes, within capacity, cut where something is known about a part of them.
+
+    Each attempt on a node is a lane of its own here (`holder`).
+    """
+    exists = merge_equal(segments.select("lane", "started", "ended"))
+    base = overlaps(held.select("lane", "holder", "started", "ended", "milli_gpus"), exists)
+    own_lane = pl.col("holder").alias("lane")
+    marks = [
+        overlaps(base, _one_state(states, "down")).select(own_lane, "started", "ended", "down"),
+        _suspended(held).select(own_lane, "started", "ended", "suspended"),
+        _scaled_down(base, segments).select(own_lane, "started", "ended", "correction"),
+    ]
+    marked = pl.concat([mark.select("lane") for mark in marks]).unique()
+    whole = base.join(marked, left_on="holder", right_on="lane", how="anti").with_columns(
+        pl.lit(0).alias("down"), pl.lit(0).alias("suspended")
+    )
+    cut = base.join(marked, left_on="holder", right_on="lane", how="semi")
+    holders = cut.select("holder", pl.col("lane").alias("node_lane")).unique()
+    layers = [cut.select(own_lane, "started", "ended", "milli_gpus"), *marks]
+    pieces = (
+        sweep(layers)
+        .filter(pl.col("milli_gpus") > 0)  # marks may reach beyond the time that is covered
+        .with_columns(milli_gpus=pl.col("milli_gpus") + pl.col("correction"))
+        .filter(pl.col("milli_gpus") > 0)
+        .join(holders, left_on="lane", right_on="holder")
+        .select(pl.col("node_lane").alias("lane"), pl.col("lane").alias("holder"), *_PIECE)
+    )
+    cause = (
+        pl.when(pl.col("down") > 0)
+        .then(pl.lit("node_down"))
+        .when(pl.col("suspended") > 0)
+        .then(pl.lit("suspended"))
+        .alias("cause")
+    )
+    return pl.concat([whole.select("lane", "holder", *_PIECE), pieces]).select(
+        "lane",
+        "started",
+        "ended",
+        "holder",
+        pl.lit("allocated").alias("state"),
+        pl.when(cause.is_null()).then(pl.lit("unattributed")).otherwise(pl.lit("stalled")).alias("category"),
+        cause,
+        pl.lit("accounting").alias("evidence"),
+        "milli_gpus",
+    )
+
+
+_PIECE = ("started", "ended", "milli_gpus", "down", "suspended")
+
+
+def _suspended(held: pl.DataFrame) -> pl.DataFrame:
+    """Suspended time of each attempt. Accounting tells how long, not when: it is put at the attempt's end."""
+    length = (pl.col("suspended_s").fill_null(0) * _US).round().cast(pl.Int64)
+    return held.filter(length > 0).select(
+        "holder",
+        pl.max_horizontal(pl.col("started"), pl.col("ended") - length).alias("started"),
+        "ended",
+        pl.lit(1).alias("suspended"),
+    )
+
+
+def _scaled_down(base: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """Where attempts hold more than the node has: what to add to (that is, take from) each, per segment.
+
+    Each attempt's share is its GPUs x capacity / held, rounded down to a thousandth; the thousandths left over go to
+    the largest remainders, ties to the attempt that comes first.
+    """
+    over = segments.filter(pl.col("held") > pl.col("capacity")).select("lane", "started", "ended", "capacity", "held")
+    pairs = overlaps(base, over)
+    exact = pl.col("milli_gpus") * pl.col("capacity")
+    segment = ["lane", "started"]
+    shares = (
+        pairs.with_columns(share=exact // pl.col("held"), remainder=exact % pl.col("held"))
+        .with_columns(missing=pl.col("capacity") - pl.col("share").sum().over(segment))
+        .sort("lane", "started", pl.col("remainder"), "holder", descending=[False, False, True, False])
+        .with_columns(place=pl.int_range(pl.len()).over(segment))
+        .with_columns(share=pl.col("share") + (pl.col("place") < pl.col("missing")).cast(pl.Int64))
+    )
+    return shares.with_columns(correction=pl.col("share") - pl.col("milli_gpus"))
+
+
+def _named(rows: pl.DataFrame, lanes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """Back from lanes and holders to nodes and attempts."""
+    full = (
+        rows.join(lanes, on="lane")
+        .join(held.select("holder", "scheduler", "job_id", "submitted_at"), on="holder", how="left")
+        .with_columns(started_at=_time("started"), ended_at=_time("ended"))
+    )
+    order = ["cluster", "node", "started_at", "job_id", "submitted_at", "category"]
+    return frames.conform(full, frames.LEDGER).sort(order, nulls_last=True)

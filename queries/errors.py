@@ -1,0 +1,45 @@
+"""What can go wrong with a warehouse. Each message says what, where, and what to do.
+
+WarehouseError
+ +- NoWarehouseError        nothing has been ingested there yet, or it is another kind of folder
+ +- CorruptWarehouseError   the file cannot be read as a warehouse
+ +- NewerWarehouseError     written by a newer Trackside
+ +- LockedWarehouseError    another process is writing
+ +- WriteError              disk full, no permission
+ +- CheckError              a check that stops found offending rows; nothing was committed
+QueryError                  a person's SQL was refused or failed
+"""
+
+from __future__ import annotations
+
+
+class WarehouseError(RuntimeError):
+    """The warehouse cannot be used as asked."""
+
+
+class NoWarehouseError(WarehouseError):
+    """There is no warehouse at this place."""
+
+
+class CorruptWarehouseError(WarehouseError):
+    """The warehouse file cannot be read."""
+
+
+class NewerWarehouseError(WarehouseError):
+    """The warehouse was written by a newer Trackside."""
+
+
+class LockedWarehouseError(WarehouseError):
+    """Another process holds the warehouse for writing."""
+
+
+class WriteError(WarehouseError):
+    """The warehouse cannot be written: disk full, or no permission."""
+
+
+class CheckError(WarehouseError):
+    """A data check found rows that must not be committed."""
+
+
+class QueryError(ValueError):
+    """A person's SQL was refused or failed."""

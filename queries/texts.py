@@ -1,0 +1,139 @@
+"""The SQL files of this package as values: schema steps, views, named queries, checks, and what their comments say."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Severity = Literal["stop", "warn"]
+
+_TABLE = re.compile(r"((?:^--.*\n)+)CREATE TABLE ([\w.]+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
+_COLUMN = re.compile(r'^ {4}"?(\w+)"?\s+(.+?),?\s+-- (.+)$')
+_PARAMETER = re.compile(r"\$([a-z_]+)")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as its schema file declares it."""
+
+    name: str
+    type: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as its schema file declares it; `description` says what one row is."""
+
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A numbered schema step: applied once, never edited after a release."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the text, kept in the warehouse so that an edited step is noticed."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Named:
+    """A view or a named query; `description` is the comment it opens with."""
+
+    name: str
+    description: str
+    sql: str
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of the `$parameters` in it."""
+        return frozenset(_PARAMETER.findall(self.sql))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A query that returns offending rows; `stop` keeps the work from being committed, `warn` only says so."""
+
+    name: str
+    severity: Severity
+    description: str
+    sql: str
+
+
+def _files(folder: str) -> Iterator[tuple[str, str]]:
+    found = [item for item in (resources.files("queries") / folder).iterdir() if item.name.endswith(".sql")]
+    for item in sorted(found, key=lambda each: each.name):
+        yield item.name, item.read_text(encoding="utf-8")
+
+
+def _opening_comment(sql: str) -> str:
+    lines = []
+    for line in sql.splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").strip())
+    return " ".join(lines)
+
+
+@functools.cache
+def schema_steps() -> tuple[Step, ...]:
+    """All schema steps in order."""
+    return tuple(Step(int(name[:4]), name, sql) for name, sql in _files("schema"))
+
+
+@functools.cache
+def views() -> tuple[Named, ...]:
+    """The stable names that boards and people use, in order of creation."""
+    return tuple(Named(name[5:-4], _opening_comment(sql), sql) for name, sql in _files("views"))
+
+
+@functools.cache
+def named_queries() -> dict[str, Named]:
+    """The parameterised reads by name."""
+    return {name[:-4]: Named(name[:-4], _opening_comment(sql), sql) for name, sql in _files("named")}
+
+
+@functools.cache
+def checks() -> tuple[Check, ...]:
+    """The data checks; each file opens with `-- stop: ...` or `-- warn: ...`."""
+    found = []
+    for name, sql in _files("checks"):
+        severity, _, description = _opening_comment(sql).partition(": ")
+        if severity not in {"stop", "warn"}:
+            raise ValueError(f"queries/checks/{name}: the first line must begin with '-- stop: ' or '-- warn: '")
+        found.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql))
+    return tuple(found)
+
+
+def tables_of(step: Step) -> tuple[Table, ...]:
+    """Tables that a schema step declares, with the comments beside them."""
+    found = []
+    for comment, name, body in _TABLE.findall(step.sql):
+        columns = tuple(Column(*match.groups()) for line in body.splitlines() if (match := _COLUMN.match(line)))
+        found.append(Table(name, " ".join(line.removeprefix("--").strip() for line in comment.splitlines()), columns))
+    return tuple(found)
+
+
+def all_tables() -> tuple[Table, ...]:
+    """Every declared table, in schema order."""
+    return tuple(table for step in schema_steps() for table in tables_of(step))
+
+
+def sample_tables() -> tuple[str, ...]:
+    """Tables whose rows live in Parquet partitions (declared in the schema `raw`)."""
+    return tuple(table.name.removeprefix("raw.") for table in all_tables() if table.name.startswith("raw."))

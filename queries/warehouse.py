@@ -1,0 +1,595 @@
+"""The warehouse directory: the only module that opens DuckDB.
+
+    DIR/warehouse.duckdb       relations, ledger and results; one writer process at a time
+    DIR/raw/<table>/cluster=../day=../*.parquet   samples and steps, listed in the table `partitions`
+    DIR/published/NNNNNNNN.duckdb, current        numbered read-only copies, and a pointer to the newest
+    DIR/lock                   who writes (an flock: it is gone when its process is)
+
+A writer works in transactions; when it is done it checkpoints and publishes a copy. Readers open the published
+copy, so they work while a writer runs. Whatever instant a writer dies at, the next one finds the last committed
+transaction, publishes it, and removes files that nothing refers to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+import duckdb
+import polars as pl
+
+from queries import texts
+from queries.errors import (
+    CheckError,
+    CorruptWarehouseError,
+    LockedWarehouseError,
+    NewerWarehouseError,
+    NoWarehouseError,
+    QueryError,
+    WarehouseError,
+    WriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date, datetime
+
+Params = dict[str, Any]
+
+PUBLISHED_KEPT = 2
+"""Published copies that stay: the current one, and the one before it for readers who have just resolved it."""
+
+_CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A data check's outcome: how many rows offend, and the first of them."""
+
+    check: texts.Check
+    count: int
+    sample: pl.DataFrame
+
+
+class _Connection:
+    """A DuckDB connection in UTC that speaks polars and the named queries."""
+
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection) -> None:
+        self.root = root
+        self._connection = connection
+        connection.execute("SET TimeZone = 'UTC'")
+
+    def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
+        """Rows of a query of ours (never of a person's: see `user_sql`)."""
+        try:
+            found: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
+        except duckdb.OutOfMemoryException as error:
+            raise WriteError(f"{self.root}: DuckDB ran out of memory: {_first_line(error)}") from error
+        return found
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query; parameters it does not use are left out.
+
+        Raises:
+            KeyError: there is no query of that name, or a parameter of it is missing.
+        """
+        named = texts.named_queries()[name]
+        return self.frame(named.sql, {key: params[key] for key in named.parameters})
+
+    def table(self, name: str) -> pl.DataFrame:
+        """All rows of a declared table or view, in no particular order."""
+        if name not in self.relations():
+            raise QueryError(f"there is no table {name!r}; there are: {', '.join(sorted(self.relations()))}")
+        return self.frame(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from our own list
+
+    def relations(self) -> frozenset[str]:
+        """Names of all tables and views a person can read."""
+        views = {view.name for view in texts.views()}
+        return frozenset({table.name.removeprefix("raw.") for table in texts.all_tables()} | views)
+
+    def meta(self, key: str) -> str | None:
+        """A fact about the warehouse itself."""
+        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+        return None if row is None else str(row[0])
+
+    @property
+    def data_version(self) -> int:
+        """Number of the last committed change."""
+        return int(self.meta("data_version") or 0)
+
+    def checks(self) -> list[CheckResult]:
+        """Run every data check and return those that found something."""
+        found = []
+        for check in texts.checks():
+            rows = self.frame(check.sql)
+            if rows.height:
+                found.append(CheckResult(check, rows.height, rows.head(5)))
+        return found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+
+class Reader(_Connection):
+    """A published copy, opened read-only."""
+
+
+class Writer(_Connection):
+    """The one process that may change the warehouse."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All or nothing: commits at the end with a new data version, rolls back on any error."""
+        with _duckdb_errors(self.root):
+            self._connection.execute("BEGIN TRANSACTION")
+            try:
+                yield self
+                self._put_meta("data_version", str(self.data_version + 1))
+                self._refresh_sample_views()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):  # a failed statement may have ended the transaction already
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def append(self, table: str, rows: pl.DataFrame) -> None:
+        """Add rows to a table; columns go by name, and those the frame lacks become null."""
+        if rows.is_empty():
+            return
+        with self._handed_over(rows) as name:
+            self._connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM {name}')  # noqa: S608 - our names
+
+    def replace(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
+        """Delete the table's rows that share these key columns with `rows`, then append `rows`."""
+        self.delete(table, rows.select(keys).unique())
+        self.append(table, rows)
+
+    def delete(self, table: str, keys: pl.DataFrame) -> None:
+        """Delete the table's rows whose values equal a row of `keys` in all its columns."""
+        if keys.is_empty():
+            return
+        match = " AND ".join(f'"{table}"."{column}" = k."{column}"' for column in keys.columns)
+        with self._handed_over(keys) as name:
+            self._connection.execute(f'DELETE FROM "{table}" USING {name} AS k WHERE {match}')  # noqa: S608 - our names
+
+    def append_new(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
+        """Append those rows whose key the table does not have yet (and each key once)."""
+        if rows.is_empty():
+            return
+        rows = rows.unique(subset=list(keys), keep="first", maintain_order=True)
+        match = " AND ".join(f't."{column}" IS NOT DISTINCT FROM f."{column}"' for column in keys)
+        with self._handed_over(rows) as name:
+            self._connection.execute(
+                f'INSERT INTO "{table}" BY NAME SELECT * FROM {name} AS f '  # noqa: S608 - our names
+                f'WHERE NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {match})'
+            )
+
+    def run(self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, **params: object) -> None:
+        """Run a named statement that writes, with frames available to it under their names."""
+        named = texts.named_queries()[name]
+        with contextlib.ExitStack() as stack:
+            for key, rows in (frames or {}).items():
+                stack.enter_context(self._handed_over(rows, key))
+            self._connection.execute(named.sql, {key: params[key] for key in named.parameters})
+
+    def stop_on_failed_checks(self) -> list[CheckResult]:
+        """Run all checks: raise on those that stop, return those that warn.
+
+        Raises:
+            CheckError: a check that stops found rows. Within a transaction nothing is committed then.
+        """
+        found = self.checks()
+        stops = [result for result in found if result.check.severity == "stop"]
+        if stops:
+            said = "\n".join(f"{r.check.name}: {r.check.description} ({r.count} rows)\n{r.sample}" for r in stops)
+            raise CheckError(
+                f"{self.root}: a data check failed, so nothing was changed.\n{said}\n"
+                "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
+            )
+        return found
+
+    # Samples ---------------------------------------------------------------------------------------------------
+
+    def write_partition(self, table: str, cluster: str, day: date, rows: pl.DataFrame) -> None:
+        """Replace one cluster's day of a sample table by `rows`, within the open transaction.
+
+        The new file is complete on disk before the manifest names it, and the old one goes only when no
+        published copy names it any more: a crash at any point loses nothing.
+        """
+        if table not in texts.sample_tables():
+            raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(texts.sample_tables())}")
+        version = self.data_version + 1
+        folder = Path("raw", table, f"cluster={quote(cluster, safe='')}", f"day={day.isoformat()}")
+        path = folder / f"{version:08d}.parquet"
+        (self.root / folder).mkdir(parents=True, exist_ok=True)
+        with _disk_errors(self.root):
+            rows.write_parquet(self.root / path, compression="zstd", statistics=True)
+            _sync(self.root / path)
+        self._connection.execute(
+            "UPDATE partitions SET removed_version = ? WHERE table_name = ? AND cluster = ? AND day = ? "
+            "AND removed_version IS NULL",
+            [version, table, cluster, day],
+        )
+        content = (self.root / path).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        self._connection.execute(
+            "INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+            [table, cluster, day, str(path), rows.height, len(content), digest, version],
+        )
+
+    def _refresh_sample_views(self) -> None:
+        """Point the views of the sample tables at the files of the manifest."""
+        for table in texts.sample_tables():
+            self._connection.execute(_sample_view(self._connection, self.root, table, temporary=False))
+
+    # Opening and publishing ------------------------------------------------------------------------------------
+
+    def upgrade(self) -> None:
+        """Apply the schema steps that this warehouse has not seen, then renew the views.
+
+        Raises:
+            NewerWarehouseError: it has seen steps that this Trackside does not know.
+        """
+        steps = texts.schema_steps()
+        applied = self._applied_steps()
+        if applied and max(applied) > steps[-1].number:
+            raise NewerWarehouseError(
+                f"{self.root}: this warehouse has schema {max(applied)}, written by a newer Trackside; this one knows "
+                f"schema {steps[-1].number}.\nUpgrade Trackside, or point --warehouse at another directory. "
+                "Nothing was changed."
+            )
+        for step in steps:
+            if step.number not in applied:
+                self._apply(step)
+            elif applied[step.number] != step.sha256:
+                raise CorruptWarehouseError(
+                    f"{self.root}: schema step {step.name} is not the one this warehouse was made with (a development "
+                    "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
+                )
+        with self.transaction():
+            for view in texts.views():
+                self._connection.execute(view.sql)
+                self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {_literal(view.description)}')
+            self._put_meta("root", str(self.root))
+
+    def _applied_steps(self) -> dict[int, str]:
+        tables = self._connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'")
+        row = tables.fetchone()
+        if row is None or row[0] == 0:
+            return {}
+        return dict(self._connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
+
+    def _apply(self, step: texts.Step) -> None:
+        self._connection.execute("BEGIN TRANSACTION")
+        self._connection.execute(step.sql)
+        for table in texts.tables_of(step):
+            self._connection.execute(f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}")
+            for column in table.columns:
+                said = _literal(column.description)
+                self._connection.execute(f'COMMENT ON COLUMN {table.name}."{column.name}" IS {said}')
+        self._connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
+        self._connection.execute("COMMIT")
+
+    def publish(self) -> None:
+        """Checkpoint, close, and make this version the one that readers see."""
+        version = self.data_version
+        with _disk_errors(self.root):
+            self._connection.execute("CHECKPOINT")
+            paths = self._connection.execute("SELECT path, removed_version FROM partitions").fetchall()
+            # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.
+            self.close()
+            target = self.root / "published" / f"{version:08d}.duckdb"
+            if _current(self.root) != target:
+                _copy_and_point(self.root / "warehouse.duckdb", target)
+            _sweep(self.root, paths)
+
+    def _put_meta(self, key: str, value: str) -> None:
+        self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
+        self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
+
+    @contextlib.contextmanager
+    def _handed_over(self, rows: pl.DataFrame, name: str = "handed_over") -> Iterator[str]:
+        self._connection.register(name, rows.to_arrow())
+        try:
+            yield name
+        finally:
+            self._connection.unregister(name)
+
+
+@contextlib.contextmanager
+def open_writer(root: Path, *, verb: str, now: datetime) -> Iterator[Writer]:
+    """Open a warehouse for writing, making or upgrading it as needed; publish when the caller is done.
+
+    Args:
+        root: the warehouse directory.
+        verb: what the caller is doing, for whoever meets the lock.
+        now: the time, for the same purpose.
+
+    Raises:
+        LockedWarehouseError: another process is writing; the message names it.
+        NoWarehouseError: the place holds something else.
+        NewerWarehouseError, CorruptWarehouseError, WriteError: as they say.
+    """
+    root = root.absolute()
+    _refuse_other_folders(root)
+    with _disk_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+    with _locked(root, verb=verb, now=now):
+        writer = Writer(root, _connect(root / "warehouse.duckdb", root, read_only=False))
+        try:
+            with _duckdb_errors(root):
+                writer.upgrade()
+            yield writer
+            writer.publish()
+        finally:
+            writer.close()
+
+
+@contextlib.contextmanager
+def open_reader(root: Path) -> Iterator[Reader]:
+    """Open the published copy for reading. It stays readable while a writer runs.
+
+    Raises:
+        NoWarehouseError: nothing has been published there yet.
+        NewerWarehouseError, CorruptWarehouseError: as they say.
+    """
+    root = root.absolute()
+    reader = Reader(root, _connect(_published(root), root, read_only=True))
+    try:
+        _refuse_newer(reader)
+        if reader.meta("root") != str(root):  # the directory was moved: its views name files at the old place
+            for table in texts.sample_tables():
+                reader._connection.execute(_sample_view(reader._connection, root, table, temporary=True))  # noqa: SLF001
+        yield reader
+    finally:
+        reader.close()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a person's SQL may use."""
+
+    rows: int = 10_000
+    seconds: float = 60.0
+    memory: str = "2GB"
+
+
+def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.DataFrame, bool]:
+    """Run one SELECT of a person on the published copy, with nothing else within reach.
+
+    The copy is opened read-only; files outside the warehouse's samples, network, extensions and settings are
+    locked away before the text is looked at.
+
+    Returns:
+        The rows, and whether there were more than `limits.rows`.
+
+    Raises:
+        QueryError: not one SELECT, or it failed, or it took longer than the limit.
+    """
+    limits = limits or Limits()
+    with open_reader(root) as reader:
+        connection = reader._connection  # noqa: SLF001 - the sandbox is this module's business
+        samples = str(root.absolute() / "raw").replace("'", "''")
+        connection.execute(f"SET memory_limit = '{limits.memory}'")
+        connection.execute("SET temp_directory = ''")
+        connection.execute(f"SET allowed_directories = ['{samples}']")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        _refuse_all_but_one_select(connection, sql)
+        timer = threading.Timer(limits.seconds, connection.interrupt)
+        timer.start()
+        try:
+            table = connection.execute(sql).to_arrow_reader(limits.rows + 1)
+            rows = pl.DataFrame(pl.from_arrow(_first_rows(table, limits.rows + 1)))
+        except duckdb.InterruptException as error:
+            raise QueryError(f"the query took longer than {limits.seconds:g} s and was stopped") from error
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        finally:
+            timer.cancel()
+    return rows.head(limits.rows), rows.height > limits.rows
+
+
+def _first_rows(batches: Any, count: int) -> Any:  # noqa: ANN401 - pyarrow carries no types
+    import pyarrow as pa  # noqa: PLC0415 - only for this
+
+    taken, left = [], count
+    for batch in batches:
+        taken.append(batch.slice(0, left))
+        left -= taken[-1].num_rows
+        if left == 0:
+            break
+    return pa.Table.from_batches(taken, schema=batches.schema)
+
+
+def _refuse_all_but_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    allowed = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+    if len(statements) != 1 or statements[0].type not in allowed:
+        raise QueryError("only one SELECT (or EXPLAIN) at a time: the published copy is for reading")
+
+
+def _connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=dict(_CONFIG))
+    except duckdb.Error as error:
+        if "lock" in str(error).lower():
+            raise LockedWarehouseError(f"{path} is open in another program: {_first_line(error)}") from error
+        raise CorruptWarehouseError(_corrupt(path, root, error)) from error
+
+
+def _corrupt(path: Path, root: Path, error: Exception) -> str:
+    copies = [copy.name for copy in sorted((root / "published").glob("*.duckdb")) if copy != path]
+    way_back = (
+        f"The published copy {root / 'published' / copies[-1]} may be whole: copy it over {root / 'warehouse.duckdb'} "
+        "and ingest again; loading twice equals loading once."
+        if copies
+        else "Move the directory away and ingest again from the sources."
+    )
+    return f"{path} cannot be read as a warehouse: {_first_line(error)}\n{way_back}"
+
+
+def _refuse_newer(reader: Reader) -> None:
+    try:
+        row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001
+    except duckdb.Error as error:
+        raise CorruptWarehouseError(_corrupt(_published(reader.root), reader.root, error)) from error
+    known = texts.schema_steps()[-1].number
+    if row is not None and row[0] is not None and row[0] > known:
+        raise NewerWarehouseError(
+            f"{reader.root}: this warehouse has schema {row[0]}, written by a newer Trackside; this one knows schema "
+            f"{known}.\nUpgrade Trackside to read it."
+        )
+    if row is not None and row[0] is not None and row[0] < known:
+        raise WarehouseError(
+            f"{reader.root}: this warehouse has schema {row[0]}; this Trackside needs schema {known}.\n"
+            "Run: trackside compute    (or any ingest): the first writer upgrades it."
+        )
+
+
+def _published(root: Path) -> Path:
+    current = _current(root)
+    if current is None:
+        raise NoWarehouseError(
+            f"there is no warehouse in {root} yet.\n"
+            "Make one by ingesting something:  trackside ingest slurm    (or a file: trackside ingest slurm sacct.txt)\n"
+            "Or point at another place with --warehouse DIR or $TRACKSIDE_WAREHOUSE."
+        )
+    return current
+
+
+def _current(root: Path) -> Path | None:
+    pointer = root / "published" / "current"
+    try:
+        target = pointer.parent / pointer.readlink()
+    except OSError:
+        return None
+    return target if target.exists() else None
+
+
+def _refuse_other_folders(root: Path) -> None:
+    if root.is_file():
+        raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
+    if not root.is_dir() or (root / "warehouse.duckdb").exists():
+        return
+    strangers = [item.name for item in root.iterdir() if item.name not in {"lock", "published", "raw"}]
+    if strangers:
+        raise NoWarehouseError(
+            f"{root} holds other things ({', '.join(sorted(strangers)[:3])} ...) and no warehouse. "
+            "Point --warehouse at an empty or new directory."
+        )
+
+
+@contextlib.contextmanager
+def _locked(root: Path, *, verb: str, now: datetime) -> Iterator[None]:
+    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LockedWarehouseError(_who_holds(root)) from error
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "verb": verb, "since": now.isoformat()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _who_holds(root: Path) -> str:
+    try:
+        holder = json.loads((root / "lock").read_text())
+        who = f"process {holder['pid']} on {holder['host']} ({holder['verb']}, since {holder['since']})"
+    except (OSError, ValueError, KeyError):
+        who = "another process"
+    return (
+        f"{root} is being written by {who}.\nWait until it is done, or stop it: whatever it has not finished, "
+        "it can do again. Reading (show, status, sql) works meanwhile."
+    )
+
+
+@contextlib.contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """Turn what a full or forbidden disk raises in our own file work into our error."""
+    try:
+        with _duckdb_errors(root):
+            yield
+    except OSError as error:
+        raise WriteError(f"{root} cannot be written: {error.strerror or error}. Nothing was changed.") from error
+
+
+@contextlib.contextmanager
+def _duckdb_errors(root: Path) -> Iterator[None]:
+    """Turn DuckDB's own errors about files and memory into ours; programming errors stay what they are."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        raise WriteError(f"{root} cannot be written: {_first_line(error)}. Nothing was changed.") from error
+    except (duckdb.FatalException, duckdb.SerializationException) as error:
+        raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
+
+
+def _copy_and_point(live: Path, target: Path) -> None:
+    """Copy the closed database file, then swing the pointer; readers see the old copy or the new one."""
+    folder = target.parent
+    folder.mkdir(exist_ok=True)
+    unfinished = target.with_suffix(".unfinished")
+    shutil.copyfile(live, unfinished)
+    _sync(unfinished)
+    unfinished.replace(target)
+    pointer = folder / "current.unfinished"
+    pointer.unlink(missing_ok=True)
+    pointer.symlink_to(target.name)
+    pointer.replace(folder / "current")
+
+
+def _sweep(root: Path, manifest: Sequence[tuple[str, int | None]]) -> None:
+    """Remove old copies, unfinished files, and Parquet files that no copy kept refers to."""
+    folder = root / "published"
+    copies = sorted(folder.glob("*.duckdb"))
+    for old in [*copies[:-PUBLISHED_KEPT], *folder.glob("*.unfinished")]:
+        old.unlink()
+    oldest_kept = int(copies[-PUBLISHED_KEPT:][0].stem)
+    wanted = {path for path, removed in manifest if removed is None or removed > oldest_kept}
+    for file in (root / "raw").glob("*/cluster=*/day=*/*.parquet"):
+        if str(file.relative_to(root)) not in wanted:
+            file.unlink()
+
+
+def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, *, temporary: bool) -> str:
+    """SQL of the view that joins a sample table's declaration with its files."""
+    rows = connection.execute(
+        "SELECT path FROM partitions WHERE table_name = ? AND removed_version IS NULL ORDER BY path", [table]
+    ).fetchall()
+    files = ", ".join(_literal(str(root / path)) for (path,) in rows)
+    reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{files}], hive_partitioning = false)" if files else ""
+    kind = "TEMP VIEW" if temporary else "VIEW"
+    return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"
+
+
+def _literal(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,99 @@
+"""The ledger again, slowly: plain Python, one second at a time, written from the definitions and not from the code.
+
+It must agree with `metrics.ledger` exactly. Times are whole seconds from 0; a cluster is one node or a few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Attempt:
+    job: int
+    node: str
+    start: int
+    end: int | None
+    milli_gpus: int
+    suspended: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    node: str
+    start: int
+    end: int | None
+    kind: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    until: int
+    gpus: dict[str, int]  # node -> thousandths of GPUs, for all the time
+    attempts: tuple[Attempt, ...] = ()
+    states: tuple[State, ...] = ()
+    waits: tuple[tuple[int, int], ...] = ()
+    states_known_from: int = 0
+    since: int = 0
+    tags: tuple[str, ...] = field(default=())
+
+
+def shares(held: list[tuple[int, int]], capacity: int) -> dict[int, int]:
+    """What each (attempt, milli GPUs) gets of a node with this capacity: largest remainder."""
+    total = sum(gpus for _, gpus in held)
+    if total <= capacity:
+        return dict(held)
+    floors = {attempt: gpus * capacity // total for attempt, gpus in held}
+    left = capacity - sum(floors.values())
+    by_remainder = sorted(held, key=lambda each: (-(each[1] * capacity % total), each[0]))
+    for attempt, _ in by_remainder[:left]:
+        floors[attempt] += 1
+    return floors
+
+
+def milli_gpu_seconds(cluster: Cluster) -> Counter[tuple[str, int | None, str, str | None]]:
+    """Thousandths of GPU-seconds by (node, index of the attempt, category, cause)."""
+    found: Counter[tuple[str, int | None, str, str | None]] = Counter()
+    for second in range(cluster.since, cluster.until):
+        for node, capacity in cluster.gpus.items():
+            for key, gpus in _one_second(cluster, node, capacity, second).items():
+                found[key] += gpus
+    return found
+
+
+def _one_second(
+    cluster: Cluster, node: str, capacity: int, second: int
+) -> Counter[tuple[str, int | None, str, str | None]]:
+    states = {s.kind for s in cluster.states if s.node == node and s.start <= second and (s.end or 10**9) > second}
+    held = []
+    for index, attempt in enumerate(cluster.attempts):
+        end = cluster.until if attempt.end is None else attempt.end
+        if attempt.node == node and attempt.start <= second < end:
+            held.append((index, attempt.milli_gpus))
+    found: Counter[tuple[str, int | None, str, str | None]] = Counter()
+    given = shares(held, capacity)
+    for index, gpus in given.items():
+        attempt = cluster.attempts[index]
+        end = cluster.until if attempt.end is None else attempt.end
+        if "down" in states:
+            found[node, index, "stalled", "node_down"] += gpus
+        elif second >= end - attempt.suspended:
+            found[node, index, "stalled", "suspended"] += gpus
+        else:
+            found[node, index, "unattributed", None] += gpus
+    left = capacity - sum(given.values())
+    if left:
+        found[node, None, _out_of_use(cluster, states, second), None] += left
+    return Counter({key: gpus for key, gpus in found.items() if gpus})
+
+
+def _out_of_use(cluster: Cluster, states: set[str], second: int) -> str:
+    for kind in ("maintenance", "down", "drained", "unknown"):
+        if kind in states:
+            return kind
+    if second < cluster.states_known_from:
+        return "unknown"
+    if any(start <= second < end for start, end in cluster.waits):
+        return "pending_demand"
+    return "no_demand"

@@ -1,0 +1,272 @@
+"""The ledger against its slow twin, and the laws it must keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import frames
+from metrics.capacity import coverage, inventory
+from metrics.ledger import CATEGORIES, gpu_time, waiting_demand, with_silence
+from tests.metrics.slow_ledger import Attempt, Cluster, State, milli_gpu_seconds
+
+EPOCH = datetime(2026, 3, 1, 23, 59, 40, tzinfo=UTC)  # 20 s before a midnight, so that days are cut
+
+
+def at(second: int) -> datetime:
+    return EPOCH + timedelta(seconds=second)
+
+
+def rows(schema: frames.Schema, *found: dict[str, object]) -> pl.DataFrame:
+    complete = [dict.fromkeys(schema, None) | row for row in found]
+    return pl.DataFrame(complete, schema=schema)
+
+
+def attempt_nodes(cluster: Cluster) -> pl.DataFrame:
+    return rows(
+        frames.ATTEMPT_NODES,
+        *(
+            {
+                "cluster": "c",
+                "scheduler": "slurm",
+                "job_id": f"{index:03d}",
+                "submitted_at": at(a.start),
+                "node": a.node,
+                "started_at": at(a.start),
+                "ended_at": None if a.end is None else at(a.end),
+                "suspended_s": float(a.suspended),
+                "milli_gpus": a.milli_gpus,
+            }
+            for index, a in enumerate(cluster.attempts)
+        ),
+    )
+
+
+def node_states(cluster: Cluster) -> pl.DataFrame:
+    return rows(
+        frames.NODE_STATES,
+        *(
+            {
+                "cluster": "c",
+                "node": s.node,
+                "started_at": at(s.start),
+                "ended_at": None if s.end is None else at(s.end),
+                "state": s.kind,
+                "planned": s.kind == "maintenance",
+            }
+            for s in cluster.states
+        ),
+    )
+
+
+def span(start: int, end: int) -> pl.DataFrame:
+    return rows(frames.COVERAGE, {"cluster": "c", "started_at": at(start), "ended_at": at(end)})
+
+
+def ledger(cluster: Cluster) -> pl.DataFrame:
+    covered = span(cluster.since, cluster.until)
+    nodes = rows(
+        frames.INVENTORY,
+        *(
+            {
+                "cluster": "c",
+                "node": node,
+                "started_at": at(cluster.since),
+                "ended_at": at(cluster.until),
+                "milli_gpus": gpus,
+                "evidence": "accounting",
+            }
+            for node, gpus in cluster.gpus.items()
+        ),
+    )
+    demand = pl.DataFrame(
+        [
+            {"cluster": "c", "node": node, "started_at": at(start), "ended_at": at(end)}
+            for node in cluster.gpus
+            for start, end in cluster.waits
+        ],
+        schema={"cluster": pl.String, "node": pl.String, "started_at": frames.TIME, "ended_at": frames.TIME},
+    )
+    known = span(cluster.states_known_from, cluster.until)
+    return gpu_time(nodes, attempt_nodes(cluster), node_states(cluster), demand, known, covered)
+
+
+def sums(found: pl.DataFrame) -> Counter[tuple[str, int | None, str, str | None]]:
+    total: Counter[tuple[str, int | None, str, str | None]] = Counter()
+    for row in found.iter_rows(named=True):
+        length = (row["ended_at"] - row["started_at"]).total_seconds()
+        job = None if row["job_id"] is None else int(row["job_id"])
+        total[row["node"], job, row["category"], row["cause"]] += round(row["milli_gpus"] * length)
+    return total
+
+
+times = st.integers(0, 60)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    gpus = {name: draw(st.sampled_from([1000, 4000, 8000])) for name in ["n1", "n2"]}
+
+    def interval(*, open_end: bool) -> tuple[int, int | None]:
+        start, end = draw(times), draw(times)
+        return min(start, end), None if open_end and draw(st.booleans()) else max(start, end)
+
+    attempts = []
+    for job in range(draw(st.integers(0, 5))):
+        start, end = interval(open_end=True)
+        suspended = draw(st.sampled_from([0, 0, 3, 100]))
+        held = draw(st.sampled_from([500, 1000, 3000, 8000]))
+        attempts.append(Attempt(job, draw(st.sampled_from(["n1", "n2"])), start, end, held, suspended))
+    states = []
+    for _ in range(draw(st.integers(0, 4))):
+        start, end = interval(open_end=True)
+        kind = draw(st.sampled_from(["down", "drained", "maintenance", "unknown"]))
+        states.append(State(draw(st.sampled_from(["n1", "n2"])), start, end, kind))
+    waits = [(start, end or 0) for start, end in (interval(open_end=False) for _ in range(draw(st.integers(0, 2))))]
+    return Cluster(60, gpus, tuple(attempts), tuple(states), tuple(waits), draw(st.integers(0, 60)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_the_slow_ledger_agrees_exactly(cluster: Cluster) -> None:
+    assert sums(ledger(cluster)) == milli_gpu_seconds(cluster)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), times, times)
+def test_any_clipping_adds_up_to_capacity(cluster: Cluster, one: int, other: int) -> None:
+    low, high = at(min(one, other)), at(max(one, other))
+    clipped = (
+        ledger(cluster)
+        .with_columns(started_at=pl.max_horizontal("started_at", low), ended_at=pl.min_horizontal("ended_at", high))
+        .filter(pl.col("started_at") < pl.col("ended_at"))
+    )
+    found = clipped.select((pl.col("milli_gpus") * (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()).sum())
+    assert found.item() == sum(cluster.gpus.values()) * round((high - low).total_seconds() * 1e6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters())
+def test_rows_of_a_node_add_up_at_every_instant_and_stay_within_a_day(cluster: Cluster) -> None:
+    found = ledger(cluster)
+    for node, capacity in cluster.gpus.items():
+        for second in range(cluster.until):
+            here = found.filter(
+                (pl.col("node") == node) & (pl.col("started_at") <= at(second)) & (pl.col("ended_at") > at(second))
+            )
+            assert here["milli_gpus"].sum() == capacity
+    within = (found["ended_at"] - timedelta(microseconds=1)).dt.date() == found["started_at"].dt.date()
+    assert within.all()
+    assert set(found["category"]) <= set(CATEGORIES)
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    cluster = Cluster(
+        50,
+        {"n1": 8000, "n2": 4000},
+        (Attempt(0, "n1", 0, 30, 8000), Attempt(1, "n1", 10, 40, 4000), Attempt(2, "n2", 5, None, 3000)),
+        (State("n1", 20, 25, "down"),),
+    )
+    mirrored = Cluster(50, {"n2": 4000, "n1": 8000}, cluster.attempts[::1], cluster.states[::-1])
+    assert ledger(cluster).equals(ledger(mirrored))
+
+
+def test_a_dead_nodes_gpus_are_stalled_until_the_attempt_ends() -> None:
+    cluster = Cluster(
+        100,
+        {"n1": 8000, "n2": 8000},
+        (Attempt(0, "n1", 0, 58, 8000), Attempt(0, "n2", 0, 58, 8000)),
+        (State("n1", 48, 70, "down"),),
+    )
+    found = sums(ledger(cluster))
+    assert found["n1", 0, "stalled", "node_down"] == 10 * 8000
+    assert found["n1", None, "down", None] == 12 * 8000
+    assert ("n2", 1, "stalled", "node_down") not in found
+
+
+def test_slurm_notices_a_dead_node_only_after_slurmd_timeout() -> None:
+    states = rows(
+        frames.NODE_STATES,
+        {"cluster": "c", "node": "n1", "started_at": at(58), "ended_at": at(59), "state": "down",
+         "reason": "Not responding", "planned": False},
+        {"cluster": "c", "node": "n2", "started_at": at(58), "state": "down", "reason": "admin", "planned": False},
+    )  # fmt: skip
+    timeout = pl.DataFrame({"cluster": ["c"], "slurmd_timeout_s": [10]})
+    added = with_silence(states, timeout).filter(pl.col("ended_at") == at(58))
+    assert added.select("node", "started_at").rows() == [("n1", at(48))]
+
+
+@pytest.mark.parametrize(
+    ("partition", "waiting"),
+    [("main", ["n1", "n3"]), ("main,scav", ["n1", "n2", "n3"]), ("scav", ["n2", "n3"]), ("other", ["n3"])],
+)
+def test_demand_waits_on_the_nodes_of_its_partitions(partition: str, waiting: list[str]) -> None:
+    attempts = rows(
+        frames.ATTEMPTS,
+        {"cluster": "c", "scheduler": "slurm", "job_id": "1", "eligible_at": at(5), "started_at": at(9),
+         "partition": partition, "req_milli_gpus": 8000, "milli_gpus": 8000, "state": "RUNNING"},
+    )  # fmt: skip
+    nodes = rows(
+        frames.NODES,
+        {"cluster": "c", "node": "n1", "valid_from": at(0), "partitions": ["main"]},
+        {"cluster": "c", "node": "n2", "valid_from": at(0), "partitions": ["scav"]},
+        {"cluster": "c", "node": "n3", "valid_from": at(0), "partitions": []},
+    )
+    there = rows(frames.INVENTORY, *({"cluster": "c", "node": node} for node in ["n1", "n2", "n3"]))
+    found = waiting_demand(attempts, nodes, there, span(0, 100)).sort("node")
+    assert found.rows() == [("c", node, at(5), at(9)) for node in waiting]
+
+
+def test_coverage_closes_short_gaps_and_keeps_long_ones() -> None:
+    loads = pl.DataFrame(
+        {"cluster": ["c"] * 3, "started_at": [at(0), at(5000), at(90000)], "ended_at": [at(3000), at(9000), at(99000)]},
+        schema=frames.COVERAGE,
+    )
+    assert coverage(loads, gap_s=3600).rows() == [("c", at(0), at(9000)), ("c", at(90000), at(99000))]
+
+
+def nodes_seen(*observations: tuple[str, int, int, int]) -> pl.DataFrame:
+    return rows(
+        frames.NODES,
+        *(
+            {"cluster": "c", "node": node, "valid_from": at(first), "last_seen_at": at(last), "milli_gpus": gpus}
+            for node, first, last, gpus in observations
+        ),
+    )
+
+
+def test_the_first_inventory_reaches_back_as_assumed() -> None:
+    nodes = nodes_seen(("n1", 50, 50, 8000))
+    found = inventory(nodes, frames.empty(frames.ATTEMPT_NODES), frames.empty(frames.NODE_STATES), span(0, 100))
+    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+        (at(0), at(50), 8000, "assumed"),
+        (at(50), at(100), 8000, "accounting"),
+    ]
+
+
+def test_a_node_of_a_later_inventory_exists_from_its_first_sighting() -> None:
+    nodes = nodes_seen(("n1", 10, 60, 8000), ("n2", 60, 60, 4000))
+    seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n2", 30, 40, 4000),)))
+    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n2")
+    assert found.select("started_at", "ended_at", "evidence").rows() == [
+        (at(30), at(60), "assumed"),
+        (at(60), at(100), "accounting"),
+    ]
+
+
+def test_a_node_that_left_the_inventory_ends_with_its_last_sign_of_life() -> None:
+    nodes = nodes_seen(("n1", 10, 20, 8000), ("n2", 10, 60, 8000))
+    seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 30, 40, 4000),)))
+    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
+    assert found["ended_at"].max() == at(40)
+
+
+def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
+    seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 10, 30, 3000), Attempt(1, "n1", 20, 40, 4000))))
+    found = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))
+    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [(at(10), at(40), 7000, "assumed")]

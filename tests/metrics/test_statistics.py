@@ -1,0 +1,474 @@
+"""Intervals and verdicts against metric-definitions.md (sections 5.4, 5.5, 7.1, 9.2, 9.8) and first principles.
+
+Expected values are typed from that document or worked out by hand, never taken from running the code.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from metrics import statistics
+from metrics.statistics import Direction, FloatArray, Interval
+
+CLAIM_D = 3.66
+
+counts = st.integers(0, 2000).map(float)
+exposures = st.floats(1e-3, 1e6)
+confidences = st.floats(0.5, 0.999)
+
+
+# --- failure counts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failures", "low", "high", "digits"),
+    [
+        (0, 8.1326, math.inf, 1e-5),
+        (1, 5.3844, 1184.94, 1e-5),
+        (3, 3.4218, 48.491, 2e-5),
+        (91, 0.2685, 0.4095, 2e-4),
+    ],
+)
+def test_mttf_interval_of_thirty_days(failures: float, low: float, high: float, digits: float) -> None:
+    assert statistics.mttf_interval(failures, 30.0) == pytest.approx((low, high), rel=digits)
+
+
+def test_mttf_interval_of_llama_3() -> None:
+    assert statistics.mttf_interval(419.0, 54 * 24.0) == pytest.approx((2.8106, 3.4120), rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("failures", "low", "high"),
+    [(5, 0.43, 3.08), (10, 0.54, 2.09), (20, 0.65, 1.64), (30, 0.70, 1.48), (100, 0.82, 1.23), (400, 0.91, 1.11)],
+)
+def test_precision_bought_by_failures(failures: float, low: float, high: float) -> None:
+    assert statistics.mttf_interval(failures, failures) == pytest.approx((low, high), abs=0.005)
+
+
+def test_one_sided_lower_limit() -> None:
+    assert statistics.mttf_lower_one_sided(0.0, 30.0) == pytest.approx(10.0142, rel=1e-5)
+    assert statistics.mttf_lower_one_sided(0.0, 2.9957) == pytest.approx(1, rel=2e-5)
+
+
+def test_one_sided_lower_limit_is_the_end_of_a_wider_two_sided_interval() -> None:
+    assert statistics.mttf_lower_one_sided(7.0, 30.0) == statistics.mttf_interval(7.0, 30.0, confidence=0.90).low
+
+
+@pytest.mark.parametrize("exposure", [0.0, -1.0, math.nan])
+def test_no_exposure_is_no_evidence(exposure: float) -> None:
+    for interval in (
+        statistics.mttf_interval(0.0, exposure),
+        statistics.rate_interval(0.0, exposure),
+        statistics.jeffreys_rate_interval(0.0, exposure),
+        statistics.rate_ratio_interval(1.0, exposure, 1.0, 30.0),
+        statistics.rate_ratio_interval(1.0, 30.0, 1.0, exposure),
+    ):
+        assert np.isnan(interval).all()
+        assert statistics.verdict_of_interval(*interval, CLAIM_D, "at_least") == "undetermined"
+    assert math.isnan(statistics.mttf_lower_one_sided(0.0, exposure))
+
+
+def test_arrays_give_arrays_with_the_values_of_floats() -> None:
+    failures, exposure = np.array([0.0, 1.0, 3.0, 0.0]), np.array([30.0, 30.0, 30.0, 0.0])
+    low, high = statistics.mttf_interval(failures, exposure)
+    for i in range(4):
+        alone = statistics.mttf_interval(float(failures[i]), float(exposure[i]))
+        assert [type(end) for end in alone] == [float, float]
+        assert (low[i], high[i]) == pytest.approx(alone, nan_ok=True)
+
+
+@given(counts, exposures, confidences)
+def test_intervals_hold_the_estimate(failures: float, exposure: float, confidence: float) -> None:
+    low, high = statistics.rate_interval(failures, exposure, confidence=confidence)
+    assert low <= failures / exposure <= high
+    if failures:
+        low, high = statistics.mttf_interval(failures, exposure, confidence=confidence)
+        assert low <= exposure / failures <= high
+
+
+@given(counts, exposures)
+def test_rate_and_mttf_intervals_are_reciprocal(failures: float, exposure: float) -> None:
+    rate, mttf = statistics.rate_interval(failures, exposure), statistics.mttf_interval(failures, exposure)
+    assert rate.high * mttf.low == pytest.approx(1)
+    assert rate.low == (0 if math.isinf(mttf.high) else pytest.approx(1 / mttf.high))
+
+
+@given(counts, exposures, st.floats(1e-2, 1e3))
+def test_scaling_the_exposure_scales_the_mttf(failures: float, exposure: float, factor: float) -> None:
+    low, high = statistics.mttf_interval(failures, exposure)
+    assert statistics.mttf_interval(failures, exposure * factor) == pytest.approx((low * factor, high * factor))
+
+
+@given(counts, exposures)
+def test_more_failures_never_lengthen_the_mttf(failures: float, exposure: float) -> None:
+    before = statistics.mttf_interval(failures, exposure)
+    after = statistics.mttf_interval(failures + 1, exposure)
+    assert after.low < before.low
+    assert after.high < before.high
+
+
+@pytest.mark.parametrize("mean", [0.01, 0.1, 0.5, 1, 2, 3.6889, 5, 8.197, 20, 91, 419])
+@pytest.mark.parametrize("confidence", [0.80, 0.95, 0.99])
+def test_exact_interval_covers_at_least_what_it_says(mean: float, confidence: float) -> None:
+    failures = np.arange(0.0, mean + 20 * math.sqrt(mean) + 50)
+    low, high = statistics.rate_interval(failures, np.ones_like(failures), confidence=confidence)
+    covering = (low <= mean) & (mean <= high)
+    assert stats.poisson.pmf(failures[covering], mean).sum() >= confidence
+
+
+@given(counts, exposures)
+def test_jeffreys_interval_lies_inside_the_exact_one(failures: float, exposure: float) -> None:
+    exact = statistics.rate_interval(failures, exposure)
+    low, high = statistics.jeffreys_rate_interval(failures, exposure)
+    assert exact.low <= low < high < exact.high
+
+
+def test_jeffreys_coverage_is_close_to_its_level_on_average() -> None:
+    means = np.linspace(2, 40, 400)
+    failures = np.arange(0.0, 150)
+    low, high = statistics.jeffreys_rate_interval(failures, np.ones_like(failures))
+    covering = (low[:, None] <= means) & (means <= high[:, None])
+    coverage = (covering * stats.poisson.pmf(failures[:, None], means)).sum(axis=0)
+    assert coverage.mean() == pytest.approx(0.95, abs=0.01)
+
+
+# --- ratio of two rates -------------------------------------------------------------------------------
+
+
+def test_rate_ratio_matches_clopper_pearson() -> None:
+    """7 failures in 100 days against 21 in 150: the share of the first, 7 of 28, as odds, times 1.5."""
+    share = stats.binomtest(7, 28).proportion_ci(0.95, method="exact")
+    expected = [p / (1 - p) * 1.5 for p in (share.low, share.high)]
+    assert statistics.rate_ratio_interval(7.0, 100.0, 21.0, 150.0) == pytest.approx(expected)
+
+
+@given(counts, exposures, counts, exposures)
+def test_rate_ratio_inverts_when_the_two_swap(k_1: float, t_1: float, k_2: float, t_2: float) -> None:
+    low, high = statistics.rate_ratio_interval(k_1, t_1, k_2, t_2)
+    swapped = statistics.rate_ratio_interval(k_2, t_2, k_1, t_1)
+    assert swapped.low == (0 if math.isinf(high) else pytest.approx(1 / high))
+    assert swapped.high == (math.inf if low == 0 else pytest.approx(1 / low))
+    assert low < high
+
+
+@given(counts.filter(bool), exposures, counts.filter(bool), exposures)
+def test_rate_ratio_interval_holds_the_estimate(k_1: float, t_1: float, k_2: float, t_2: float) -> None:
+    low, high = statistics.rate_ratio_interval(k_1, t_1, k_2, t_2)
+    assert low < (k_1 / t_1) / (k_2 / t_2) < high
+
+
+def test_rate_ratio_without_failures_says_nothing() -> None:
+    assert statistics.rate_ratio_interval(0.0, 30.0, 0.0, 30.0) == (0, math.inf)
+
+
+# --- evidence for a claim -----------------------------------------------------------------------------
+
+
+def test_exposure_needed_without_failures() -> None:
+    """Section 5.5: 13.50 failure-free days, 10.97 one-sided (that is 2.9957 times the target)."""
+    assert statistics.exposure_needed(CLAIM_D, 0.0) == pytest.approx(13.50, rel=1e-3)
+    assert statistics.exposure_needed(CLAIM_D, 0.0, confidence=0.90) == pytest.approx(10.97, rel=1e-3)
+    assert statistics.exposure_needed(1.0, 0.0) == pytest.approx(3.6889, rel=1e-5)
+
+
+@given(st.floats(1e-2, 1e3), counts, confidences)
+def test_exposure_needed_puts_the_lower_limit_at_the_target(target: float, failures: float, confidence: float) -> None:
+    exposure = statistics.exposure_needed(target, failures, confidence=confidence)
+    assert statistics.mttf_interval(failures, exposure, confidence=confidence).low == pytest.approx(target)
+
+
+def test_ten_failures_know_the_mttf_within_a_factor_of_two() -> None:
+    """Section 5.5, "or k >= 10 for a factor-2 interval": 0.54 to 2.09."""
+    low, high = statistics.mttf_interval(10.0, 10.0)
+    assert low > 1 / 2
+    assert high == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("failures", "p_value", "verdict"),
+    [(13, 0.0737, "undetermined"), (14, 0.0404, "undetermined"), (15, 0.0208, "refuted")],
+)
+def test_claim_of_3_66_days_after_thirty_days(failures: float, p_value: float, verdict: str) -> None:
+    expected_failures = 30 / CLAIM_D
+    assert expected_failures == pytest.approx(8.197, rel=1e-4)
+    assert statistics.p_at_least(failures, expected_failures) == pytest.approx(p_value, abs=5e-5)
+    interval = statistics.mttf_interval(failures, 30.0)
+    assert statistics.verdict_of_interval(*interval, CLAIM_D, "at_least") == verdict
+
+
+def test_claim_of_3_66_days_is_supported_by_13_50_days_without_failure() -> None:
+    for exposure, verdict in ((13.4, "undetermined"), (13.6, "supported")):
+        interval = statistics.mttf_interval(0.0, exposure)
+        assert statistics.verdict_of_interval(*interval, CLAIM_D, "at_least") == verdict
+
+
+@given(st.integers(0, 200), st.floats(0, 200))
+def test_p_at_least_is_the_poisson_tail(failures: int, expected: float) -> None:
+    tail = stats.poisson.sf(failures - 1, expected)
+    assert statistics.p_at_least(float(failures), expected) == pytest.approx(tail, abs=1e-12)
+
+
+# --- overdispersion -----------------------------------------------------------------------------------
+
+
+def test_overdispersion_by_hand() -> None:
+    """6 failures over 1, 2 and 3 exposed days expect 1, 2 and 3; 4, 1, 1 give 9/1 + 1/2 + 4/3 over 2."""
+    found = statistics.overdispersion(np.array([4.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    assert found.phi == pytest.approx((9 + 1 / 2 + 4 / 3) / 2)
+    assert found.p_value == pytest.approx(math.exp(-found.phi))  # chi-squared with 2 degrees of freedom
+    assert found.divisor == found.phi
+
+
+def test_days_without_exposure_do_not_count() -> None:
+    failures, exposure = np.array([4.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0])
+    with_idle = statistics.overdispersion(np.append(failures, 0.0), np.append(exposure, 0.0))
+    assert with_idle == statistics.overdispersion(failures, exposure)
+
+
+@pytest.mark.parametrize("failures", [[], [3.0], [0.0, 0.0, 0.0]])
+def test_overdispersion_unknown_changes_nothing(failures: list[float]) -> None:
+    found = statistics.overdispersion(np.array(failures), np.ones(len(failures)))
+    assert math.isnan(found.phi)
+    assert found.divisor == 1
+
+
+def test_independent_failures_are_seldom_called_clustered() -> None:
+    random = np.random.default_rng(3)
+    daily = random.poisson(0.3, size=(2000, 30)).astype(float)
+    called = [statistics.overdispersion(days, np.ones(30)).divisor > 1 for days in daily]
+    assert np.mean(called) == pytest.approx(0.05, abs=0.02)
+
+
+@given(counts.filter(bool), exposures, st.floats(1.1, 20))
+def test_clustered_failures_widen_the_interval_about_the_same_estimate(
+    failures: float, exposure: float, phi: float
+) -> None:
+    plain = statistics.mttf_interval(failures, exposure)
+    adjusted = statistics.mttf_interval(failures, exposure, phi=phi)
+    assert adjusted.low < plain.low < exposure / failures < plain.high < adjusted.high
+    assert adjusted == pytest.approx(statistics.mttf_interval(failures / phi, exposure / phi))
+
+
+# --- quantiles ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high", "coverage"),
+    [
+        (0, -math.inf, math.inf, 1),
+        (5, -math.inf, math.inf, 1),
+        (6, 1, 6, 1 - 2 / 64),
+        (8, 1, 8, 1 - 2 / 256),
+        (9, 2, 8, 1 - 2 * 10 / 512),
+        (10, 2, 9, 1 - 2 * 11 / 1024),
+    ],
+)
+def test_median_interval_by_hand(n: int, low: float, high: float, coverage: float) -> None:
+    values = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
+    assert statistics.quantile_interval(values) == pytest.approx((low, high, coverage))
+
+
+@pytest.mark.parametrize(("n", "known"), [(35, False), (36, True)])
+def test_upper_end_of_the_90th_percentile_takes_36_values(n: int, known: bool) -> None:  # noqa: FBT001
+    """0.9^35 = 0.02503 and 0.9^36 = 0.0225: the chance that every value lies below."""
+    assert math.isfinite(statistics.quantile_interval(np.arange(float(n)), 0.9).high) is known
+
+
+def test_missing_values_are_left_out_of_a_quantile() -> None:
+    values = np.array([3.0, math.nan, 1.0, 2.0, 6.0, 5.0, 4.0, math.nan])
+    assert statistics.quantile_interval(values)[:2] == (1, 6)
+
+
+@given(st.integers(0, 200), st.floats(0.05, 0.95), confidences)
+def test_quantile_interval_keeps_its_promise_and_wastes_nothing(n: int, q: float, confidence: float) -> None:
+    values = np.arange(1.0, n + 1)
+    low, high, coverage = statistics.quantile_interval(values, q, confidence=confidence)
+    below = stats.binom(n, q)
+    r, s = (0 if math.isinf(low) else low), (n + 1 if math.isinf(high) else high)
+    assert coverage == pytest.approx(sum(below.pmf(i) for i in range(int(r), int(s))), abs=1e-9)
+    assert coverage >= confidence - 1e-9
+    tail = (1 - confidence) / 2
+    assert below.cdf(r) >= tail - 1e-9  # one further in on either side would leave too much out
+    assert below.sf(s - 2) >= tail - 1e-9
+
+
+# --- ratios -------------------------------------------------------------------------------------------
+
+PRODUCTIVE, WALL, GPUS = pl.col("productive"), pl.col("wall"), pl.col("gpus")
+RUNS = pl.DataFrame({"productive": [95.0, 40.0, 8.0], "wall": [100.0, 50.0, 20.0], "gpus": [1024, 64, 8]})
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [
+        (statistics.ratio_of_sums(PRODUCTIVE, WALL), 0.84118),
+        (statistics.mean_of_ratios(PRODUCTIVE, WALL), 0.71667),
+        (statistics.ratio_of_sums(PRODUCTIVE * GPUS, WALL * GPUS), 0.94463),
+        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, WALL * GPUS), 0.94463),
+        # weights 1, 1, 1 and GPUs alone are other quantities: (972.8 + 51.2 + 3.2) / 1096
+        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, pl.lit(1)), 0.71667),
+        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS), 1027.2 / 1096),
+    ],
+)
+def test_three_averages_of_the_same_runs(ratio: pl.Expr, expected: float) -> None:
+    assert RUNS.select(ratio).item() == pytest.approx(expected, rel=1e-5)
+
+
+ALL_RATIOS = [
+    statistics.ratio_of_sums(PRODUCTIVE, WALL),
+    statistics.mean_of_ratios(PRODUCTIVE, WALL),
+    statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS),
+]
+
+
+@pytest.mark.parametrize("ratio", ALL_RATIOS)
+@pytest.mark.parametrize("half", [{"wall": None}, {"productive": None}, {"productive": 0.0, "wall": 0.0}])
+def test_a_run_without_a_ratio_changes_nothing(ratio: pl.Expr, half: dict[str, float | None]) -> None:
+    unknown = pl.DataFrame([{"productive": 50.0, "wall": 50.0, "gpus": 8} | half], schema=RUNS.schema)
+    assert pl.concat([RUNS, unknown]).select(ratio).item() == RUNS.select(ratio).item()
+
+
+@pytest.mark.parametrize("ratio", ALL_RATIOS)
+def test_nothing_to_divide_by_gives_null(ratio: pl.Expr) -> None:
+    assert RUNS.head(0).select(ratio).item() is None
+    assert RUNS.with_columns(wall=pl.lit(0.0)).select(ratio).item() is None
+
+
+@pytest.mark.parametrize("ratio", ALL_RATIOS)
+def test_ratios_work_by_group(ratio: pl.Expr) -> None:
+    by_gpus = RUNS.group_by("gpus").agg(value=ratio).sort("gpus")
+    assert by_gpus["value"].to_list() == pytest.approx([0.4, 0.8, 0.95])
+
+
+# --- bootstrap ----------------------------------------------------------------------------------------
+
+
+def skewed_runs(n: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    random = np.random.default_rng(seed)
+    wall = random.gamma(2.0, 100.0, n)
+    return wall * random.beta(9, 1, n), wall
+
+
+def test_bootstrap_agrees_with_scipy() -> None:
+    productive, wall = skewed_runs(60, seed=5)
+
+    def ratio(top: FloatArray, bottom: FloatArray, axis: int) -> FloatArray:
+        return np.asarray(top.sum(axis=axis) / bottom.sum(axis=axis))
+
+    theirs = stats.bootstrap(
+        (productive, wall), ratio, paired=True, vectorized=True, n_resamples=40_000, method="BCa", rng=1
+    ).confidence_interval
+    ours = statistics.bootstrap_ratio_interval(productive, wall, resamples=40_000, seed=2)
+    assert ours is not None
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))
+
+
+def test_bootstrap_covers_about_what_it_says() -> None:
+    """The productive share is 0.9 by design; 300 sets of runs know the coverage to about 1.4 points."""
+    intervals = [
+        statistics.bootstrap_ratio_interval(*skewed_runs(100, seed), resamples=1000, seed=seed + 10_000)
+        for seed in range(300)
+    ]
+    covered = [interval is not None and interval.low <= 0.9 <= interval.high for interval in intervals]
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_bootstrap_is_repeatable_and_blind_to_units_and_empty_runs() -> None:
+    productive, wall = skewed_runs(50, seed=8)
+    interval = statistics.bootstrap_ratio_interval(productive, wall, seed=1)
+    assert interval is not None
+    assert interval.low < productive.sum() / wall.sum() < interval.high
+    assert statistics.bootstrap_ratio_interval(productive, wall, seed=1) == interval
+    in_hours = statistics.bootstrap_ratio_interval(productive / 3600, wall / 3600, seed=1)
+    assert in_hours == pytest.approx(interval)
+    with_empty = statistics.bootstrap_ratio_interval(np.append(productive, 0.0), np.append(wall, 0.0), seed=1)
+    assert with_empty == interval
+
+
+def test_bootstrap_of_many_runs_is_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    productive, wall = skewed_runs(50, seed=8)
+    whole = statistics.bootstrap_ratio_interval(productive, wall, seed=1)
+    monkeypatch.setattr(statistics, "_RESAMPLED_AT_ONCE", 700)
+    assert statistics.bootstrap_ratio_interval(productive, wall, seed=1) == whole
+
+
+@pytest.mark.parametrize(
+    "wall", [[], [100.0] * 19, [0.0] * 50, [1024.0] * 3 + [1.0] * 500, [math.nan] * 50, [100.0] * 40 + [math.inf]]
+)
+def test_too_few_runs_give_no_interval(wall: list[float]) -> None:
+    denominators = np.array(wall)
+    with np.errstate(invalid="ignore"):
+        assert statistics.bootstrap_ratio_interval(denominators * 0.9, denominators, seed=1) is None
+
+
+def test_twenty_equal_runs_are_enough() -> None:
+    wall = np.full(20, 100.0)
+    interval = statistics.bootstrap_ratio_interval(wall * np.linspace(0.8, 1, 20), wall, seed=1)
+    assert interval is not None
+    assert interval.low < 0.9 < interval.high
+
+
+def test_equal_ratios_give_a_point() -> None:
+    wall = np.linspace(50, 150, 40)
+    assert statistics.bootstrap_ratio_interval(wall * 0.5, wall, seed=1) == pytest.approx((0.5, 0.5))
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=50))
+def test_effective_number_is_between_one_and_the_number(weights: list[float]) -> None:
+    assert 1 - 1e-9 <= statistics.effective_number(np.array(weights)) <= len(weights) + 1e-9
+
+
+def test_effective_number_of_equal_weights_is_their_number() -> None:
+    assert statistics.effective_number(np.full(7, 3.0)) == pytest.approx(7)
+    assert math.isnan(statistics.effective_number(np.array([])))
+
+
+# --- verdicts -----------------------------------------------------------------------------------------
+
+VerdictRule = Callable[[float | None, float | None, float, Direction], str]
+VERDICTS: list[VerdictRule] = [statistics.verdict_of_interval, statistics.verdict_of_bounds]
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize(
+    ("low", "high", "at_least", "at_most"),
+    [
+        (5.0, 6.0, "supported", "refuted"),
+        (4.0, 6.0, "supported", "undetermined"),  # the target itself is on the claimed side
+        (3.0, 5.0, "undetermined", "undetermined"),
+        (3.0, 4.0, "undetermined", "supported"),
+        (2.0, 3.0, "refuted", "supported"),
+        (4.0, 4.0, "supported", "supported"),
+        (8.0, math.inf, "supported", "refuted"),
+        (0.0, math.inf, "undetermined", "undetermined"),
+        (None, 3.0, "undetermined", "undetermined"),
+        (5.0, None, "undetermined", "undetermined"),
+        (math.nan, math.nan, "undetermined", "undetermined"),
+    ],
+)
+def test_verdicts_on_a_target_of_four(
+    verdict: VerdictRule, low: float | None, high: float | None, at_least: str, at_most: str
+) -> None:
+    assert verdict(low, high, 4.0, "at_least") == at_least
+    assert verdict(low, high, 4.0, "at_most") == at_most
+
+
+def test_a_claim_without_a_target_is_undetermined() -> None:
+    assert statistics.verdict_of_interval(5.0, 6.0, math.nan, "at_least") == "undetermined"
+
+
+@given(st.floats(-10, 10), st.floats(0, 10), st.floats(-10, 20), st.sampled_from(["at_least", "at_most"]))
+def test_no_value_in_a_supporting_interval_would_refute(
+    low: float, width: float, target: float, direction: Direction
+) -> None:
+    interval = Interval(low, low + width)
+    whole = statistics.verdict_of_interval(*interval, target, direction)
+    ends = {statistics.verdict_of_interval(end, end, target, direction) for end in interval}
+    assert "undetermined" not in ends  # a value known exactly always decides
+    assert ends == ({whole} if whole != "undetermined" else {"supported", "refuted"})
