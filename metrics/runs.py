@@ -1,0 +1,114 @@
+"""Training runs: which attempts belong to one logical task, and how we know.
+
+Slurm writes a row for each execution of a job: a requeue closes one row and opens the next with the same job id. So
+the attempts of a run are the rows of a job id, in order, unless the id was given again to somebody else.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+
+MAX_GAP_S = 86_400.0
+"""Longest time between an attempt's end and the next submission of the same job id in one run."""
+
+
+def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.DataFrame:
+    """Say which run each attempt belongs to, its number in the run, and the rule that joined it.
+
+    A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
+    `max_gap_s` after the one before it ended: Slurm opens the next row in the second in which it requeues the job,
+    while an id that was given again (after MaxJobId or a lost database) comes much later or from another user.
+    The components of a heterogeneous job are one run, and share their attempt numbers.
+
+    Args:
+        attempts: `frames.ATTEMPTS`.
+        max_gap_s: as above, in seconds.
+
+    Returns:
+        `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the first submission, which no later
+        data can change: `29-20261121T073100Z`.
+    """
+    whole = pl.coalesce("het_job_id", "job_id")
+    job = ["cluster", "scheduler", "job_id"]
+    before = pl.coalesce(pl.col("ended_at"), pl.col("submitted_at")).shift(1).over(job)
+    gap = frames.seconds(pl.col("submitted_at") - before)
+    other = ~pl.col("user").eq_missing(pl.col("user").shift(1).over(job))
+    first = before.is_null()
+    fresh = first | (gap > max_gap_s) | other
+    chained = (
+        attempts.sort(*job, "submitted_at")
+        .with_columns(group=whole, fresh=fresh)
+        .with_columns(chain=pl.col("fresh").cum_sum().over(job))
+        .with_columns(attempt_no=pl.int_range(1, pl.len() + 1).over([*job, "chain"]))
+    )
+    run = ["cluster", "scheduler", "group", "chain"]
+    return frames.conform(
+        chained.with_columns(
+            run_id=pl.col("group")
+            + pl.col("submitted_at").min().over(run).dt.strftime("-%Y%m%dT%H%M%SZ"),
+            joined_by=pl.when(~pl.col("fresh"))
+            .then(pl.lit("requeue_chain"))
+            .when(pl.col("het_job_id").is_not_null())
+            .then(pl.lit("het"))
+            .otherwise(pl.lit("single")),
+        ),
+        frames.RUN_ATTEMPTS,
+    ).sort("cluster", "run_id", "attempt_no", "job_id")
+
+
+def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """One row per execution of a run: heterogeneous components put together.
+
+    Args:
+        attempts: `frames.ATTEMPTS`.
+        joined: `run_attempts` of them.
+
+    Returns:
+        `cluster`, `run_id`, `attempt_no`, earliest `submitted_at`, `eligible_at` and `started_at`, latest `ended_at`
+        (null while a component waits or runs), GPUs and nodes added up, state of the leading component; sorted.
+    """
+    together = attempts.join(joined, on=list(frames.ATTEMPT_KEY))
+    over = pl.col("ended_at").is_null().any()
+    return (
+        together.sort("job_id")
+        .group_by("cluster", "run_id", "attempt_no")
+        .agg(
+            pl.col("submitted_at").min(),
+            pl.col("eligible_at").min(),
+            pl.col("started_at").min(),
+            pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
+            pl.col("milli_gpus").sum(),
+            pl.col("n_nodes").sum(),
+            pl.col("state").first(),
+            pl.col("user", "account", "partition", "name").first(),
+            pl.col("joined_by").first(),
+        )
+        .sort("cluster", "run_id", "attempt_no")
+    )
+
+
+def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """One row per run.
+
+    Returns:
+        The columns of the table `runs`, with `milli_gpus` in place of `n_gpus`.
+    """
+    return (
+        executions(attempts, joined)
+        .group_by("cluster", "run_id")
+        .agg(
+            pl.when(pl.len() > 1).then(pl.lit("requeue_chain")).otherwise(pl.col("joined_by").first()).alias("joined_by"),
+            pl.col("user", "account").first(),
+            pl.col("partition", "name").last(),
+            pl.len().cast(pl.Int64).alias("n_attempts"),
+            pl.col("milli_gpus").max(),
+            pl.col("submitted_at").min().alias("first_submitted_at"),
+            pl.col("eligible_at").first(),
+            pl.col("started_at").min(),
+            pl.when(pl.col("ended_at").last().is_null()).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
+            pl.col("state").last(),
+        )
+        .sort("cluster", "run_id")
+    )

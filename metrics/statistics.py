@@ -1,0 +1,466 @@
+"""Intervals, tests and verdicts: how much a count or a ratio can be trusted.
+
+Failures are counts in an exposure (job-days at one size, or GPU-days pooled over sizes), so their
+intervals are exact Poisson ones. Ratios such as ETTR are sums over runs, so theirs come from resampling
+whole runs. A quantile of restart times gets an order-statistic interval. A claim is then read against the
+interval, and "undetermined" is an answer.
+
+The count functions take floats or arrays: all floats give floats, all arrays of one shape give arrays.
+Where there is no exposure there is no evidence, and the result is nan.
+"""
+
+import math
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import special, stats
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, FloatArray)
+"""A float, or an array of them; what goes in comes out."""
+
+Verdict: TypeAlias = Literal["supported", "refuted", "undetermined"]
+Direction: TypeAlias = Literal["at_least", "at_most"]
+
+CONFIDENCE = 0.95
+MIN_EFFECTIVE_NUMBER = 20
+"""Below so many runs' worth of evidence a bootstrap interval is not to be trusted: show the runs."""
+OVERDISPERSION_P = 0.05
+"""Failures are taken as clustered when the dispersion test falls below this."""
+
+_RESAMPLED_AT_ONCE = 1_000_000
+"""Cluster draws held in memory at a time by the bootstrap (8 MB an array)."""
+
+
+class Interval(NamedTuple, Generic[Number]):
+    """The two ends of an interval; either may be infinite, and both are nan where nothing is known."""
+
+    low: Number
+    high: Number
+
+
+# --- failure counts ----------------------------------------------------------------------------------
+
+
+def rate_interval(
+    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float = 1.0
+) -> Interval[Number]:
+    """Exact two-sided interval of a failure rate, in failures per unit of exposure.
+
+    `[chi2(a/2, 2k) / 2T, chi2(1 - a/2, 2k + 2) / 2T]`, from 0 when there was no failure. The estimate
+    itself is `failures / exposure`. Coverage is at least `confidence` at every true rate
+    (Garwood, Biometrika 1936).
+
+    Args:
+        failures: Number of failures k, censored attempts not among them.
+        exposure: Time at risk T, of every attempt, however it ended.
+        confidence: Two-sided level.
+        phi: Overdispersion to allow for, see :func:`overdispersion`; divides k and T.
+
+    >>> low, high = rate_interval(3.0, 30.0)
+    >>> round(low, 5), round(high, 5)
+    (0.02062, 0.29224)
+    """
+    exposure_ = _exposure(exposure) / phi
+    low, high = _mean_count_limits(np.asarray(failures, dtype=float) / phi, confidence)
+    return Interval(_like(low / exposure_, exposure), _like(high / exposure_, exposure))
+
+
+def mttf_interval(
+    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float = 1.0
+) -> Interval[Number]:
+    """Exact two-sided interval of a mean time to failure, in the unit of the exposure.
+
+    `[2T / chi2(1 - a/2, 2k + 2), 2T / chi2(a/2, 2k)]`, up to infinity when there was no failure. The
+    estimate itself is `exposure / failures`, which is also the right-censored exponential estimate:
+    attempts that never failed count, so never average only those that did.
+
+    Arguments and source as in :func:`rate_interval`, of which it is the reciprocal.
+
+    >>> low, high = mttf_interval(3.0, 30.0)
+    >>> round(low, 4), round(high, 3)
+    (3.4218, 48.491)
+    """
+    exposure_ = _exposure(exposure) / phi
+    low, high = _mean_count_limits(np.asarray(failures, dtype=float) / phi, confidence)
+    with np.errstate(divide="ignore"):
+        return Interval(_like(exposure_ / high, exposure), _like(exposure_ / low, exposure))
+
+
+def mttf_lower_one_sided(failures: Number, exposure: Number, *, confidence: float = CONFIDENCE) -> Number:
+    """Mean time to failure that is exceeded with one-sided `confidence`, in the unit of the exposure.
+
+    `2T / chi2(confidence, 2k + 2)`; `T / 2.9957` without failures. To be shown beside the two-sided
+    interval and labelled one-sided; verdicts use the two-sided one.
+
+    >>> round(mttf_lower_one_sided(0.0, 30.0), 4)
+    10.0142
+    """
+    high = _gamma_quantile(np.asarray(failures, dtype=float) + 1, confidence)
+    return _like(_exposure(exposure) / high, exposure)
+
+
+def jeffreys_rate_interval(failures: Number, exposure: Number, *, confidence: float = CONFIDENCE) -> Interval[Number]:
+    """Jeffreys interval of a failure rate: equal tails of Gamma(k + 1/2, T).
+
+    Shorter than the exact interval, with coverage near `confidence` on average instead of at least that
+    everywhere. Good for ranking and display; verdicts use the exact one (Brown, Cai and DasGupta,
+    Statistica Sinica 2003).
+
+    >>> low, high = jeffreys_rate_interval(3.0, 30.0)
+    >>> round(low, 4), round(high, 4)
+    (0.0282, 0.2669)
+    """
+    shape = np.asarray(failures, dtype=float) + 0.5
+    tail = (1 - confidence) / 2
+    exposure_ = _exposure(exposure)
+    low, high = (_gamma_quantile(shape, p) / exposure_ for p in (tail, 1 - tail))
+    return Interval(_like(low, exposure), _like(high, exposure))
+
+
+def rate_ratio_interval(
+    failures_1: Number,
+    exposure_1: Number,
+    failures_2: Number,
+    exposure_2: Number,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Interval[Number]:
+    """Exact two-sided interval of the first failure rate over the second.
+
+    Given the total, the first count is Binomial(k1 + k2, share of the first rate): Clopper-Pearson limits
+    of that share, as odds, times T2 / T1 (Przyborowski and Wilenski, Biometrika 1940). From 0 when
+    k1 = 0, up to infinity when k2 = 0. The ratio of MTTFs is the reciprocal: swap the two. A published
+    rate without a count behind it is a constant: divide :func:`rate_interval` by it instead.
+
+    >>> low, high = rate_ratio_interval(10.0, 100.0, 10.0, 100.0)
+    >>> round(low, 3), round(high, 3)
+    (0.374, 2.677)
+    """
+    k_1, k_2 = np.asarray(failures_1, dtype=float), np.asarray(failures_2, dtype=float)
+    scale = _exposure(exposure_2) / _exposure(exposure_1)
+    tail = (1 - confidence) / 2
+    with np.errstate(divide="ignore"):
+        low, high = _odds_low(k_1, k_2, tail) * scale, scale / _odds_low(k_2, k_1, tail)
+    return Interval(_like(low, exposure_1), _like(high, exposure_1))
+
+
+def exposure_needed(target_mttf: Number, failures: Number, *, confidence: float = CONFIDENCE) -> Number:
+    """Exposure at which that many failures put the lower two-sided limit of the MTTF at the target.
+
+    `target * chi2(1 - a/2, 2k + 2) / 2`, in the unit of the target: 3.6889 times the target without
+    failures. Less the exposure so far, it is the evidence still needed if no further failure comes.
+
+    A claim of 3.66 days needs 13.5 days without a failure:
+
+    >>> round(exposure_needed(3.66, 0.0), 2)
+    13.5
+    """
+    _, high = _mean_count_limits(np.asarray(failures, dtype=float), confidence)
+    return _like(np.asarray(target_mttf, dtype=float) * high, target_mttf)
+
+
+def p_at_least(failures: Number, expected: Number) -> Number:
+    """Probability of that many failures or more where `expected` were to come: P(Poisson >= k).
+
+    One-sided, and 1 at zero failures. Small means: more failures than the claim (or the rest of the
+    cluster) would explain.
+
+    A claim of 3.66 days against 14 failures in 30 days:
+
+    >>> round(p_at_least(14.0, 30 / 3.66), 4)
+    0.0404
+    """
+    k = np.asarray(failures, dtype=float)
+    # P(Poisson(m) >= k) is the regularised lower incomplete gamma function at (k, m), for k > 0.
+    return _like(np.where(k == 0, 1.0, special.gammainc(k, expected)), failures)
+
+
+def _mean_count_limits(failures: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Exact limits of the mean behind a Poisson count; chi2(p, 2k) / 2 is a gamma quantile of shape k."""
+    tail = (1 - confidence) / 2
+    low = np.where(failures == 0, 0.0, _gamma_quantile(failures, tail))
+    return low, _gamma_quantile(failures + 1, 1 - tail)
+
+
+def _gamma_quantile(shape: FloatArray, p: float) -> FloatArray:
+    """Quantile of the gamma distribution with unit rate."""
+    return np.asarray(special.gammaincinv(shape, p), dtype=float)
+
+
+def _odds_low(k_1: FloatArray, k_2: FloatArray, tail: float) -> FloatArray:
+    """Lower Clopper-Pearson limit of a binomial share, k1 of k1 + k2, as odds."""
+    share = np.where(k_1 == 0, 0.0, np.asarray(special.betaincinv(k_1, k_2 + 1, tail), dtype=float))
+    return np.asarray(share / (1 - share))
+
+
+def _exposure(exposure: Number) -> FloatArray:
+    """The exposure as an array, nan where there is none."""
+    values = np.asarray(exposure, dtype=float)
+    return np.where(values > 0, values, np.nan)
+
+
+@overload
+def _like(result: FloatArray, like: float) -> float: ...
+@overload
+def _like(result: FloatArray, like: FloatArray) -> FloatArray: ...
+def _like(result: FloatArray, like: float | FloatArray) -> float | FloatArray:
+    """The result as what came in: a float for a float, an array for an array."""
+    return result if isinstance(like, np.ndarray) else float(result)
+
+
+# --- do failures cluster? ----------------------------------------------------------------------------
+
+
+class Overdispersion(NamedTuple):
+    """How much more daily failure counts vary than chance alone would have them."""
+
+    phi: float
+    """Pearson chi-squared over its degrees of freedom: 1 for independent failures, nan if unknown."""
+    p_value: float
+    """Probability of a phi this large if failures were independent."""
+
+    @property
+    def divisor(self) -> float:
+        """The `phi` to give to the interval functions: 1 unless the test rejects independence."""
+        return self.phi if self.p_value < OVERDISPERSION_P else 1.0
+
+
+def overdispersion(daily_failures: FloatArray, daily_exposure: FloatArray) -> Overdispersion:
+    """Whether failures come in bursts: Pearson's phi of daily counts, with exposure as offset.
+
+    `sum((k_d - m_d)^2 / m_d) / (D - 1)` over the D days with exposure, where `m_d` shares all failures
+    out by exposure; p from chi-squared with D - 1 degrees of freedom (McCullagh and Nelder, Generalized
+    Linear Models, 1989, section 6.2.3). The test keeps its level down to about 0.3 failures a day.
+    nan with fewer than two days or no failure. Then, and while p >= 0.05, `divisor` is 1.
+
+    Eight failures, evenly spread and in one burst:
+
+    >>> days = np.ones(4)
+    >>> overdispersion(np.array([2.0, 2.0, 2.0, 2.0]), days).phi
+    0.0
+    >>> burst = overdispersion(np.array([8.0, 0.0, 0.0, 0.0]), days)
+    >>> burst.phi, burst.divisor
+    (8.0, 8.0)
+    >>> interval = mttf_interval(8.0, 4.0, phi=burst.divisor)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.09, 19.749)
+    """
+    at_risk = daily_exposure > 0
+    failures, exposure = daily_failures[at_risk], daily_exposure[at_risk]
+    degrees = len(failures) - 1
+    if degrees < 1 or not failures.sum() > 0:
+        return Overdispersion(math.nan, math.nan)
+    expected = failures.sum() * exposure / exposure.sum()
+    chi_squared = float(np.sum((failures - expected) ** 2 / expected))
+    return Overdispersion(chi_squared / degrees, float(special.chdtrc(degrees, chi_squared)))
+
+
+# --- quantiles ---------------------------------------------------------------------------------------
+
+
+class QuantileInterval(NamedTuple):
+    """An interval of a quantile, with the coverage it really has."""
+
+    low: float
+    high: float
+    coverage: float
+
+
+def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float = CONFIDENCE) -> QuantileInterval:
+    """Interval of a quantile (the median unless told) that assumes nothing about the distribution.
+
+    Its ends are two of the values. With B ~ Binomial(n, q), the r-th and s-th smallest enclose the
+    quantile with probability P(r <= B < s); r and s are the innermost that leave at most
+    `(1 - confidence) / 2` on each side (David and Nagaraja, Order Statistics, 3rd ed., section 7.1).
+    Where there are too few values for that, the end is infinite: a median at 95 % takes six.
+    nan values are left out.
+
+    >>> quantile_interval(np.array([81.0, 64.0, 90.0, 75.0, 70.0, 300.0]))
+    QuantileInterval(low=64.0, high=300.0, coverage=0.96875)
+    >>> quantile_interval(np.array([81.0, 64.0, 90.0]))
+    QuantileInterval(low=-inf, high=inf, coverage=1.0)
+    """
+    known = values[~np.isnan(values)]
+    n = len(known)
+    below = stats.binom(n, q)
+    tail = (1 - confidence) / 2
+    r, s = int(below.ppf(tail)), int(below.ppf(1 - tail)) + 1
+    ordered = np.concatenate([[-np.inf], np.sort(known), [np.inf]])
+    return QuantileInterval(float(ordered[r]), float(ordered[s]), float(below.cdf(s - 1) - below.cdf(r - 1)))
+
+
+# --- ratios ------------------------------------------------------------------------------------------
+
+
+def ratio_of_sums(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
+    """All numerators over all denominators: the headline form of ETTR, goodput and MFU.
+
+    Multiply both by the GPUs of the run to weight by GPU-time. A row with either half null is left out
+    of both sums; null where nothing is left to divide by.
+
+    >>> runs = pl.DataFrame({"productive": [95, 40, 8], "wall": [100, 50, 20], "gpus": [1024, 64, 8]})
+    >>> productive, wall, gpus = pl.col("productive"), pl.col("wall"), pl.col("gpus")
+    >>> runs.select(ratio_of_sums(productive, wall)).item()  # 143 / 170
+    0.8411764705882353
+    >>> round(runs.select(ratio_of_sums(productive * gpus, wall * gpus)).item(), 5)  # 99904 / 105760
+    0.94463
+    """
+    both = numerator.is_not_null() & denominator.is_not_null()
+    return _ratio(numerator.filter(both).sum(), denominator.filter(both).sum())
+
+
+def mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
+    """The average over rows of each row's own ratio, one row one vote.
+
+    A different quantity from :func:`ratio_of_sums`, and ruled by the many small runs: show both. A row
+    without a ratio (denominator zero, or either half null) is left out.
+
+    >>> runs = pl.DataFrame({"productive": [95, 40, 8], "wall": [100, 50, 20]})
+    >>> round(runs.select(mean_of_ratios(pl.col("productive"), pl.col("wall"))).item(), 5)
+    0.71667
+    """
+    return _ratio(numerator, denominator).mean()
+
+
+def weighted_mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr, weight: pl.Expr) -> pl.Expr:
+    """The average over rows of each row's own ratio, a row's vote being its weight.
+
+    With the denominator as weight it is :func:`ratio_of_sums`. So the weight must be GPU-*time* to agree
+    with the GPU-time weighted headline; GPUs alone would give a short run a full vote. A row without a
+    ratio or a weight is left out.
+
+    >>> runs = pl.DataFrame({"productive": [95, 40, 8], "wall": [100, 50, 20], "gpus": [1024, 64, 8]})
+    >>> productive, wall, gpus = pl.col("productive"), pl.col("wall"), pl.col("gpus")
+    >>> round(runs.select(weighted_mean_of_ratios(productive, wall, wall * gpus)).item(), 5)
+    0.94463
+    >>> round(runs.select(weighted_mean_of_ratios(productive, wall, gpus)).item(), 5)
+    0.93723
+    """
+    return ratio_of_sums(_ratio(numerator, denominator) * weight, weight)
+
+
+def _ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
+    """Numerator over denominator, null unless the denominator is above zero."""
+    return pl.when(denominator > 0).then(numerator / denominator)
+
+
+def effective_number(weights: FloatArray) -> float:
+    """How many equal weights would be worth as much as these: `(sum w)^2 / sum w^2` (Kish 1965).
+
+    nan without any weight.
+
+    >>> round(effective_number(np.array([1024.0, 64.0, 8.0])), 2)
+    1.14
+    """
+    squares = float(np.sum(weights**2))
+    return float(np.sum(weights)) ** 2 / squares if squares else math.nan
+
+
+def bootstrap_ratio_interval(
+    numerators: FloatArray,
+    denominators: FloatArray,
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = 2000,
+    seed: int,
+) -> Interval[float] | None:
+    """Interval of a ratio of sums, from resampling whole runs (or days, for a cluster's goodput).
+
+    BCa: percentiles of the resampled ratios, moved for bias and skewness (Efron and Tibshirani, An
+    Introduction to the Bootstrap, 1993, section 14.3). None where the runs weigh less than 20 equal
+    ones, see :func:`effective_number` of the denominators: then the interval would promise more than it
+    keeps, so print the runs. Even above that it promises a little much: a nominal 95 % held the truth in
+    91 to 93 % of simulated sets of 30 to 40 runs, and in 94 % from 100 runs on. The same seed gives the
+    same interval.
+
+    Args:
+        numerators: One sum per run, such as productive GPU-seconds.
+        denominators: One sum per run, such as GPU-seconds of wall time; runs without any are left out.
+        confidence: Two-sided level.
+        resamples: Number of resampled ratios; 2000 or more.
+        seed: Of the random numbers.
+
+    >>> productive, wall = np.tile([95.0, 40.0, 80.0], 20), np.tile([100.0, 50.0, 100.0], 20)
+    >>> interval = bootstrap_ratio_interval(productive, wall, seed=1)
+    >>> interval.low < 215 / 250 < interval.high
+    True
+    >>> bootstrap_ratio_interval(productive[:9], wall[:9], seed=1) is None
+    True
+    """
+    weighing = denominators > 0
+    top, bottom = numerators[weighing], denominators[weighing]
+    if not effective_number(bottom) >= MIN_EFFECTIVE_NUMBER:
+        return None
+    ratio = top.sum() / bottom.sum()
+    leave_one_out = (top.sum() - top) / (bottom.sum() - bottom)
+    resampled = _resampled_ratios(top, bottom, resamples, np.random.default_rng(seed))
+    low, high = np.quantile(resampled, _bca_levels(ratio, leave_one_out, resampled, confidence))
+    return Interval(float(low), float(high))
+
+
+def _resampled_ratios(top: FloatArray, bottom: FloatArray, resamples: int, random: np.random.Generator) -> FloatArray:
+    """Ratios of sums over as many clusters as there are, drawn with replacement."""
+    n = len(top)
+    at_once = max(1, _RESAMPLED_AT_ONCE // n)
+    ratios = []
+    for start in range(0, resamples, at_once):
+        drawn = random.integers(n, size=(min(at_once, resamples - start), n))
+        ratios.append(top[drawn].sum(axis=1) / bottom[drawn].sum(axis=1))
+    return np.concatenate(ratios)
+
+
+def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, confidence: float) -> FloatArray:
+    """The two percentile levels of the BCa interval, between 0 and 1."""
+    below = np.sum(resampled < ratio) + np.sum(resampled == ratio) / 2
+    bias = special.ndtri((below + 0.5) / (len(resampled) + 1))  # finite even if all lie on one side
+    pull = leave_one_out.mean() - leave_one_out
+    spread = np.sum(pull**2) ** 1.5
+    skew = np.sum(pull**3) / (6 * spread) if spread > 0 else 0.0
+    tail = (1 - confidence) / 2
+    shifted = bias + special.ndtri(np.array([tail, 1 - tail]))
+    levels: FloatArray = special.ndtr(bias + shifted / (1 - skew * shifted))
+    return levels
+
+
+# --- verdicts ----------------------------------------------------------------------------------------
+
+
+def verdict_of_interval(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
+    """What a sampling interval says about a capability claim ("the MTTF is at least 3.66 days").
+
+    Supported if the interval lies entirely on the claimed side (the target itself is on it), refuted if
+    entirely on the other, else undetermined: more exposure is needed. An infinite end is a value; a
+    missing one (None or nan) leaves the claim undetermined.
+
+    >>> verdict_of_interval(8.13, math.inf, 3.66, "at_least")
+    'supported'
+    >>> verdict_of_interval(0.27, 0.41, 3.66, "at_least")
+    'refuted'
+    >>> verdict_of_interval(None, None, 3.66, "at_least")
+    'undetermined'
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high) or math.isnan(target):
+        return "undetermined"
+    meets = {(end >= target) if direction == "at_least" else (end <= target) for end in (low, high)}
+    if meets == {True}:
+        return "supported"
+    return "refuted" if meets == {False} else "undetermined"
+
+
+def verdict_of_bounds(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
+    """What bounds say about a delivered claim ("last month's goodput was at least 96 %").
+
+    The past is a census: there is no sampling error, only what could not be seen. `low` counts all
+    unattributed time as unproductive and `high` counts it all as productive. Supported if even the worse
+    bound meets the target, refuted if even the better one misses it, else undetermined: evidence for the
+    unattributed time would decide. The rule is that of :func:`verdict_of_interval`; the ends are not.
+
+    >>> verdict_of_bounds(0.962, 0.971, 0.96, "at_least")
+    'supported'
+    >>> verdict_of_bounds(0.94, 0.98, 0.96, "at_least")
+    'undetermined'
+    """
+    return verdict_of_interval(low, high, target, direction)
