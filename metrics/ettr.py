@@ -66,7 +66,9 @@ def imputed(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until
         `cluster`, `run_id`, `imputed_gpu_s`.
     """
     started = pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
-    ended = pl.min_horizontal(pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)), pl.lit(until, dtype=frames.TIME))
+    ended = pl.min_horizontal(
+        pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)), pl.lit(until, dtype=frames.TIME)
+    )
     kept = frames.seconds(ended - started) - IMPUTED_RESTART_S - IMPUTED_CHECKPOINT_S / 2
     return (
         executions(attempts, joined)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics import frames
-
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
 
@@ -39,7 +37,10 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         _sum(pl.col("state") == "allocated", "allocated"),
         _sum(pl.col("state") == "unavailable", "unavailable"),
         _sum(pl.lit(value=True), "capacity"),
-        *(_sum((pl.col("state") == "allocated") & (pl.col("evidence") == kind), f"allocated_{kind}") for kind in _KINDS),
+        *(
+            _sum((pl.col("state") == "allocated") & (pl.col("evidence") == kind), f"allocated_{kind}")
+            for kind in _KINDS
+        ),
         *(_sum(pl.col("evidence") == kind, f"capacity_{kind}") for kind in _KINDS),
     )
     there = pl.col("cluster").is_in(inventoried.implode())
@@ -55,7 +56,9 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
 
 
 _KINDS = ("log", "telemetry", "accounting", "assumed")
-_UNSEEN = (pl.col("category") == "unattributed") | ((pl.col("category") != "productive") & (pl.col("evidence") == "assumed"))
+_UNSEEN = (pl.col("category") == "unattributed") | (
+    (pl.col("category") != "productive") & (pl.col("evidence") == "assumed")
+)
 
 
 def _sum(which: pl.Expr, name: str) -> pl.Expr:
@@ -133,4 +136,3 @@ def lost(sums: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("cluster", "gpu_seconds", *groups[1:], descending=[False, True, *[False] * 5], nulls_last=True)
     )
-

@@ -161,8 +161,7 @@ def _with_incidents(judged: pl.DataFrame) -> pl.DataFrame:
         .sort(*place, "ended_at", "job_id")
         .with_columns(number=(gap.is_null() | (gap > MERGE_S)).cum_sum().over(place))
         .with_columns(
-            incident=pl.col("node")
-            + pl.col("ended_at").min().over([*place, "number"]).dt.strftime("@%Y%m%dT%H%M%SZ")
+            incident=pl.col("node") + pl.col("ended_at").min().over([*place, "number"]).dt.strftime("@%Y%m%dT%H%M%SZ")
         )
         .drop("number")
     )

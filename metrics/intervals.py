@@ -65,7 +65,8 @@ _ENDS = ("lane", "started", "ended")
 def merge_equal(pieces: pl.DataFrame) -> pl.DataFrame:
     """Join neighbouring pieces of a lane that touch and are equal in everything else. Sorted input, sorted output.
 
-    >>> merge_equal(pl.DataFrame({"lane": [0, 0, 0], "started": [0, 5, 9], "ended": [5, 7, 12], "gpus": [4, 4, 4]})).rows()
+    >>> pieces = {"lane": [0, 0, 0], "started": [0, 5, 9], "ended": [5, 7, 12], "gpus": [4, 4, 4]}
+    >>> merge_equal(pl.DataFrame(pieces)).rows()
     [(0, 0, 7, 4), (0, 9, 12, 4)]
     """
     values = [name for name in pieces.columns if name not in _ENDS]
@@ -75,7 +76,12 @@ def merge_equal(pieces: pl.DataFrame) -> pl.DataFrame:
     groups = pieces.with_columns((~continues).fill_null(value=True).cum_sum().alias("_piece"))
     return (
         groups.group_by("_piece", maintain_order=True)
-        .agg(pl.col("lane").first(), pl.col("started").first(), pl.col("ended").last(), *(pl.col(name).first() for name in values))
+        .agg(
+            pl.col("lane").first(),
+            pl.col("started").first(),
+            pl.col("ended").last(),
+            *(pl.col(name).first() for name in values),
+        )
         .drop("_piece")
     )
 

@@ -37,6 +37,7 @@ _US = 1_000_000
 
 
 def gpu_time(
+    *,
     inventory: pl.DataFrame,
     attempt_nodes: pl.DataFrame,
     node_states: pl.DataFrame,
@@ -66,9 +67,7 @@ def gpu_time(
         pl.col("milli_gpus").alias("capacity"),
         (pl.col("evidence") == "assumed").cast(pl.Int64).alias("guessed"),
     )
-    held = (
-        allocated_intervals(attempt_nodes, covered).join(lanes, on=["cluster", "node"]).with_row_index("holder")
-    )
+    held = allocated_intervals(attempt_nodes, covered).join(lanes, on=["cluster", "node"]).with_row_index("holder")
     states = _in_lanes(node_states, lanes, open_end=True)
     segments = sweep(
         [
@@ -204,7 +203,10 @@ def _left_over(segments: pl.DataFrame) -> pl.DataFrame:
             "started",
             "ended",
             pl.lit(None, dtype=pl.UInt32).alias("holder"),
-            pl.when(pl.col("category").is_in(IDLE)).then(pl.lit("idle")).otherwise(pl.lit("unavailable")).alias("state"),
+            pl.when(pl.col("category").is_in(IDLE))
+            .then(pl.lit("idle"))
+            .otherwise(pl.lit("unavailable"))
+            .alias("state"),
             "category",
             pl.lit(None, dtype=pl.String).alias("cause"),
             pl.when(assumed).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),

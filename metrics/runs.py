@@ -46,8 +46,7 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
     run = ["cluster", "scheduler", "group", "chain"]
     return frames.conform(
         chained.with_columns(
-            run_id=pl.col("group")
-            + pl.col("submitted_at").min().over(run).dt.strftime("-%Y%m%dT%H%M%SZ"),
+            run_id=pl.col("group") + pl.col("submitted_at").min().over(run).dt.strftime("-%Y%m%dT%H%M%SZ"),
             joined_by=pl.when(~pl.col("fresh"))
             .then(pl.lit("requeue_chain"))
             .when(pl.col("het_job_id").is_not_null())
@@ -99,7 +98,10 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         executions(attempts, joined)
         .group_by("cluster", "run_id")
         .agg(
-            pl.when(pl.len() > 1).then(pl.lit("requeue_chain")).otherwise(pl.col("joined_by").first()).alias("joined_by"),
+            pl.when(pl.len() > 1)
+            .then(pl.lit("requeue_chain"))
+            .otherwise(pl.col("joined_by").first())
+            .alias("joined_by"),
             pl.col("user", "account").first(),
             pl.col("partition", "name").last(),
             pl.len().cast(pl.Int64).alias("n_attempts"),
@@ -107,7 +109,10 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("submitted_at").min().alias("first_submitted_at"),
             pl.col("eligible_at").first(),
             pl.col("started_at").min(),
-            pl.when(pl.col("ended_at").last().is_null()).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
+            pl.when(pl.col("ended_at").last().is_null())
+            .then(None)
+            .otherwise(pl.col("ended_at").max())
+            .alias("ended_at"),
             pl.col("state").last(),
         )
         .sort("cluster", "run_id")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from metrics import statistics
-from metrics.statistics import Direction, Verdict
+
+if TYPE_CHECKING:
+    from metrics.statistics import Direction, Verdict
 
 Kind = Literal["delivered", "capability"]
 
@@ -91,7 +93,9 @@ def measure_median(values: list[float], *, at_least: int) -> Measurement:
     n = len(values)
     median = float(np.median(values)) if values else None
     if n < at_least:
-        return Measurement(median, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics")
+        return Measurement(
+            median, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics"
+        )
     found = statistics.quantile_interval(np.asarray(values, dtype=np.float64))
     low = None if math.isinf(found.low) else found.low
     high = None if math.isinf(found.high) else found.high

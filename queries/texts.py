@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["stop", "warn"]
 
-_TABLE = re.compile(r"((?:^--.*\n)+)CREATE TABLE ([\w.]+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"((?:^--[^\n]*\n)+)CREATE TABLE ([\w.]+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r'^ {4}"?(\w+)"?\s+(.+?),?\s+-- (.+)$')
 _PARAMETER = re.compile(r"\$([a-z_]+)")
 

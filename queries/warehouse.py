@@ -175,6 +175,13 @@ class Writer(_Connection):
                 f'WHERE NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {match})'
             )
 
+    def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
+        """Rows of a named query that reads frames, which are there for it under their names."""
+        with contextlib.ExitStack() as stack:
+            for key, rows in frames.items():
+                stack.enter_context(self._handed_over(rows, key))
+            return self.query(name, **params)
+
     def run(self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, **params: object) -> None:
         """Run a named statement that writes, with frames available to it under their names."""
         named = texts.named_queries()[name]
@@ -257,10 +264,14 @@ class Writer(_Connection):
                     f"{self.root}: schema step {step.name} is not the one this warehouse was made with (a development "
                     "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
                 )
+        made_of = hashlib.sha256("".join(view.sql for view in texts.views()).encode()).hexdigest()
+        if self.meta("views") == made_of and self.meta("root") == str(self.root):
+            return
         with self.transaction():
             for view in texts.views():
                 self._connection.execute(view.sql)
                 self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {_literal(view.description)}')
+            self._put_meta("views", made_of)
             self._put_meta("root", str(self.root))
 
     def _applied_steps(self) -> dict[int, str]:
@@ -466,7 +477,7 @@ def _published(root: Path) -> Path:
     if current is None:
         raise NoWarehouseError(
             f"there is no warehouse in {root} yet.\n"
-            "Make one by ingesting something:  trackside ingest slurm    (or a file: trackside ingest slurm sacct.txt)\n"
+            "Make one by ingesting something:  trackside ingest slurm   (or a file: trackside ingest slurm sacct.txt)\n"
             "Or point at another place with --warehouse DIR or $TRACKSIDE_WAREHOUSE."
         )
     return current
@@ -576,9 +587,9 @@ def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, 
         "SELECT path FROM partitions WHERE table_name = ? AND removed_version IS NULL ORDER BY path", [table]
     ).fetchall()
     files = ", ".join(_literal(str(root / path)) for (path,) in rows)
-    reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{files}], hive_partitioning = false)" if files else ""
+    reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{files}], hive_partitioning = false)" if files else ""  # noqa: S608 - our own names and files
     kind = "TEMP VIEW" if temporary else "VIEW"
-    return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"
+    return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"  # noqa: S608 - as above
 
 
 def _literal(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
@@ -22,8 +23,8 @@ def at(second: int) -> datetime:
     return EPOCH + timedelta(seconds=second)
 
 
-def rows(schema: frames.Schema, *found: dict[str, object]) -> pl.DataFrame:
-    complete = [dict.fromkeys(schema, None) | row for row in found]
+def rows(schema: frames.Schema, *found: Mapping[str, object]) -> pl.DataFrame:
+    complete = [dict.fromkeys(schema, None) | dict(row) for row in found]
     return pl.DataFrame(complete, schema=schema)
 
 
@@ -93,7 +94,14 @@ def ledger(cluster: Cluster) -> pl.DataFrame:
         schema={"cluster": pl.String, "node": pl.String, "started_at": frames.TIME, "ended_at": frames.TIME},
     )
     known = span(cluster.states_known_from, cluster.until)
-    return gpu_time(nodes, attempt_nodes(cluster), node_states(cluster), demand, known, covered)
+    return gpu_time(
+        inventory=nodes,
+        attempt_nodes=attempt_nodes(cluster),
+        node_states=node_states(cluster),
+        demand=demand,
+        states_known=known,
+        covered=covered,
+    )
 
 
 def sums(found: pl.DataFrame) -> Counter[tuple[str, int | None, str, str | None]]:
@@ -146,7 +154,9 @@ def test_any_clipping_adds_up_to_capacity(cluster: Cluster, one: int, other: int
         .with_columns(started_at=pl.max_horizontal("started_at", low), ended_at=pl.min_horizontal("ended_at", high))
         .filter(pl.col("started_at") < pl.col("ended_at"))
     )
-    found = clipped.select((pl.col("milli_gpus") * (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()).sum())
+    found = clipped.select(
+        (pl.col("milli_gpus") * (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()).sum()
+    )
     assert found.item() == sum(cluster.gpus.values()) * round((high - low).total_seconds() * 1e6)
 
 
@@ -269,4 +279,6 @@ def test_a_node_that_left_the_inventory_ends_with_its_last_sign_of_life() -> Non
 def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 10, 30, 3000), Attempt(1, "n1", 20, 40, 4000))))
     found = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))
-    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [(at(10), at(40), 7000, "assumed")]
+    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+        (at(10), at(40), 7000, "assumed")
+    ]

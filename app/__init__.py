@@ -1,0 +1,1 @@
+"""Everything that touches the outside on purpose: command line, configuration, computing, showing."""

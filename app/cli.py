@@ -1,0 +1,206 @@
+"""The command line: it parses arguments, hands them to one function per verb, and turns errors into exit statuses.
+
+Nothing heavy is imported here: `trackside --help` must be instant. Each verb imports what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.errors import INTERNAL, INTERRUPTED, exit_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DESCRIPTION = """\
+Does GPU time become training progress? Trackside accounts for every GPU-second of a cluster exactly once, and derives
+goodput, ETTR, MTTF and time to restart from that one account, each with its definition and evidence."""
+
+EPILOG = """\
+A first look at your own cluster, on a machine where sacct works:
+  trackside ingest slurm          read Slurm (the last 30 days; later only what is new)
+  trackside compute               build the ledger and the numbers
+  trackside show goodput          ... ettr mttf restarts lost interruptions runs nodes
+  trackside verify                judge a vendor's headline claims against your data
+
+Without Slurm at hand, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
+Every verb explains itself: trackside VERB --help"""
+
+SHOW_EPILOG = """\
+what to show, and what it can be split --by:
+  goodput        productive share of GPU-time, of what was allocated and of what there was
+                 --by node, user, account, partition, run
+  ettr           productive share of queued and scheduled time, over runs; --run R: the arithmetic of one
+                 --by run
+  mttf           mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size
+  restarts       from an interruption to the next start, by cause
+                 --by event
+  lost           where all GPU-time went, by category and cause
+                 --by node, user, account, partition, run
+  interruptions  every attempt that ended otherwise than by completing, and why
+  runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
+  nodes          nodes, those that cost most first
+
+times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"""
+
+SHOWN = ("goodput", "ettr", "mttf", "restarts", "lost", "interruptions", "runs", "nodes")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit status."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.version:
+        options.verb, options.run = "version", "version"
+    if options.verb is None:
+        parser.print_help()
+        return 0
+    try:
+        return _verb(options.run)(options)
+    except KeyboardInterrupt:
+        _complain("interrupted; what was not finished can be done again")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output (head, less) has gone: not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
+        status = exit_status(error)
+        if status is None or os.environ.get("TRACKSIDE_DEBUG"):
+            import traceback  # noqa: PLC0415 - only when something is wrong with us
+
+            traceback.print_exc()
+        if status is None:
+            _complain(f"this is a fault of Trackside ({type(error).__name__}); please report it with the lines above")
+            return INTERNAL
+        _complain(str(error))
+        return status
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"trackside: {message}\n")
+
+
+def _verb(name: str) -> Callable[[argparse.Namespace], int]:
+    from app import verbs  # noqa: PLC0415 - heavy
+
+    found: Callable[[argparse.Namespace], int] = getattr(verbs, name)
+    return found
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with all verbs; `tests` walks it to see that everything has help."""
+    parser = argparse.ArgumentParser(
+        prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")
+    common = _common_options()
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+
+    def add(name: str, help_: str, **more: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(
+            name,
+            help=help_,
+            description=help_[0].upper() + help_[1:] + ".",
+            parents=[common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **more,  # type: ignore[arg-type]  # argparse types its keywords one by one
+        )
+        made.set_defaults(run=name)
+        return made
+
+    add("demo", "simulate a cluster and show everything on it (comes with the next step)")
+    _ingest_options(add("ingest", "read a source into the warehouse; reading twice equals reading once"))
+    _window_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
+    add("status", "show what was read, how fresh it is, what was refused, and which checks warn")
+    add("doctor", "check the installation, the warehouse and each source, and say which numbers they allow")
+    _show_options(add("show", "answer a question about the cluster", epilog=SHOW_EPILOG))
+    _verify_options(
+        add("verify", "judge claims against the data: supported, refuted or undetermined", epilog=VERIFY_EPILOG)
+    )
+    _sql_options(add("sql", "run one SELECT on the published warehouse, sandboxed"))
+    _export_options(add("export", "write a whole table or view"))
+    return parser
+
+
+VERIFY_EPILOG = """\
+exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
+
+
+def _common_options() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    group = common.add_argument_group("common options")
+    group.add_argument(
+        "--warehouse", type=Path, metavar="DIR", help="warehouse directory (else $TRACKSIDE_WAREHOUSE, else the config)"
+    )
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="configuration (else $TRACKSIDE_CONFIG, else ./trackside.toml)"
+    )
+    group.add_argument("--quiet", "-q", action="store_true", help="no progress, only results and errors")
+    return common
+
+
+def _window_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="TIME", help="from (UTC): 2026-10-01, or 7d before the end of the data")
+    parser.add_argument("--until", metavar="TIME", help="to (UTC), not included; default: the end of the data")
+
+
+def _format_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("table", "json", "csv", "parquet"), default="table", help="default: table")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal")
+
+
+def _ingest_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", choices=("slurm",), help="what to read")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="output of sacct, `sacctmgr -P show event`, `scontrol show node` or `scontrol show config` "
+        "(told apart by content; .gz is fine; - is standard input). Without files the running Slurm is read",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of inputs that do not name one")
+    parser.add_argument("--timezone", metavar="ZONE", help="zone of times that carry none: UTC, Europe/Berlin")
+    parser.add_argument("--delimiter", metavar="TEXT", help="column delimiter; default: found by itself")
+    parser.add_argument("--accept-truncated", action="store_true", help="load a file although its last row is cut")
+    _window_options(parser)
+
+
+def _show_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=SHOWN, metavar="WHAT", help=", ".join(SHOWN))
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    _window_options(parser)
+    parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
+    parser.add_argument("--run", dest="run_id", metavar="R", help="only this run (a run id or a job id)")
+    parser.add_argument("--at", type=float, default=1024.0, metavar="GPUS", help="job size for mttf (default: 1024)")
+    parser.add_argument("--explain", action="store_true", help="also print definition, SQL, parts and evidence")
+    _format_options(parser)
+
+
+def _verify_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--claims", type=Path, metavar="FILE", help="TOML file of claims (default: the vendor's headlines)"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    _window_options(parser)
+    _format_options(parser)
+
+
+def _sql_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", metavar="SELECT", help='for example: "SELECT category, SUM(gpu_seconds) FROM gpu_time GROUP BY 1"'
+    )
+    _format_options(parser)
+
+
+def _export_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", help="table or view; `trackside export tables` lists them")
+    _format_options(parser)
+    parser.set_defaults(format="csv")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

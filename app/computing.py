@@ -1,0 +1,265 @@
+"""From raw tables to the ledger and the results: named query -> metric -> result table, one cluster at a time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results, verifying
+from app.results import Window
+from metrics import frames
+from metrics.capacity import coverage, inventory
+from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
+from metrics.ledger import gpu_time, waiting_demand, with_silence
+from metrics.restarts import restarts
+from metrics.runs import run_attempts, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from app.config import Config, Rules
+    from queries.warehouse import CheckResult, Writer
+
+DERIVED = (
+    "inventory",
+    "gpu_time",
+    "runs",
+    "run_attempts",
+    "interruptions",
+    "restarts",
+    "failure_rates",
+    "cluster_metrics",
+    "run_metrics",
+    "verdicts",
+    "computes",
+)
+"""Tables that a computation replaces, cluster by cluster."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a computation did."""
+
+    clusters: list[Window]
+    empty: list[str]
+    warnings: list[CheckResult]
+
+
+def compute(
+    writer: Writer,
+    settings: Config,
+    *,
+    now: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Computed:
+    """Rebuild the derived tables of every cluster, all of them in one transaction.
+
+    Args:
+        writer: the warehouse.
+        settings: rules that the numbers depend on, and the claims to judge.
+        now: kept as `computed_at`.
+        since: leave out the time before; the data's own beginning if None.
+        until: leave out the time after; the last moment the data speak for if None.
+        progress: told what is being done.
+
+    Raises:
+        CheckError: the result breaks a law, such as conservation; nothing is changed then.
+    """
+    done, empty = [], []
+    claims = verifying.read_claims(settings.claims)
+    with writer.transaction():
+        for cluster in writer.query("clusters")["cluster"]:
+            rules = settings.rules
+            window = _compute_cluster(writer, cluster, rules, now=now, since=since, until=until, progress=progress)
+            if window is None:
+                empty.append(cluster)
+                continue
+            done.append(window)
+            verdicts = verifying.as_rows(verifying.verify(writer, window, claims), window)
+            writer.append("verdicts", verdicts.drop("direction", "method"))
+        progress("checking that every GPU-second is accounted for once")
+        warnings = writer.stop_on_failed_checks()
+    return Computed(done, empty, warnings)
+
+
+def _compute_cluster(
+    writer: Writer,
+    cluster: str,
+    rules: Rules,
+    *,
+    now: datetime,
+    since: datetime | None,
+    until: datetime | None,
+    progress: Callable[[str], None],
+) -> Window | None:
+    key = pl.DataFrame({"cluster": [cluster]})
+    for table in DERIVED:
+        writer.delete(table, key)
+    covered = _clip(_coverage(writer, cluster, "slurm.accounting", rules), since, until)
+    if covered.is_empty():
+        return None
+    window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
+    progress(f"{cluster}: ledger")
+    attempts = frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS)
+    on_nodes = frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
+    _write_ledger(writer, cluster, rules, covered=covered, attempts=attempts, on_nodes=on_nodes)
+    progress(f"{cluster}: runs and interruptions")
+    _write_runs(writer, cluster, rules, attempts, on_nodes)
+    writer.append("computes", _account(writer, window, rules, now))
+    progress(f"{cluster}: results")
+    _write_results(writer, window)
+    return window
+
+
+def _coverage(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
+    loads = frames.conform(writer.query("coverage", cluster=cluster, source=source), frames.COVERAGE)
+    return coverage(loads, gap_s=rules.coverage_gap_hours * 3600)
+
+
+def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
+    low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
+    high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
+    return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
+
+
+def _write_ledger(
+    writer: Writer,
+    cluster: str,
+    rules: Rules,
+    *,
+    covered: pl.DataFrame,
+    attempts: pl.DataFrame,
+    on_nodes: pl.DataFrame,
+) -> None:
+    nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
+    told = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    states = with_silence(told, writer.query("slurmd_timeout", cluster=cluster))
+    there = inventory(nodes, on_nodes, told, covered)
+    demand = waiting_demand(attempts, nodes, there, covered)
+    known = _coverage(writer, cluster, "slurm.events", rules)
+    ledger = gpu_time(
+        inventory=there,
+        attempt_nodes=on_nodes,
+        node_states=states,
+        demand=demand,
+        states_known=known,
+        covered=covered,
+    )
+    writer.append("inventory", _with_gpus(there, "gpus"))
+    writer.run("insert_gpu_time", {"ledger": ledger})
+
+
+def _write_runs(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, on_nodes: pl.DataFrame) -> None:
+    joined = run_attempts(attempts, max_gap_s=rules.run_gap_hours * 3600)
+    states = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
+    critical = pl.concat([critical_states(states, critical_reasons="|".join(rules.critical_reasons)), health])
+    interrupted = interruptions(attempts, joined, on_nodes, critical)
+    writer.append("run_attempts", joined)
+    writer.append("runs", _with_gpus(runs(attempts, joined), "n_gpus"))
+    writer.append("interruptions", _with_gpus(interrupted, "n_gpus"))
+    writer.append("restarts", _with_gpus(restarts(attempts, joined, interrupted), "n_gpus"))
+
+
+def _with_gpus(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Thousandths back to GPUs."""
+    exact = (pl.col("milli_gpus").cast(pl.Decimal(18, 3)) / 1000).cast(frames.GPUS)
+    return table.with_columns(exact.alias(name)).drop("milli_gpus")
+
+
+def _write_results(writer: Writer, window: Window) -> None:
+    for standard in standard_windows(window):
+        writer.append("failure_rates", results.failure_rate_rows(writer, standard))
+        for rows in (
+            results.goodput_rows(writer, standard),
+            results.ettr_rows(writer, standard),
+            results.lost_imputed_rows(writer, standard),
+        ):
+            writer.append("cluster_metrics", rows)
+    writer.append("run_metrics", _run_metrics(results.ettr_run_rows(writer, window), window))
+
+
+def _run_metrics(by_run: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """ETTR per run as measured (with bounds), and as imputed (assumed), as rows of `run_metrics`."""
+    common = by_run.with_columns(
+        window_from=pl.lit(window.since, dtype=frames.TIME),
+        window_until=pl.lit(window.until, dtype=frames.TIME),
+        unit=pl.lit("ratio"),
+        denominator=pl.col("wall_gpu_s"),
+        n=pl.col("n_attempts"),
+    )
+    measured = common.with_columns(
+        metric=pl.lit("ettr"),
+        value=pl.col("ettr"),
+        numerator=pl.col("productive"),
+        bound_low=pl.col("ettr_low"),
+        bound_high=pl.col("ettr_high"),
+        evidence=pl.lit("accounting"),
+    )
+    assumed = common.with_columns(
+        metric=pl.lit("ettr_imputed"),
+        value=pl.col("ettr_imputed"),
+        numerator=pl.col("imputed_gpu_s"),
+        bound_low=pl.lit(None, dtype=pl.Float64),
+        bound_high=pl.lit(None, dtype=pl.Float64),
+        evidence=pl.lit("assumed"),
+    )
+    return pl.concat([measured, assumed]).select(
+        "cluster", "run_id", "metric", "window_from", "window_until", "unit", "value", "numerator", "denominator", "n",
+        "bound_low", "bound_high", "evidence",
+    )  # fmt: skip
+
+
+def standard_windows(window: Window) -> list[Window]:
+    """All the data, the last 7 and 28 days of them, and each calendar month (UTC); relative to the data's end."""
+    found = [window]
+    for days in (7, 28):
+        since = window.until - timedelta(days=days)
+        if since > window.since:
+            found.append(Window(window.cluster, since, window.until))
+    months = [
+        Window(window.cluster, max(low, window.since), min(high, window.until))
+        for low, high in itertools.pairwise(_month_starts(window))
+    ]
+    return list(dict.fromkeys([*found, *months]))
+
+
+def _month_starts(window: Window) -> Iterator[datetime]:
+    month = datetime(window.since.year, window.since.month, 1, tzinfo=UTC)
+    while month < window.until:
+        yield month
+        month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
+    yield month
+
+
+def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:
+    constants = rules.model_dump() | {
+        "failure_before_end_s": BEFORE_END_S,
+        "failure_after_end_s": AFTER_END_S,
+        "incident_merge_s": MERGE_S,
+        "imputed_checkpoint_s": IMPUTED_CHECKPOINT_S,
+        "imputed_restart_s": IMPUTED_RESTART_S,
+    }
+    return pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "since": [window.since],
+            "until": [window.until],
+            "computed_at": [now],
+            "data_version": [writer.data_version],
+            "constants": [_json(constants)],
+        }
+    )
+
+
+def _json(values: dict[str, object]) -> str:
+    import json  # noqa: PLC0415 - only here
+
+    return json.dumps(values, sort_keys=True, default=list)

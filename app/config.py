@@ -1,0 +1,163 @@
+"""Configuration: one TOML file, read once, with a default for every setting and all mistakes listed at once."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from app.errors import ConfigError
+from ingest.slurm_nodes import PLANNED_REASONS
+
+DEFAULT_PATH = Path("trackside.toml")
+CRITICAL_REASONS = (
+    r"^k8s:",
+    r"^Prolog error",
+    r"^Epilog error",
+    r"^Kill task failed",
+    r"^Not responding",
+    r"(?i)\bhealth",
+    r"(?i)\b(xid|ecc|nvlink|gpu)\b",
+)
+"""Reasons of drains that speak of a fault: Slurm's own, SUNK's, and those of common health checks."""
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        message = f"not a regular expression: {error}"
+        raise ValueError(message) from error
+    return text
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        message = f"no time zone is called {name!r}; use a name such as UTC or Europe/Berlin"
+        raise ValueError(message) from error
+    return name
+
+
+Regex = Annotated[str, AfterValidator(_regex)]
+Zone = Annotated[str, AfterValidator(_zone)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Slurm(_Section):
+    """How Slurm is read."""
+
+    lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")
+    window_days: float = Field(default=7.0, gt=0, description="accounting is asked for in windows of this length")
+    overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
+    timeout_s: float = Field(default=300.0, gt=0, description="longest wait for one Slurm command")
+
+
+class Rules(_Section):
+    """What numbers depend on; printed with `--explain` and kept with every computation."""
+
+    planned_reasons: tuple[Regex, ...] = Field(
+        default=PLANNED_REASONS, description="node reasons (regular expressions) that mean planned work"
+    )
+    critical_reasons: tuple[Regex, ...] = Field(
+        default=CRITICAL_REASONS, description="drain reasons that can explain a job's end"
+    )
+    run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap within a run")
+    coverage_gap_hours: float = Field(default=1.0, ge=0, description="gaps between loads up to this are closed")
+
+
+class Sql(_Section):
+    """Limits of `trackside sql`."""
+
+    rows: int = Field(default=10_000, gt=0, description="most rows")
+    seconds: float = Field(default=60.0, gt=0, description="longest time")
+    memory: str = Field(default="2GB", pattern=r"^\d+(\.\d+)?[KMGT]i?B$", description="most memory")
+
+
+class Config(_Section):
+    """All settings."""
+
+    warehouse: Path = Field(default=Path("trackside-data"), description="warehouse directory")
+    cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
+    timezone: Zone | None = Field(default=None, description="zone of times that carry none")
+    claims: Path | None = Field(default=None, description="claims file for `trackside verify`")
+    slurm: Slurm = Slurm()
+    rules: Rules = Rules()
+    sql: Sql = Sql()
+
+
+def load(path: Path | None = None) -> Config:
+    """Read the configuration: the given file, else $TRACKSIDE_CONFIG, else ./trackside.toml, else the defaults.
+
+    $TRACKSIDE_WAREHOUSE beats the file's `warehouse`.
+
+    Raises:
+        ConfigError: the file named is not there, is not TOML, or has mistakes; all are listed.
+    """
+    named = path or (Path(os.environ["TRACKSIDE_CONFIG"]) if os.environ.get("TRACKSIDE_CONFIG") else None)
+    if named is None and not DEFAULT_PATH.exists():
+        config = Config()
+    else:
+        found = named or DEFAULT_PATH
+        config = _beside(parse(_read(found), origin=str(found)), found.parent)
+    place = os.environ.get("TRACKSIDE_WAREHOUSE")
+    return config.model_copy(update={"warehouse": Path(place)}) if place else config
+
+
+def parse(values: dict[str, Any], *, origin: str) -> Config:
+    """Check values that came from TOML.
+
+    Raises:
+        ConfigError: listing every mistake.
+    """
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        mistakes = "\n".join(f"  {_said(mistake)}" for mistake in error.errors())
+        raise ConfigError(f"{origin} has {error.error_count()} mistake(s):\n{mistakes}") from None
+
+
+def _beside(config: Config, folder: Path) -> Config:
+    """Paths in a file are meant from where the file is, not from where somebody stands."""
+    claims = None if config.claims is None else folder / config.claims
+    return config.model_copy(update={"warehouse": folder / config.warehouse, "claims": claims})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no configuration file {path}") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
+    where = ".".join(str(part) for part in mistake["loc"])
+    if mistake["type"] != "extra_forbidden":
+        return f"{where} = {mistake['input']!r}: {mistake['msg'].removeprefix('Value error, ')}"
+    *sections, name = mistake["loc"]
+    known = list(_fields(tuple(str(section) for section in sections)))
+    close = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+    return f"{where}: no such setting; {hint}"
+
+
+def _fields(sections: tuple[str, ...]) -> dict[str, Any]:
+    model: Any = Config
+    for section in sections:
+        model = type(model.model_fields[section].default)
+    fields: dict[str, Any] = model.model_fields
+    return fields

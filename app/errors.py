@@ -1,0 +1,61 @@
+"""Errors of the command line, and the one table from kind of error to exit status.
+
+`verify` uses 3 (a claim is refuted) and 4 (undetermined); no error uses them.
+"""
+
+from __future__ import annotations
+
+from ingest import errors as ingest
+from queries import errors as queries
+
+
+class UsageError(ValueError):
+    """What was asked cannot be done as it was asked."""
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message lists every mistake."""
+
+
+class ClaimsError(ValueError):
+    """The claims file cannot be used; the message lists every mistake."""
+
+
+REFUTED = 3
+UNDETERMINED = 4
+INTERNAL = 70
+INTERRUPTED = 130
+
+EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
+    UsageError: (2, "the command was asked for something it cannot do"),
+    ConfigError: (10, "mistakes in the configuration"),
+    ClaimsError: (11, "mistakes in the claims file"),
+    ingest.SourceMissingError: (20, "a source's command is not installed here"),
+    ingest.SourceDownError: (21, "a source does not answer"),
+    ingest.UnrecognisedInputError: (30, "a file is empty or none of the kinds that are accepted"),
+    ingest.TruncatedInputError: (31, "a file ends in the middle of a row"),
+    ingest.DelimiterError: (32, "a file is not delimited as told"),
+    ingest.MissingColumnError: (33, "a file lacks a column"),
+    ingest.TimeZoneError: (34, "times carry no zone and none was given"),
+    ingest.InputError: (35, "a file cannot be used for another reason"),
+    queries.NoWarehouseError: (40, "there is no warehouse yet, or the folder is another kind"),
+    queries.CorruptWarehouseError: (41, "the warehouse cannot be read"),
+    queries.NewerWarehouseError: (42, "the warehouse was written by a newer Trackside"),
+    queries.LockedWarehouseError: (43, "another process is writing the warehouse"),
+    queries.WriteError: (44, "the disk is full or may not be written"),
+    queries.CheckError: (45, "a data check stopped the work; nothing was changed"),
+    queries.WarehouseError: (46, "the warehouse cannot be used for another reason"),
+    queries.QueryError: (50, "a query was refused or failed"),
+}
+
+
+def exit_status(error: Exception) -> int | None:
+    """Exit status of an error that a person can do something about; None for any other (a fault of ours).
+
+    >>> exit_status(UsageError("no"))
+    2
+    """
+    for kind in type(error).__mro__:
+        if kind in EXIT_STATUS:
+            return EXIT_STATUS[kind][0]
+    return None

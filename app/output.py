@@ -1,0 +1,199 @@
+"""Writing rows: tables for people, JSON, CSV and Parquet for machines. The one place that prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from metrics.verdicts import Judged
+
+FORMATS = ("table", "json", "csv", "parquet")
+
+
+def console(*, error: bool = False) -> Console:
+    """A console on stdout or stderr that never breaks tables where nobody looks at them."""
+    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made = Console(stderr=error, highlight=False, width=200, no_color=True)
+    return made
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print a line as it is."""
+    print(text, file=sys.stderr if error else sys.stdout)
+
+
+def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]) -> None:
+    """Print rows as a table; `columns` maps a column to its heading and display unit."""
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for heading, unit in columns.values():
+        shown.add_column(heading, justify="left" if unit in {"text", "time"} else "right", overflow="fold")
+    for row in rows.iter_rows(named=True):
+        shown.add_row(*(Text(display(row[name], unit)) for name, (_, unit) in columns.items()))
+    console().print(shown)
+
+
+def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, one line per unit
+    """A cell for people. Nothing known is a dash, never a zero.
+
+    >>> display(0.923, "ratio"), display(None, "ratio"), display(3725.0, "seconds"), display(7200.0, "gpu_h")
+    ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
+    """
+    if value is None:
+        return "no limit" if unit == "number_or_open" else "-"
+    if unit == "ratio":
+        return f"{100 * value:.1f} %"
+    if unit == "seconds":
+        return _duration(float(value))
+    if unit == "gpu_h":
+        return _number(float(value) / 3600)
+    if unit in {"number", "number_or_open"}:
+        return _number(float(value))
+    if unit == "count":
+        return f"{float(value):,.10g}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _number(value: float) -> str:
+    size = abs(value)
+    return f"{value:,.2f}" if size == 0 or 0.01 <= size < 1e6 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    whole, parts = round(seconds), []
+    if abs(seconds) < 10 and seconds != whole:
+        return f"{seconds:.2g} s"
+    for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:3]) or "0 s"
+
+
+def write(rows: pl.DataFrame, form: str, target: Path | None, *, extra: dict[str, Any] | None = None) -> None:
+    """Write rows as JSON, CSV or Parquet to a file or stdout.
+
+    Args:
+        rows: what to write, all columns.
+        form: json, csv or parquet.
+        target: file, or None for stdout.
+        extra: for JSON: more keys beside `rows`.
+
+    Raises:
+        UsageError: Parquet to a terminal, or the file cannot be written.
+    """
+    if form == "parquet" and target is None and sys.stdout.isatty():
+        raise UsageError("Parquet is binary: give a file with -o FILE, or pipe it")
+    content = _encoded(rows, form, extra)
+    if target is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+
+
+def _encoded(rows: pl.DataFrame, form: str, extra: dict[str, Any] | None) -> bytes:
+    if form == "parquet":
+        import io  # noqa: PLC0415 - only here
+
+        buffer = io.BytesIO()
+        rows.write_parquet(buffer)
+        return buffer.getvalue()
+    if form == "csv":
+        return _flat(rows).write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.fZ").encode()
+    plain = rows.to_dicts()
+    value = plain if extra is None else {"rows": plain, **extra}
+    return (json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _flat(rows: pl.DataFrame) -> pl.DataFrame:
+    """Lists as text, which is all that CSV can hold."""
+    lists = [name for name, kind in rows.schema.items() if isinstance(kind, pl.List)]
+    return rows.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)
+
+
+_COLOURS = {"supported": "green", "refuted": "red", "undetermined": "yellow"}
+
+
+def verdicts(judged: Sequence[Judged], where: str) -> None:
+    """Print verdicts one below the other: the words quoted, what was tested, the numbers, what is missing."""
+    out = console()
+    out.print(Text(f"Claims against {where}", style="bold"))
+    for each in judged:
+        claim, measured = each.claim, each.measured
+        unit = {"d": "number", "s": "seconds"}.get(claim.unit, "ratio")
+        side = "at least" if claim.direction == "at_least" else "at most"
+        suffix = " d" if claim.unit == "d" else ""
+        found = f"{display(measured.value, unit)}{suffix if measured.value is not None else ''}"
+        low = display(measured.low, unit)
+        high = "no limit" if measured.high == float("inf") else display(measured.high, unit)
+        out.print()
+        out.print(
+            Text.assemble((each.verdict.upper(), f"bold {_COLOURS[each.verdict]}"), f"  {claim.id}: “{claim.quoted}”")
+        )
+        out.print(Text(f"  read as    {claim.read_as}"))
+        out.print(Text(f"  target     {side} {display(claim.target, unit)}{suffix}   ({claim.kind})"))
+        count = "" if measured.n is None else f", n = {measured.n}"
+        out.print(Text(f"  measured   {found}, from {low} to {high}{count}   [{measured.method or 'no data'}]"))
+        if each.verdict == "undetermined" and measured.needed:
+            out.print(Text(f"  needed     {measured.needed}"))
+
+
+def explanation(found: Mapping[str, Any]) -> None:
+    """Print what numbers mean and rest on."""
+    out = console()
+    for metric in found["metrics"]:
+        out.print()
+        out.print(Text.assemble((metric["metric"], "bold"), f"  [{metric['unit']}]  {metric['summary']}"))
+        out.print(Text(f"  definition  {metric['definition']}"))
+        out.print(Text(f"  interval    {metric['interval']}"))
+        out.print(Text(f"  source      {metric['source']}"))
+        out.print(Text(f"  computed by {metric['computed_by']}"))
+    for number in found["numbers"]:
+        out.print(Text(f"\n{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}"))
+    for window in found["windows"]:
+        out.print(Text(f"\nwindow  {window['cluster']}: {window['since']} to {window['until']}"))
+    for name, sql in found["sql"].items():
+        out.print(Text(f"\nqueries/named/{name}.sql  {found['parameters'] or ''}\n{sql.strip()}", style="dim"))
+    for cluster, constants in found["constants"].items():
+        out.print(Text(f"\nconstants of {cluster}: {json.dumps(constants, sort_keys=True)}", style="dim"))
+
+
+def _parts(number: Mapping[str, Any]) -> str:
+    parts = []
+    for name, value in number.items():
+        if name in {"metric", "subject"} or value is None:
+            continue
+        parts.append(f"{name} = {value:,.6g}" if isinstance(value, float) else f"{name} = {value}")
+    return ", ".join(parts)

@@ -1,0 +1,176 @@
+"""Numbers for a cluster and a window: named query -> metric -> rows. The one road to every figure.
+
+`compute` stores what these functions return for the standard windows; `show` and `verify` call them for any other.
+So one figure is one number wherever it is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from metrics import frames
+from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.failure_rates import OVER_128, POOLED, around, buckets, failure_rates
+from metrics.goodput import goodput, lost
+from metrics.theory import lost_goodput_gpu_s_expr
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+DAY_S = 86_400.0
+CLAIMED_GPUS = 1024.0
+"""Size that the vendors' headline MTTF is quoted at."""
+
+
+class Source(Protocol):
+    """What rows are read from: a published copy, or the warehouse being written."""
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query."""
+        ...
+
+
+@dataclass(frozen=True)
+class Window:
+    """A cluster between two moments."""
+
+    cluster: str
+    since: datetime
+    until: datetime
+
+
+def ledger_sums(source: Source, window: Window, dimension: str) -> pl.DataFrame:
+    """GPU-seconds by subject and category within the window."""
+    rows = source.query(
+        "ledger_sums", cluster=window.cluster, since=window.since, until=window.until, dimension=dimension
+    )
+    return frames.conform(rows, frames.LEDGER_SUMS)
+
+
+def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
+    """Goodput, occupancy and availability as result rows."""
+    inventoried = source.query("inventoried")["cluster"]
+    found = goodput(ledger_sums(source, window, dimension), inventoried)
+    if dimension not in {"cluster", "node"}:  # what nobody held is nobody's
+        found = found.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
+    return _as_results(found, window, dimension)
+
+
+def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
+    """ETTR and its parts, one row per run."""
+    attempts = source.query("attempts", cluster=window.cluster)
+    joined = source.query("run_attempts", cluster=window.cluster)
+    return ettr_by_run(
+        waits(attempts, joined, window.since, window.until),
+        ledger_sums(source, window, "run"),
+        imputed(attempts, joined, window.since, window.until),
+        source.query("runs", cluster=window.cluster, since=window.since, until=window.until).with_columns(
+            milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64)
+        ),
+    )
+
+
+def ettr_rows(source: Source, window: Window, *, min_run_s: float = 0.0) -> pl.DataFrame:
+    """ETTR of the cluster as result rows: all forms, over runs with at least `min_run_s` of scheduled time."""
+    by_run = ettr_run_rows(source, window)
+    long_enough = pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
+    total = ettr_total(by_run.filter(long_enough))
+    if total.is_empty():
+        return frames.empty(frames.RESULT)
+    return _as_results(pl.concat([_ettr_form(total, *form) for form in _ETTR_FORMS]), window, "cluster")
+
+
+_ETTR_FORMS = (
+    ("ettr", "ettr", "productive", "wall_gpu_s"),
+    ("ettr_without_initial_queue", "ettr_without_initial_queue", "productive", "after_start_gpu_s"),
+    ("ettr_imputed", "ettr_imputed", "imputed_gpu_s", "wall_gpu_s"),
+)
+
+
+def _ettr_form(total: pl.DataFrame, metric: str, column: str, numerator: str, denominator: str) -> pl.DataFrame:
+    table = total.with_columns(
+        after_start_gpu_s=pl.col("allocated") + pl.col("queued_requeue"),
+    )
+    assumed = metric == "ettr_imputed"
+    said = pl.format(
+        "cannot tell: {} % of the allocated GPU-time is unattributed", (pl.col("unseen_share") * 100).round(1)
+    )
+    shares = [
+        (pl.lit(float(kind == "assumed")) if assumed else pl.col(f"by_{kind}") / pl.col("allocated")).alias(
+            f"evidence_{kind}"
+        )
+        for kind in ("log", "telemetry", "accounting", "assumed")
+    ]
+    return table.select(
+        "cluster",
+        pl.col("cluster").alias("subject"),
+        pl.lit(metric).alias("metric"),
+        pl.lit("ratio").alias("unit"),
+        pl.col(column).alias("value"),
+        pl.col(numerator).alias("numerator"),
+        pl.col(denominator).alias("denominator"),
+        "n",
+        (pl.lit(None, dtype=pl.Float64) if assumed else pl.col(f"{column}_low")).alias("bound_low"),
+        (pl.lit(None, dtype=pl.Float64) if assumed else pl.col(f"{column}_high")).alias("bound_high"),
+        *shares,
+        (
+            pl.lit("assumed: hourly checkpoints, 5 min to restart, every end an interruption")
+            if assumed
+            else pl.when(pl.col(column).is_null()).then(said)
+        ).alias("note"),
+    )
+
+
+def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
+    """Failure rates and MTTF by class, way of counting and size."""
+    attempts = source.query("attempts", cluster=window.cluster)
+    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    largest = attempts["milli_gpus"].max()
+    top = largest / 1000 if isinstance(largest, int) else 0.0
+    sizes = [POOLED, OVER_128, *buckets(top), around(claimed_gpus)]
+    found = failure_rates(attempts, events, window.since, window.until, sizes)
+    return found.with_columns(cluster=pl.lit(window.cluster))
+
+
+def restart_rows(source: Source, window: Window) -> pl.DataFrame:
+    """One row per restart in the window."""
+    return source.query("restarts", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
+    """Where all GPU-time went, largest first."""
+    return lost(ledger_sums(source, window, dimension))
+
+
+def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
+    """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
+    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    failed = events.filter((pl.col("class") == "infrastructure") & (pl.col("milli_gpus") > 0))
+    amount = failed.select(lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("milli_gpus") / 1000).sum()).item()
+    row = pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "subject": [window.cluster],
+            "metric": ["lost_imputed"],
+            "unit": ["gpu_s"],
+            "value": [float(amount)],
+            "n": [failed.height],
+            "evidence_assumed": [1.0],
+            "note": ["assumed: half an hourly checkpoint interval lost per interruption"],
+        }
+    )
+    return _as_results(row, window, "cluster")
+
+
+def _as_results(found: pl.DataFrame, window: Window, dimension: str) -> pl.DataFrame:
+    return frames.conform(
+        found.with_columns(
+            window_from=pl.lit(window.since, dtype=frames.TIME),
+            window_until=pl.lit(window.until, dtype=frames.TIME),
+            dimension=pl.lit(dimension),
+        ),
+        frames.RESULT,
+    )

@@ -1,0 +1,292 @@
+"""One function per verb of the command line: arguments in, exit status out."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from app import clock, config, output
+from app.errors import UsageError
+from app.results import Window
+from app.times import parse_time
+from queries.warehouse import Limits, open_reader, open_writer, user_sql
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from app.ingesting import Report
+    from ingest.live import Runner
+    from queries.warehouse import CheckResult, Reader
+
+
+def demo(_: argparse.Namespace) -> int:
+    """Say that the demo is still to come; never pretend."""
+    output.say("The demo (a simulated cluster through the real ingesters) comes with the next step of the project.")
+    output.say("Today: `trackside ingest slurm`, `trackside compute`, `trackside show goodput`; see README.md.")
+    return 0
+
+
+def version(_: argparse.Namespace) -> int:
+    """Print our version and the engines'."""
+    from app.doctor import versions  # noqa: PLC0415
+
+    for name, number in versions().items():
+        output.say(f"{name} {number}")
+    return 0
+
+
+def ingest(options: argparse.Namespace) -> int:
+    """Read Slurm, live or from files."""
+    from app import ingesting  # noqa: PLC0415
+
+    settings, root = _settings(options)
+    now = clock.now()
+    asked = ingesting.Options(
+        cluster=options.cluster,
+        timezone=options.timezone,
+        delimiter=_unescaped(options.delimiter),
+        accept_truncated=options.accept_truncated,
+        since=_time(options.since, end=now),
+        until=_time(options.until, end=now),
+    )
+    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest slurm", now=now) as writer:
+        if options.files:
+            reports = ingesting.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
+        else:
+            runner = _runner(settings.slurm.timeout_s)
+            reports = ingesting.ingest_live(writer, settings, asked, now=now, runner=runner, progress=tell)
+    _report(reports, quiet=options.quiet)
+    error = ingesting.first_error(reports)
+    if error is not None:
+        raise error
+    if not options.quiet:
+        output.say("Next: trackside compute", error=True)
+    return 0
+
+
+def _runner(timeout_s: float) -> Runner:
+    from ingest.live import subprocess_runner  # noqa: PLC0415
+
+    return lambda command, environment: subprocess_runner(command, environment, timeout_s=timeout_s)
+
+
+def _unescaped(text: str | None) -> str | None:
+    r"""A delimiter as typed in a shell: `\t` and `\x1f` mean the characters."""
+    return None if text is None else text.encode().decode("unicode_escape")
+
+
+def _report(reports: Sequence[Report], *, quiet: bool) -> None:
+    loaded = [report for report in reports if report.parsed is not None]
+    failed = [report for report in reports if report.error is not None]
+    for report in loaded:
+        parsed = report.parsed
+        if parsed is None or quiet:
+            continue
+        counts = f"{parsed.rows_read:,} rows: {parsed.rows_loaded:,} loaded"
+        for name in ("duplicate", "skipped", "rejected"):
+            count = getattr(parsed, f"rows_{name}")
+            counts += f", {count:,} {name}" if count else ""
+        output.say(f"{parsed.source}  {report.origin}\n  {counts}", error=True)
+        for warning in parsed.warnings:
+            output.say(f"  warning: {warning}", error=True)
+        if parsed.rows_rejected:
+            output.say("  refused rows are kept with their reasons: trackside status", error=True)
+    for report in failed[1:]:  # the first is raised, and said last
+        output.say(f"trackside: {report.error}", error=True)
+
+
+def compute(options: argparse.Namespace) -> int:
+    """Rebuild the derived tables."""
+    from app import computing  # noqa: PLC0415
+
+    settings, root = _settings(options)
+    _must_exist(root)
+    now = clock.now()
+    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside compute", now=now) as writer:
+        done = computing.compute(
+            writer,
+            settings,
+            now=now,
+            since=_time(options.since, end=None),
+            until=_time(options.until, end=None),
+            progress=lambda what: tell(what, 0, 1),
+        )
+    if not options.quiet:
+        for window in done.clusters:
+            output.say(f"{window.cluster}: {_iso(window.since)} to {_iso(window.until)}", error=True)
+        for cluster in done.empty:
+            output.say(f"{cluster}: no accounting was loaded, so there is nothing to compute", error=True)
+        _warn(done.warnings)
+        output.say("Next: trackside show goodput", error=True)
+    return 0
+
+
+def _must_exist(root: Path) -> None:
+    """A verb that only recomputes makes no new warehouse out of a mistyped name."""
+    if not (root / "warehouse.duckdb").exists():
+        with open_reader(root):  # raises, and says what to do
+            pass
+
+
+def _warn(found: Sequence[CheckResult]) -> None:
+    for result in found:
+        output.say(f"warning: {result.check.description} ({result.count}; {result.check.name})", error=True)
+
+
+def status(options: argparse.Namespace) -> int:
+    """Show what was read and what was refused."""
+    from app.health import status as show_status  # noqa: PLC0415
+
+    _, root = _settings(options)
+    with open_reader(root) as reader:
+        show_status(reader, now=clock.now())
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Check installation, warehouse and sources."""
+    from app.doctor import examine  # noqa: PLC0415
+
+    settings, root = _settings(options)
+    return examine(root, settings, now=clock.now())
+
+
+def show(options: argparse.Namespace) -> int:
+    """Answer a question."""
+    from app import showing  # noqa: PLC0415
+
+    _, root = _settings(options)
+    question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at)
+    with open_reader(root) as reader:
+        windows = _windows(reader, options)
+        found = showing.answer(reader, options.what, windows, question)
+        explained = showing.explain(reader, found, windows) if options.explain else None
+    if options.format != "table":
+        output.write(found.rows, options.format, options.output, extra=explained and {"explain": explained})
+        return 0
+    if found.rows.is_empty():
+        output.say(found.when_empty)
+    else:
+        spans = ", ".join(f"{w.cluster} {_iso(w.since)} to {_iso(w.until)}" for w in windows)
+        output.table(f"{found.title}: {spans}", found.rows, found.columns)
+    for note in found.notes:
+        output.say(note)
+    if explained is not None:
+        output.explanation(explained)
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Judge claims."""
+    import polars as pl  # noqa: PLC0415
+
+    from app import verifying  # noqa: PLC0415
+
+    settings, root = _settings(options)
+    claims = verifying.read_claims(options.claims or settings.claims)
+    with open_reader(root) as reader:
+        windows = _windows(reader, options)
+        judged = [(window, verifying.verify(reader, window, claims)) for window in windows]
+    if options.format == "table":
+        for window, verdicts in judged:
+            output.verdicts(verdicts, f"{window.cluster} {_iso(window.since)} to {_iso(window.until)}")
+    else:
+        rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
+        output.write(rows, options.format, options.output)
+    return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
+
+
+def sql(options: argparse.Namespace) -> int:
+    """Run one SELECT."""
+    settings, root = _settings(options)
+    limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory)
+    rows, more = user_sql(root, options.sql, limits)
+    if options.format == "table":
+        output.table("", rows, {name: (name, "text") for name in rows.columns})
+    else:
+        output.write(rows, options.format, options.output)
+    if more:
+        output.say(f"only the first {limits.rows:,} rows are shown (config: sql.rows)", error=True)
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write a whole table."""
+    _, root = _settings(options)
+    with open_reader(root) as reader:
+        if options.table == "tables":
+            for name in sorted(reader.relations()):
+                output.say(name)
+            return 0
+        rows = reader.table(options.table)
+    if options.format == "table":
+        output.table(options.table, rows, {name: (name, "text") for name in rows.columns})
+    else:
+        output.write(rows, options.format, options.output)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> tuple[config.Config, Path]:
+    settings = config.load(options.config)
+    return settings, options.warehouse or settings.warehouse
+
+
+def _time(text: str | None, *, end: datetime | None) -> datetime | None:
+    return None if text is None else parse_time(text, end=end)
+
+
+def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
+    """The computed window of each cluster, narrowed to what was asked."""
+    known = [str(name) for name in reader.query("clusters")["cluster"]]
+    if options.cluster is not None and options.cluster not in known:
+        raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
+    found = []
+    for cluster in known if options.cluster is None else [options.cluster]:
+        computed = reader.query("computed", cluster=cluster)
+        if computed.is_empty():
+            continue
+        low, high = computed["since"].item(), computed["until"].item()
+        since, until = _time(options.since, end=high) or low, _time(options.until, end=high) or high
+        window = Window(cluster, max(low, since), min(high, until))
+        if window.since >= window.until:
+            raise UsageError(
+                f"{cluster}: nothing is known between {_iso(since)} and {_iso(until)}; "
+                f"the data speak for {_iso(low)} to {_iso(high)}"
+            )
+        found.append(window)
+        _warn_if_stale(reader, cluster)
+    if not found:
+        raise UsageError("nothing has been computed yet. Run: trackside compute")
+    return found
+
+
+def _warn_if_stale(reader: Reader, cluster: str) -> None:
+    newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item()
+    if newer:
+        output.say(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute", error=True)
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=output.console(error=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total if total > 1 else None)
+
+        yield tell
+
+
+def _iso(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

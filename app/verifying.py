@@ -1,0 +1,180 @@
+"""`trackside verify`: read claims, measure what each is about, judge."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app import results
+from app.errors import REFUTED, UNDETERMINED, ClaimsError
+from metrics.verdicts import Claim, Judged, Measurement, judge, measure_median, measure_mttf, measure_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from app.results import Source, Window
+
+MIN_RESTARTS = 20
+"""Fewest restarts behind a verdict on their median."""
+
+
+class ClaimEntry(BaseModel):
+    """A `[[claim]]` of a claims file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    metric: Literal["goodput_allocated", "goodput_capacity", "occupancy", "availability", "ettr", "mfu", "mttf",
+                    "ettr_without_initial_queue", "time_to_job_restart"]  # fmt: skip
+    quoted: str
+    read_as: str
+    kind: Literal["delivered", "capability"]
+    target: float
+    direction: Literal["at_least", "at_most"]
+    gpus: float | None = Field(default=None, gt=0)
+    min_run_hours: float = Field(default=0.0, ge=0)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: tuple[ClaimEntry, ...] = Field(min_length=1)
+
+
+_UNITS = {"mttf": "d", "time_to_job_restart": "s"}
+
+
+def read_claims(path: Path | None) -> list[Claim]:
+    """Claims of a file, or the vendor's headline claims that come with Trackside.
+
+    Raises:
+        ClaimsError: the file is not there, not TOML, or has mistakes; all are listed.
+    """
+    origin = "the default claims" if path is None else str(path)
+    try:
+        text = (resources.files("app") / "claims.toml").read_text("utf-8") if path is None else path.read_text("utf-8")
+        entries = _File.model_validate(tomllib.loads(text)).claim
+    except OSError as error:
+        raise ClaimsError(f"{origin} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ClaimsError(f"{origin} is not TOML: {error}") from None
+    except ValidationError as error:
+        mistakes = "\n".join(f"  {'.'.join(map(str, m['loc']))}: {m['msg']}" for m in error.errors())
+        raise ClaimsError(f"{origin} has {error.error_count()} mistake(s):\n{mistakes}") from None
+    return [
+        Claim(
+            id=entry.id,
+            metric=entry.metric,
+            quoted=entry.quoted,
+            read_as=entry.read_as,
+            kind=entry.kind,
+            target=entry.target,
+            direction=entry.direction,
+            unit=_UNITS.get(entry.metric, "ratio"),
+            gpus=entry.gpus,
+            min_run_s=entry.min_run_hours * 3600,
+        )
+        for entry in entries
+    ]
+
+
+def verify(source: Source, window: Window, claims: list[Claim]) -> list[Judged]:
+    """Judge each claim against the data of a window."""
+    return [judge(claim, _MEASURES[claim.metric](source, window, claim)) for claim in claims]
+
+
+def exit_status(judged: list[Judged]) -> int:
+    """3 if any claim is refuted, else 4 if any is undetermined, else 0."""
+    verdicts = {each.verdict for each in judged}
+    if "refuted" in verdicts:
+        return REFUTED
+    return UNDETERMINED if "undetermined" in verdicts else 0
+
+
+def as_rows(judged: list[Judged], window: Window) -> pl.DataFrame:
+    """The verdicts as rows of the table `verdicts`, with the method beside them."""
+    rows = [
+        {
+            "cluster": window.cluster,
+            "claim": each.claim.id,
+            "window_from": window.since,
+            "window_until": window.until,
+            "quoted": each.claim.quoted,
+            "read_as": each.claim.read_as,
+            "kind": each.claim.kind,
+            "metric": each.claim.metric,
+            "unit": each.claim.unit,
+            "target": each.claim.target,
+            "direction": each.claim.direction,
+            "value": each.measured.value,
+            "low": each.measured.low,
+            "high": _no_limit(each.measured.high),
+            "n": each.measured.n,
+            "verdict": each.verdict,
+            "needed": each.measured.needed if each.verdict == "undetermined" else None,
+            "method": each.measured.method,
+        }
+        for each in judged
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _no_limit(value: float | None) -> float | None:
+    return None if value == float("inf") else value
+
+
+def _goodput(source: Source, window: Window, claim: Claim) -> Measurement:
+    found = results.goodput_rows(source, window).filter(pl.col("metric") == claim.metric)
+    return _from_row(found, "allocations: there is no GPU-time yet")
+
+
+def _ettr(source: Source, window: Window, claim: Claim) -> Measurement:
+    found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+    return _from_row(found, f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet")
+
+
+def _from_row(found: pl.DataFrame, nothing: str) -> Measurement:
+    if found.is_empty() or found["denominator"][0] == 0:
+        return Measurement(needed=nothing)
+    row = found.row(0, named=True)
+    if row["bound_low"] is None:
+        return Measurement(row["value"], needed=row["note"])
+    unseen = (row["bound_high"] - row["bound_low"]) * row["denominator"]
+    return measure_ratio(row["value"], row["bound_low"], row["bound_high"], row["n"], unseen)
+
+
+def _mttf(source: Source, window: Window, claim: Claim) -> Measurement:
+    rates = results.failure_rate_rows(source, window)
+    pooled = rates.filter(
+        (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts") & (pl.col("size") == "pooled")
+    ).row(0, named=True)
+    return measure_mttf(pooled["n_failures"], pooled["exposure_gpu_days"], claim)
+
+
+def _restart(source: Source, window: Window, _: Claim) -> Measurement:
+    found = results.restart_rows(source, window).filter(
+        (pl.col("class") == "infrastructure") & pl.col("time_to_job_restart_s").is_not_null()
+    )
+    return measure_median(found["time_to_job_restart_s"].to_list(), at_least=MIN_RESTARTS)
+
+
+def _mfu(_: Source, __: Window, ___: Claim) -> Measurement:
+    return Measurement(needed="a run log with steps and tokens: accounting cannot tell MFU")
+
+
+_MEASURES: dict[str, Callable[[Source, Window, Claim], Measurement]] = {
+    "goodput_allocated": _goodput,
+    "goodput_capacity": _goodput,
+    "occupancy": _goodput,
+    "availability": _goodput,
+    "ettr": _ettr,
+    "ettr_without_initial_queue": _ettr,
+    "mttf": _mttf,
+    "time_to_job_restart": _restart,
+    "mfu": _mfu,
+}

@@ -1,0 +1,22 @@
+-- warn: more GPUs were allocated on a node than its inventory has; the ledger scales them down pro rata
+WITH held AS (
+    SELECT
+        n.cluster,
+        n.node,
+        SUM(
+            n.n_gpus * GREATEST(0, epoch_us(LEAST(COALESCE(a.ended_at, i.ended_at), i.ended_at))
+            - epoch_us(GREATEST(a.started_at, i.started_at))) * 0.000001
+        ) AS gpu_seconds
+    FROM attempt_nodes AS n
+    JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+    JOIN inventory AS i USING (cluster, node)
+    WHERE a.started_at IS NOT NULL
+    GROUP BY ALL
+),
+counted AS (
+    SELECT cluster, node, SUM(gpu_seconds) AS gpu_seconds FROM gpu_time WHERE state = 'allocated' GROUP BY ALL
+)
+SELECT cluster, node, held.gpu_seconds AS allocated, COALESCE(counted.gpu_seconds, 0) AS in_ledger
+FROM held
+LEFT JOIN counted USING (cluster, node)
+WHERE held.gpu_seconds > COALESCE(counted.gpu_seconds, 0);

@@ -1,0 +1,15 @@
+-- stop: a row of the ledger is empty, crosses a UTC midnight, or names a category of another state
+SELECT *
+FROM gpu_time
+WHERE started_at >= ended_at
+   OR gpus <= 0
+   OR CAST(started_at AS DATE) <> CAST(ended_at - INTERVAL 1 MICROSECOND AS DATE)
+   OR CASE state
+        WHEN 'unavailable' THEN category NOT IN ('maintenance', 'down', 'drained', 'unknown')
+        WHEN 'idle' THEN category NOT IN ('no_demand', 'pending_demand')
+        WHEN 'allocated' THEN category NOT IN (
+            'productive', 'lost', 'startup', 'checkpoint', 'stalled', 'teardown', 'other_work', 'unattributed'
+        )
+        ELSE TRUE
+      END
+   OR (state = 'allocated') <> (job_id IS NOT NULL);

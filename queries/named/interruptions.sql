@@ -1,0 +1,5 @@
+-- One row is an attempt that ended otherwise than by completing, in the window.
+SELECT * EXCLUDE (n_gpus), n_gpus, CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus
+FROM interruptions
+WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+ORDER BY ended_at, job_id;

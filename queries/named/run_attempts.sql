@@ -1,0 +1,3 @@
+-- One row says which run an attempt of a cluster belongs to.
+SELECT cluster, scheduler, job_id, submitted_at, run_id, attempt_no, joined_by FROM run_attempts
+WHERE cluster = $cluster;
