@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
         return made
 
     add("demo", "simulate a cluster and show everything on it (comes with the next step)")
-    _ingest_options(add("ingest", "read a source into the warehouse; reading twice equals reading once"))
+    _ingest_sources(add("ingest", "read a source into the warehouse; reading twice equals reading once"), common)
     _window_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
     add("status", "show what was read, how fresh it is, what was refused, and which checks warn")
     add("doctor", "check the installation, the warehouse and each source, and say which numbers they allow")
@@ -125,6 +125,15 @@ def build_parser() -> argparse.ArgumentParser:
     _export_options(add("export", "write a whole table or view"))
     return parser
 
+
+INGEST_EPILOG = """\
+files that make a complete picture, each from a machine where Slurm works:
+  TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
+  TZ=UTC SLURM_TIME_FORMAT=%s sacctmgr -P show event Start=2026-10-01 \\
+      Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User > events.txt
+  TZ=UTC SLURM_TIME_FORMAT=%s scontrol show node > nodes.txt
+  scontrol show config > config.txt
+then: trackside ingest slurm sacct.txt events.txt nodes.txt config.txt"""
 
 VERIFY_EPILOG = """\
 exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
@@ -153,8 +162,20 @@ def _format_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal")
 
 
-def _ingest_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", choices=("slurm",), help="what to read")
+def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    sources = parser.add_subparsers(dest="source", metavar="SOURCE", title="sources", required=True)
+    slurm = sources.add_parser(
+        "slurm",
+        help="accounting, node events and inventory of Slurm: live, or from files",
+        description="Read Slurm: live where sacct works, or from files.",
+        epilog=INGEST_EPILOG,
+        parents=[common],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _slurm_options(slurm)
+
+
+def _slurm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         nargs="*",

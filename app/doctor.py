@@ -57,7 +57,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, _slurm(settings))
     output.say("\nwith what you have you get these numbers")
     for source in SOURCES:
-        _line("-", f"{source.name}: {source.feeds}")
+        _line("-", f"{source.name}: feeds {', '.join(source.feeds)}")
     output.say(
         "\nWith accounting alone: occupancy, availability, MTTF, interruptions and restarts exactly; goodput and ETTR\n"
         "as bounds, since accounting does not see what allocated GPUs did. Telemetry and run logs narrow the bounds;\n"

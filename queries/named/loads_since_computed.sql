@@ -1,4 +1,4 @@
--- One row: how many loads of a cluster came after its last computation.
+-- One row is how many loads of a cluster came after its last computation.
 SELECT COUNT(*) AS loads
 FROM loads AS l
 JOIN computes AS c USING (cluster)

@@ -1,0 +1,349 @@
+"""Rows of sacct text to attempts: what each column means, and which rows cannot be believed.
+
+A row whose identity, times, nodes or GPUs cannot be read is refused. Anything else that cannot be read is null and
+counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ingest import values
+from ingest.frames import ATTEMPTS, GPUS, conform
+from ingest.lines import LINE
+from ingest.nodelist import expand_column
+from ingest.times import Instants, read_instants, settle
+
+SCHEDULER: Final = "slurm"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Attempts as read, one per row, and the reason for each refusal by line."""
+
+    attempts: pl.DataFrame
+    refused: pl.DataFrame
+    warnings: list[str]
+    until: pl.Series
+    lists: pl.DataFrame
+
+
+class Columns:
+    """The text columns of a dump by name; absent ones are null. Collects what could not be read."""
+
+    def __init__(self, frame: pl.DataFrame, *, timezone: str | None, origin: str) -> None:
+        self.frame = frame
+        self.unreadable: Counter[str] = Counter()
+        self._tres: dict[str, pl.DataFrame] = {}
+        self.lists = expand_column(self.word("nodelist"))
+        self._timezone = timezone
+        self._origin = origin
+
+    def text(self, *names: str) -> pl.Series:
+        """The first of the columns that the dump has."""
+        for name in names:
+            if name in self.frame.columns:
+                return self.frame[name]
+        return pl.Series(names[0], [None], pl.String).new_from_index(0, self.frame.height)
+
+    def word(self, *names: str) -> pl.Series:
+        """A text in which `None`, `Unknown` and the like mean nothing."""
+        return values.blank_to_null(self.text(*names))
+
+    def label(self, name: str) -> pl.Series:
+        """A name that people chose, so even "None" may be one."""
+        return values.blank_to_null(self.text(name), frozenset({"", "(null)"}))
+
+    def whole(self, *names: str) -> pl.Series:
+        """A count or id."""
+        text = self.word(*names)
+        return self._noted(names[0], text, values.whole_numbers(text))
+
+    def duration(self, *names: str) -> pl.Series:
+        """Seconds from the first column that tells them, row by row."""
+        seconds = pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
+        for name in names:
+            text = self.word(name)
+            seconds = seconds.fill_null(self._noted(name, text, values.durations(text)))
+        return seconds
+
+    def time_limit(self) -> pl.Series:
+        """The time limit in seconds: minutes as they are, or spelled out."""
+        raw, spelled = (values.blank_to_null(self.text(n), values.UNLIMITED) for n in ("timelimitraw", "timelimit"))
+        limit = self._noted("timelimitraw", raw, values.time_limits(raw))
+        return limit.fill_null(self._noted("timelimit", spelled, values.time_limits(spelled)))
+
+    def time(self, name: str) -> Instants:
+        """Both readings of a time."""
+        return read_instants(self.text(name).alias(name), timezone=self._timezone, origin=self._origin)
+
+    def memory(self, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
+        """Requested memory in bytes."""
+        text = self.word("reqmem")
+        size = values.memory(text, n_nodes=n_nodes, n_cpus=n_cpus)
+        missing_count = (
+            text.str.contains("(?i)[nc]$") & values.memory(text, n_nodes=_ones(text), n_cpus=_ones(text)).is_not_null()
+        )
+        self._noted("reqmem", text.set(values.is_unset_memory(text) | missing_count, None), size)
+        return size
+
+    def exit_code(self, name: str) -> pl.DataFrame:
+        """Exit status and signal."""
+        text = self.word(name)
+        codes = values.exit_codes(text)
+        self._noted(name, text, codes["code"])
+        return codes
+
+    def tres(self, name: str) -> pl.DataFrame:
+        """A TRES column, or the GRES column of older Slurm in its place."""
+        if name in self._tres:
+            return self._tres[name]
+        if name not in self.frame.columns and (old := name.replace("tres", "gres")) in self.frame.columns:
+            table = values.gres(self.word(old))
+            table = table.with_columns(pl.lit(None, pl.Int64).alias(n) for n in ("cpus", "memory_bytes", "nodes"))
+        else:
+            table = values.tres(self.word(name))
+        return self._tres.setdefault(name, table)
+
+    def _noted(self, name: str, text: pl.Series, read: pl.Series) -> pl.Series:
+        if lost := int((text.is_not_null() & read.is_null()).sum()):
+            self.unreadable[name] += lost
+        return read
+
+
+def _ones(like: pl.Series) -> pl.Series:
+    return pl.Series([1], dtype=pl.Int64).new_from_index(0, len(like))
+
+
+def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str) -> Facts:
+    """Turn rows (steps already gone) into attempts."""
+    columns = Columns(frame, timezone=timezone, origin=origin)
+    table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
+    table = pl.concat([table, _holdings(columns, table)], how="horizontal")
+    table = pl.concat([table, _requests(columns, table), _labels(columns)], how="horizontal")
+    table = table.with_columns(frame[LINE])
+    bad = pl.coalesce([name for name in table.columns if name.startswith("!")])
+    refused = table.select(LINE, "cluster", bad.alias("reason")).filter(pl.col("reason").is_not_null())
+    good = table.filter(bad.is_null())
+    return Facts(
+        attempts=conform(good, ATTEMPTS),
+        refused=refused,
+        warnings=_warnings(columns, good),
+        until=good["seen_until"],
+        lists=columns.lists,
+    )
+
+
+def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
+    """Which attempt a row is. Columns whose name begins with `!` are reasons to refuse the row."""
+    display = columns.word("jobid", "jobidraw")
+    raw = columns.word("jobidraw", "jobid")
+    parts, raw_parts = values.job_ids(display), values.job_ids(raw)
+    state = values.states(columns.word("state"))
+    table = pl.DataFrame(
+        {
+            "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
+            "raw": raw,
+            "display_id": display,
+            "db_index": columns.whole("dbindex"),
+            "pending_tasks": raw_parts["tasks"],
+            "raw_base": raw_parts["base"],
+        }
+    )
+    is_array = parts["task"].is_not_null() | parts["tasks"].is_not_null()
+    return pl.concat([table, parts, state], how="horizontal").select(
+        "cluster",
+        "display_id",
+        "db_index",
+        "state",
+        "cancelled_by",
+        "known",
+        pl.lit(SCHEDULER).alias("scheduler"),
+        pl.when(pl.col("pending_tasks").is_null()).then("raw").otherwise("raw_base").alias("job_id"),
+        pl.when(is_array).then("base").alias("array_job_id"),
+        pl.col("task").alias("array_task_id"),
+        pl.when(pl.col("het").is_not_null()).then("base").alias("het_job_id"),
+        pl.col("het").alias("het_offset"),
+        pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name")).alias("!cluster"),
+        pl.when(pl.col("raw_base").is_null()).then(_quoted("no job id", "raw")).alias("!job"),
+        pl.when(pl.col("state").is_null()).then(pl.lit("no state")).alias("!state"),
+    )
+
+
+def _quoted(what: str, name: str) -> pl.Expr:
+    return pl.format("{}: '{}'", pl.lit(what), pl.col(name).fill_null("").str.slice(0, 60))
+
+
+def _times(columns: Columns) -> pl.DataFrame:
+    """When things happened, every repeated hour settled."""
+    submit, eligible, start, end = (columns.time(name) for name in ("submit", "eligible", "start", "end"))
+    elapsed, suspended = columns.duration("elapsedraw", "elapsed"), columns.duration("suspended")
+    times = settle(submit=submit, eligible=eligible, start=start, end=end, elapsed_s=elapsed, suspended_s=suspended)
+    columns.unreadable["eligible"] += eligible.error.count()
+    missing = pl.when(pl.col("submit").is_null()).then(pl.lit("no Submit time"))
+    backwards = pl.when(pl.col("end") < pl.col("start")).then(pl.lit("End is before Start"))
+    table = times.with_columns(
+        elapsed_s=elapsed, suspended=suspended, submit_error=submit.error, start_error=start.error, end_error=end.error
+    )
+    return table.select(
+        "elapsed_s",
+        "suspended",
+        pl.col("submit").alias("submitted_at"),
+        pl.col("eligible").alias("eligible_at"),
+        pl.col("start").alias("start"),
+        pl.col("end").alias("end"),
+        pl.coalesce("submit_error", missing, "start_error", "end_error", backwards).alias("!time"),
+    )
+
+
+def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+    """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES say."""
+    lists = columns.word("nodelist")
+    expanded = _node_counts(lists, columns.lists)
+    asked, given = columns.tres("reqtres"), columns.tres("alloctres")
+    table = table.select("submitted_at", "start", "end", "state", "elapsed_s", "suspended").with_columns(
+        node_list=lists,
+        n_listed=expanded["n"],
+        list_error=expanded["error"],
+        told_nodes=columns.whole("nnodes", "allocnodes"),
+        told_cpus=columns.whole("alloccpus", "ncpus"),
+        alloc_tres=columns.word("alloctres", "allocgres"),
+        given_gpus=given["gpus"],
+        given_model=given["model"],
+        given_cpus=given["cpus"],
+        given_memory=given["memory_bytes"],
+        given_error=given["error"],
+        asked_gpus=asked["gpus"],
+        asked_model=asked["model"],
+    )
+    pending = pl.col("state") == "PENDING"
+    final = pl.col("state").is_in(values.ENDED_STATES)
+    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
+    # if it has an End.
+    ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
+    held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
+    # An allocation without steps of its own may be recorded with its node list and request only.
+    only_request = pl.col("alloc_tres").is_null() | ((pl.col("told_nodes") == 0) & (pl.col("given_gpus") == 0))
+    gpus = pl.when(only_request).then(pl.col("asked_gpus").fill_null(pl.col("given_gpus"))).otherwise("given_gpus")
+    table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
+    return table.select(
+        "held",
+        *_period(),
+        pl.when("held").then("node_list").alias("node_list"),
+        pl.when("held").then(pl.col("n_listed").cast(pl.Int64)).otherwise(0).alias("n_nodes"),
+        pl.when("held").then(pl.coalesce("told_cpus", "given_cpus")).otherwise(0).alias("n_cpus"),
+        pl.when("held").then(pl.col("gpus").fill_null(0)).otherwise(0).cast(GPUS).alias("n_gpus"),
+        pl.coalesce("given_model", "asked_model").alias("gpu_model"),
+        pl.when("held").then("given_memory").alias("alloc_mem_bytes"),
+        "alloc_tres",
+        (pl.col("held") & (pl.col("told_nodes") > 0) & (pl.col("told_nodes") != pl.col("n_listed"))).alias(
+            "miscounted"
+        ),
+        (~pl.col("held") & ~pending & (pl.col("elapsed_s") > 0)).alias("nowhere"),
+        pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
+        pl.when("held").then("given_error").alias("!tres"),
+        pl.when(pl.col("final") & pl.col("end").is_null())
+        .then(pl.format("{} without an End time", pl.col("state")))
+        .alias("!end"),
+    )
+
+
+def _node_counts(lists: pl.Series, expanded: pl.DataFrame) -> pl.DataFrame:
+    table = expanded.with_columns(pl.col("nodes").list.len().alias("n")).drop("nodes")
+    return lists.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
+
+
+def _period() -> list[pl.Expr]:
+    """Start, end and suspension of the attempt itself.
+
+    The row after a RESIZING one keeps the original Start, and so may a requeue's; its time begins with its own Submit.
+    The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows.
+    """
+    ended_at = pl.when("ended").then("end")
+    started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
+    excess = (ended_at - pl.col("start")).dt.total_microseconds() / 1e6 - pl.col("elapsed_s")
+    suspended = pl.coalesce("suspended", pl.when("held").then(excess.clip(lower_bound=0)))
+    run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
+    running_until = pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
+    still = pl.when(pl.col("held") & ~pl.col("ended")).then(running_until)
+    return [
+        pl.when("held").then(started_at).alias("started_at"),
+        ended_at.alias("ended_at"),
+        suspended.alias("suspended_s"),
+        pl.max_horizontal("submitted_at", pl.when("held").then("start"), ended_at, still).alias("seen_until"),
+    ]
+
+
+def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+    """What was asked for."""
+    asked = columns.tres("reqtres")
+    columns.unreadable["reqtres"] += asked["error"].count()
+    nodes, cpus = columns.whole("reqnodes"), columns.whole("reqcpus")
+    held_or = table.select(
+        pl.when(pl.col("n_nodes") > 0).then("n_nodes").otherwise(nodes).alias("n"),
+        pl.when(pl.col("n_cpus") > 0).then("n_cpus").otherwise(cpus).alias("c"),
+    )
+    return pl.DataFrame(
+        {
+            "req_nodes": nodes.fill_null(asked["nodes"]),
+            "req_cpus": cpus.fill_null(asked["cpus"]),
+            "req_gpus": asked["gpus"],
+            "req_mem_bytes": columns.memory(held_or["n"], held_or["c"]),
+            "req_tres": columns.word("reqtres", "reqgres"),
+            "time_limit_s": columns.time_limit(),
+            "priority": columns.whole("priority"),
+        }
+    )
+
+
+def _labels(columns: Columns) -> pl.DataFrame:
+    """What people and the scheduler say about the job."""
+    code, derived = columns.exit_code("exitcode"), columns.exit_code("derivedexitcode")
+    chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment")
+    return pl.DataFrame(
+        {
+            "exit_code": code["code"],
+            "exit_signal": code["signal"],
+            "derived_exit_code": derived["code"],
+            "derived_exit_signal": derived["signal"],
+            "reason": columns.word("reason"),
+            "uid": columns.whole("uid"),
+            "name": columns.text("jobname"),
+            "work_dir": columns.text("workdir"),
+            **{name: columns.label(name) for name in chosen},
+        }
+    )
+
+
+def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
+    """What a person should know about these rows."""
+    unread = [
+        f"{name}: {count} values could not be read" for name, count in sorted(columns.unreadable.items()) if count
+    ]
+    novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()
+    return [
+        *unread,
+        *(f"unknown state {state}: {count} rows" for state, count in novel),
+        *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
+        *_counted(good, "nowhere", "rows ran for some time but name no node; they hold no GPUs here"),
+        *_no_gpus(good),
+    ]
+
+
+def _counted(good: pl.DataFrame, column: str, sentence: str) -> list[str]:
+    count = int(good[column].fill_null(value=False).sum())
+    return [f"{count} {sentence}"] if count else []
+
+
+def _no_gpus(good: pl.DataFrame) -> list[str]:
+    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs, and every number here would be 0."""
+    seen = good.filter("held").group_by("cluster").agg((pl.col("n_gpus") + pl.col("req_gpus").fill_null(0)).max())
+    return [
+        f"cluster {cluster}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
+        f"in slurm.conf; until then their use cannot be known from accounting"
+        for cluster in sorted(seen.filter(pl.col("n_gpus") == 0)["cluster"])
+    ]

@@ -1,0 +1,94 @@
+"""What can go wrong while reading a source. Each message says what, where, and what to do.
+
+SourceError                  a live source could not be read
+ +- SourceMissingError       the command is not installed on this machine
+ +- SourceDownError          the command ran and failed
+InputError                   a file or an answer could not be understood
+ +- UnrecognisedInputError   it is none of the kinds of text we read
+ +- TruncatedInputError      it ends in the middle of a row
+ +- DelimiterError           the columns cannot be told apart
+ +- MissingColumnError       a column that we cannot do without is not there
+ +- TimeZoneError            local times, and nobody said of which zone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SHOWN_LINES = 4
+SHOWN_CHARACTERS = 160
+
+
+def shorten(text: str, limit: int = SHOWN_CHARACTERS) -> str:
+    r"""Text fit for one line of a message: control characters escaped, cut at `limit`.
+
+    >>> shorten("a\x1fb\n", 4)
+    'a\\x1...'
+    """
+    shown = text.strip().encode("unicode_escape").decode("ascii") if not text.isprintable() else text.strip()
+    return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
+class SourceError(RuntimeError):
+    """A live source could not be read."""
+
+
+class SourceMissingError(SourceError):
+    """The command is not installed on this machine."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = list(command)
+        super().__init__(
+            f"{self.command[0]} is not installed here (not on PATH).\n"
+            f"Run this on a machine with the Slurm client commands, or load a file written there:\n"
+            f"  trackside ingest slurm FILE"
+        )
+
+
+class SourceDownError(SourceError):
+    """The command ran and failed, or did not answer in time. What it printed before that is not used."""
+
+    def __init__(self, command: Sequence[str], status: int | None, stderr: str, hint: str = "") -> None:
+        self.command = list(command)
+        self.status = status
+        self.stderr = "\n".join(stderr.strip().splitlines()[:SHOWN_LINES])
+        how = "did not answer in time" if status is None else f"failed with exit status {status}"
+        said = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
+        super().__init__(f"{self.command[0]} {how}.{said}\n{hint or 'Nothing was loaded; try again later.'}")
+
+
+class InputError(ValueError):
+    """A file or an answer could not be understood."""
+
+
+class UnrecognisedInputError(InputError):
+    """The input is none of the kinds of text we read."""
+
+
+class TruncatedInputError(InputError):
+    """The input ends in the middle of a row, or of its compressed stream."""
+
+
+class DelimiterError(InputError):
+    """The columns cannot be told apart with the delimiter tried."""
+
+
+class MissingColumnError(InputError):
+    """A column that we cannot do without is not there."""
+
+
+class TimeZoneError(InputError):
+    """Times without an offset, and no zone (or an unknown one) to read them in."""
+
+    def __init__(self, origin: str, column: str, sample: str, timezone: str | None = None) -> None:
+        self.sample = sample
+        problem = (
+            f"{origin}: {column} is a local time without an offset: {shorten(sample)}"
+            if timezone is None
+            else f"{origin}: no time zone is called {timezone!r} ({column} is {shorten(sample)})"
+        )
+        super().__init__(
+            f"{problem}\n"
+            f"Say in which zone the machine that ran the command was: --timezone Europe/Berlin\n"
+            f"or export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+        )

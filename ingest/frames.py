@@ -1,0 +1,188 @@
+"""The frames that sources are turned into: columns, types and units as the warehouse declares them.
+
+The tables themselves are declared in `queries/schema`; a test there holds these schemas to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Schema: TypeAlias = dict[str, pl.DataType]
+SourceName: TypeAlias = Literal["slurm.accounting", "slurm.events", "slurm.nodes", "slurm.config"]
+
+TIME: Final = pl.Datetime("us", "UTC")
+GPUS: Final = pl.Decimal(12, 3)
+TEXT: Final = pl.String()
+WHOLE: Final = pl.Int64()
+REAL: Final = pl.Float64()
+FLAG: Final = pl.Boolean()
+TEXTS: Final = pl.List(pl.String())
+
+RAW_LIMIT = 4_000
+"""Characters of a refused row that are kept."""
+
+ATTEMPT_KEY: Final = ("cluster", "scheduler", "job_id", "submitted_at")
+
+ATTEMPTS: Final[Schema] = {
+    "cluster": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "display_id": TEXT,
+    "array_job_id": TEXT,
+    "array_task_id": WHOLE,
+    "het_job_id": TEXT,
+    "het_offset": WHOLE,
+    "db_index": WHOLE,
+    "first_submitted_at": TIME,
+    "eligible_at": TIME,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "state": TEXT,
+    "cancelled_by": TEXT,
+    "exit_code": WHOLE,
+    "exit_signal": WHOLE,
+    "derived_exit_code": WHOLE,
+    "derived_exit_signal": WHOLE,
+    "reason": TEXT,
+    "user": TEXT,
+    "uid": WHOLE,
+    "account": TEXT,
+    "group": TEXT,
+    "partition": TEXT,
+    "qos": TEXT,
+    "name": TEXT,
+    "work_dir": TEXT,
+    "comment": TEXT,
+    "reservation": TEXT,
+    "priority": WHOLE,
+    "time_limit_s": REAL,
+    "elapsed_s": REAL,
+    "suspended_s": REAL,
+    "req_nodes": WHOLE,
+    "n_nodes": WHOLE,
+    "req_cpus": WHOLE,
+    "n_cpus": WHOLE,
+    "req_gpus": GPUS,
+    "n_gpus": GPUS,
+    "gpu_model": TEXT,
+    "req_mem_bytes": WHOLE,
+    "alloc_mem_bytes": WHOLE,
+    "req_tres": TEXT,
+    "alloc_tres": TEXT,
+    "node_list": TEXT,
+}
+
+ATTEMPT_NODES: Final[Schema] = {
+    "cluster": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "node": TEXT,
+    "n_gpus": GPUS,
+    "evidence": TEXT,
+}
+
+NODES: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "valid_from": TIME,
+    "last_seen_at": TIME,
+    "n_gpus": GPUS,
+    "gpu_model": TEXT,
+    "n_cpus": WHOLE,
+    "memory_bytes": WHOLE,
+    "partitions": TEXTS,
+    "topology": TEXTS,
+    "labels": TEXTS,
+    "evidence": TEXT,
+}
+
+NODE_STATES: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "started_at": TIME,
+    "source": TEXT,
+    "ended_at": TIME,
+    "state": TEXT,
+    "state_raw": TEXT,
+    "reason": TEXT,
+    "actor": TEXT,
+    "planned": FLAG,
+}
+
+CLUSTER_SETTINGS: Final[Schema] = {"cluster": TEXT, "name": TEXT, "value": TEXT}
+
+REJECTS: Final[Schema] = {
+    "cluster": TEXT,
+    "source": TEXT,
+    "origin": TEXT,
+    "line": WHOLE,
+    "reason": TEXT,
+    "raw": TEXT,
+}
+
+SCHEMAS: Final[dict[str, Schema]] = {
+    "attempts": ATTEMPTS,
+    "attempt_nodes": ATTEMPT_NODES,
+    "nodes": NODES,
+    "node_states": NODE_STATES,
+    "cluster_settings": CLUSTER_SETTINGS,
+    "rejects": REJECTS,
+}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One input, understood: the rows for each table, the refused rows, and an account of every row read.
+
+    `rows_read` is always the sum of loaded, duplicate, skipped and rejected rows, and `rejects` has one row for
+    each rejected one. `covers_from` and `covers_until` are aware; both are None where the input tells no time.
+    """
+
+    source: SourceName
+    clusters: frozenset[str]
+    frames: dict[str, pl.DataFrame]
+    rejects: pl.DataFrame
+    rows_read: int
+    rows_loaded: int
+    rows_duplicate: int = 0
+    rows_skipped: int = 0
+    rows_rejected: int = 0
+    columns: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    covers_from: datetime | None = None
+    covers_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        told = self.rows_loaded + self.rows_duplicate + self.rows_skipped + self.rows_rejected
+        if told != self.rows_read or self.rows_rejected != self.rejects.height:
+            message = f"{self.source}: {self.rows_read} rows read, {told} accounted for, {self.rejects.height} kept"
+            raise AssertionError(message)
+        for name, frame in (*self.frames.items(), ("rejects", self.rejects)):
+            if dict(frame.schema) != SCHEMAS[name]:
+                message = f"{self.source}: frame {name} is not as declared: {frame.schema}"
+                raise AssertionError(message)
+
+
+def empty(schema: Schema) -> pl.DataFrame:
+    """A frame of that schema without rows."""
+    return pl.DataFrame(schema=schema)
+
+
+def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The columns of the schema, in its order and types; those that the frame lacks are null.
+
+    >>> conform(pl.DataFrame({"name": ["a"], "more": [1]}), {"name": TEXT, "value": TEXT}).row(0)
+    ('a', None)
+    """
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in schema.items()
+    )

@@ -1,0 +1,186 @@
+r"""Which columns a dump has, and what separates them.
+
+The header is found by its names, in any case and order, with whatever delimiter lies between the first two. A dump
+without a header is read only in the one documented order of columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
+
+DELIMITERS: Final = ("|#", "^|^", ";|;", "\x1f", "|", ";", "\t", ",")
+"""Tried in this order, the longer ones first: `|` would seem to fit a dump made with `|#`."""
+
+END: Final = "#end"
+"""Name of the empty last column that `sacct -p` makes by ending each line with the delimiter."""
+
+SEARCHED_LINES = 10
+"""The header may come after a few lines of warnings, so many at most."""
+
+_BETWEEN_NAMES = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?([^\w%]+)[A-Za-z]")
+_PADDED = re.compile(r"\s*[A-Za-z]\w*( +[A-Za-z]\w*)+\s*")
+_NAME = re.compile(r"\s*([A-Za-z][\w ]*(%-?\d+)?)?\s*")
+_MANY = 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is known about one kind of dump. All names are in lower case.
+
+    `shapes` says what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
+    `used` are the columns worth reading. `headerless` is the order of columns where there is no header, if any.
+    """
+
+    kind: str
+    known: frozenset[str]
+    used: frozenset[str]
+    free_text: frozenset[str]
+    shapes: Mapping[str, re.Pattern[str]]
+    command: str
+    headerless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a dump: `line` is the header's index among the lines, -1 if there is none."""
+
+    line: int
+    names: tuple[str, ...]
+    shown: tuple[str, ...]
+    delimiter: str
+
+    @property
+    def width(self) -> int:
+        """Fields in a row."""
+        return len(self.names)
+
+
+def find_header(lines: Sequence[str], layout: Layout, *, origin: str, delimiter: str | None = None) -> Header:
+    """The header among the first lines, or the documented order where the rows fit that.
+
+    Raises:
+        DelimiterError: There is a header, but not with the delimiter given, or its columns are padded with blanks.
+        UnrecognisedInputError: No header, and the rows are not in the documented order.
+    """
+    found = _best_header(lines, layout)
+    if delimiter is None or (found and found.delimiter == delimiter):
+        found = found or _headerless(lines, layout, DELIMITERS)
+    else:
+        wanted = _headerless(lines, layout, (delimiter,))
+        found = _reread(found, lines, layout, delimiter, origin) if found else wanted
+    if found is None:
+        _explain_absence(lines, layout, origin)
+    return found
+
+
+def unique_names(fields: Sequence[str]) -> tuple[str, ...]:
+    """Column names in lower case without a width, repeated ones numbered; an empty last one is the end marker.
+
+    >>> unique_names(["JobID", "State%20", "state", ""])
+    ('jobid', 'state', 'state#2', '#end')
+    """
+    seen: Counter[str] = Counter()
+    names = []
+    for position, name in enumerate(fields):
+        plain = name.strip().lower().split("%")[0].replace("_", "").replace(" ", "")
+        if not plain:
+            plain = END if position == len(fields) - 1 else "#unnamed"
+        seen[plain] += 1
+        names.append(plain if seen[plain] == 1 else f"{plain}#{seen[plain]}")
+    return tuple(names)
+
+
+def is_header(fields: Sequence[str], layout: Layout) -> bool:
+    """Whether the fields are column names: several known ones, and they are at least half of all."""
+    names = [name for name in unique_names(fields) if name != END]
+    known = sum(name.split("#")[0] in layout.known for name in names)
+    return known >= _MANY and 2 * known >= len(names) and all(map(_NAME.fullmatch, fields))
+
+
+def _best_header(lines: Sequence[str], layout: Layout) -> Header | None:
+    for number, line in enumerate(lines[:SEARCHED_LINES]):
+        fits = [d for d in _candidates(line) if is_header(line.split(d), layout)]
+        if fits:
+            return _header(line, max(fits, key=lambda d: _score(line.split(d), layout)), number)
+    return None
+
+
+def _candidates(line: str) -> Iterator[str]:
+    yield from DELIMITERS
+    between = _BETWEEN_NAMES.match(line)
+    if between and between[1].strip(" "):
+        yield between[1]
+
+
+def _score(fields: Sequence[str], layout: Layout) -> int:
+    return sum(name in layout.known for name in unique_names(fields))
+
+
+def _header(line: str, delimiter: str, number: int) -> Header:
+    fields = line.split(delimiter)
+    shown = tuple(name.strip() for name in (fields[:-1] if not fields[-1].strip() else fields))
+    return Header(number, unique_names(fields), shown, delimiter)
+
+
+def _reread(found: Header, lines: Sequence[str], layout: Layout, delimiter: str, origin: str) -> Header:
+    """The header read with the delimiter that was asked for, if that works at all."""
+    line = lines[found.line]
+    if delimiter in line and is_header(line.split(delimiter), layout):
+        return _header(line, delimiter, found.line)
+    message = (
+        f"{origin} line {found.line + 1}: the columns are not separated by {delimiter!r}:\n  {shorten(line)}\n"
+        f"{found.delimiter!r} would fit: --delimiter {_for_shell(found.delimiter)}, or leave --delimiter out."
+    )
+    raise DelimiterError(message)
+
+
+def _headerless(lines: Sequence[str], layout: Layout, delimiters: Sequence[str]) -> Header | None:
+    """The documented order, if one of the first lines fits it with one of the delimiters."""
+    names = layout.headerless
+    for delimiter in delimiters if names else ():
+        for line in lines[:SEARCHED_LINES]:
+            fields = line.split(delimiter, len(names) - 1)
+            if len(fields) == len(names) and fits(fields, names, layout):
+                trailing = _all_end_with(lines[:SEARCHED_LINES], delimiter, len(names))
+                return Header(-1, (*names, END) if trailing else names, names, delimiter)
+    return None
+
+
+def fits(fields: Sequence[str], names: Sequence[str], layout: Layout) -> bool:
+    """Whether each field looks like a value of its column."""
+    return all(
+        (shape := layout.shapes.get(name.split("#")[0])) is None or shape.fullmatch(field)
+        for field, name in zip(fields, names, strict=True)
+    )
+
+
+def _all_end_with(lines: Sequence[str], delimiter: str, width: int) -> bool:
+    whole = [line for line in lines if line.count(delimiter) >= width - 1]
+    return all(line.endswith(delimiter) and line.count(delimiter) >= width for line in whole)
+
+
+def _explain_absence(lines: Sequence[str], layout: Layout, origin: str) -> NoReturn:
+    first = next((line for line in lines if line.strip()), "")
+    padded = next((line for line in lines[:SEARCHED_LINES] if _PADDED.fullmatch(line)), None)
+    if padded is not None and is_header(padded.split(), layout):
+        message = (
+            f"{origin}: the columns are padded with blanks, so values are cut and cannot be told apart:\n"
+            f"  {shorten(padded)}\nAsk for delimited output (-P):\n  {layout.command}"
+        )
+        raise DelimiterError(message)
+    order = f",\nor rows without a header in the order {'|'.join(layout.headerless)}" if layout.headerless else ""
+    message = (
+        f"{origin}: not {layout.kind}; it begins with\n  {shorten(first)}\n"
+        f"Expected the output, with its header, of\n  {layout.command}{order}"
+    )
+    raise UnrecognisedInputError(message)
+
+
+def _for_shell(delimiter: str) -> str:
+    return "$'" + delimiter.encode("unicode_escape").decode("ascii") + "'"

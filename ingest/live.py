@@ -1,0 +1,77 @@
+"""Running the scheduler's own commands: the one place where ingest starts a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from ingest.errors import SourceDownError, SourceMissingError
+
+TIMEOUT_S: Final = 300
+"""Slurm commands without a readable slurm.conf hang for a minute; sacct over a busy month may take longer."""
+
+EPOCH_UTC: Final[Mapping[str, str]] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+"""Every time an epoch, and no hour of the year twice."""
+
+
+class Completed(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+Runner: TypeAlias = Callable[[list[str], Mapping[str, str]], Completed]
+"""Runs a command (arguments, additions to the environment). Tests give a plain function."""
+
+
+class Fetched(NamedTuple):
+    """What a live command printed, the command line as `loads.origin` shows it, and what it said on stderr."""
+
+    data: bytes
+    origin: str
+    warnings: tuple[str, ...] = ()
+
+
+def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:
+    """Run a command for real. A command that is absent or too slow is a SourceError."""
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except (FileNotFoundError, PermissionError):
+        raise SourceMissingError(command) from None
+    except subprocess.TimeoutExpired:
+        hint = f"No answer within {timeout_s:g} s. Is slurm.conf readable here (SLURM_CONF), and is the controller up?"
+        raise SourceDownError(command, None, "", hint) from None
+    return Completed(done.returncode, done.stdout, done.stderr)
+
+
+def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mapping[str, str] = EPOCH_UTC) -> Fetched:
+    """What a command printed. A non-zero exit is an error even when something was printed: it may be a part.
+
+    Text on stderr with exit status 0 becomes warnings: sacct reports a column that it does not know that way, and
+    that the database answered late.
+    """
+    done = runner(list(command), environment)
+    said = done.stderr.decode(errors="replace")
+    if done.returncode != 0:
+        raise SourceDownError(command, done.returncode, said, hint)
+    return Fetched(done.stdout, origin_of(command), tuple(line.strip() for line in said.splitlines() if line.strip()))
+
+
+def origin_of(command: Sequence[str]) -> str:
+    r"""The command line for people, control characters spelled out.
+
+    >>> origin_of(["sacct", "--delimiter=\x1f", "-a"])
+    'sacct --delimiter=\\x1f -a'
+    """
+    return " ".join(command).encode("unicode_escape").decode("ascii")

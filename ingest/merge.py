@@ -1,0 +1,169 @@
+"""One row per attempt, whatever was loaded in whatever order; and the nodes that each attempt held.
+
+The same attempt is seen many times: pending, running, ended, and ended again with other words when slurmctld restarts.
+`merge_attempts` is the join of a semilattice: it looks at contents only, so the order of files, of rows and of loads
+makes no difference, and loading twice is loading once. For that to be true
+
+- what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any sighting;
+- what can change (state, times, nodes, partition, exit) is taken from the sightings that know most, as they have it: a
+  gap in them is not filled from an older one, because whether "older" is a matter of order could not be told later;
+- who cancelled it is never forgotten, since the repeated end record leaves it out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from ingest.frames import ATTEMPT_NODES, ATTEMPTS, GPUS, conform, empty
+from ingest.nodelist import expand_column
+
+CHAIN_GAP_S: Final = 86_400
+"""Job ids are used again (reset database, MaxJobId): a later row than this is another job."""
+
+LASTING: Final = ("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index")
+"""Facts that are the same in all sightings that tell them."""
+
+_RAISE = 1 << 34
+"""Seconds; further from the epoch than any time of ours, some 500 years. Leaves room for 2^28 jobs."""
+
+RANKING: Final = ("#phase", "ended_at", "elapsed_s", "started_at", "state")
+"""What makes one sighting know more than another, most important first."""
+
+GROUPS: Final = (
+    ("exit_code", "exit_signal"),
+    ("derived_exit_code", "derived_exit_signal"),
+    ("array_task_id", "display_id"),
+    ("node_list", "n_nodes", "n_gpus", "n_cpus", "gpu_model", "alloc_mem_bytes", "alloc_tres"),
+    ("req_tres", "req_nodes", "req_cpus", "req_gpus", "req_mem_bytes"),
+)
+"""Columns that tell one thing together: equal sightings never mix them."""
+
+_SECOND = ("cluster", "scheduler", "job_id", "#second")
+_ATTEMPT = (*_SECOND, "#index")
+_CHAIN = ("cluster", "scheduler", "job_id", "user")
+
+
+def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
+    """The attempts that any number of loads tell of, one row each; the order of the rows means nothing.
+
+    The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
+    Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids again);
+    they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without db_index in such
+    a second belongs to the first of them. `first_submitted_at` is computed from all rows given, so give all rows that
+    the warehouse has of the job ids concerned, and let the result replace them.
+    """
+    rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
+    second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))
+    rows = rows.with_columns(second.otherwise("submitted_at").alias("#second"))
+    repeated = rows.select(_SECOND).is_duplicated()
+    alone = rows.filter(~repeated).with_columns(pl.col("#second").alias("submitted_at"))
+    whole = pl.concat([conform(alone, ATTEMPTS), conform(_join(rows.filter(repeated)), ATTEMPTS)])
+    requeued = whole.select(_CHAIN).is_duplicated()
+    single = whole.filter(~requeued).with_columns(pl.col("submitted_at").alias("first_submitted_at"))
+    return pl.concat([single, _chained(whole.filter(requeued))])
+
+
+def _changes(names: tuple[str, ...]) -> pl.Expr:
+    """Where, in sorted rows, one of the columns differs from the row before; true in the first row."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names]
+    return pl.any_horizontal(*differs, pl.int_range(pl.len()) == 0)
+
+
+def _join(rows: pl.DataFrame) -> pl.DataFrame:
+    """The join of all sightings of each attempt. Only the few that contradict each other take the slow way."""
+    phase = pl.when(pl.col("ended_at").is_not_null()).then(2).when(pl.col("started_at").is_not_null()).then(1)
+    first_index = pl.col("db_index").min().over(_SECOND)
+    rows = rows.with_columns(
+        phase.otherwise(0).alias("#phase"), pl.col("db_index").fill_null(first_index).alias("#index")
+    )
+    lasting = rows.group_by(_ATTEMPT).agg(pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING))
+    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, "cancelled_by", "submitted_at"}]
+    best = _best(rows).select(*_ATTEMPT, *changing).unique()
+    agreed = best.filter(pl.len().over(_ATTEMPT) == 1)
+    groups = [*GROUPS, *((name,) for name in changing if not any(name in group for group in GROUPS))]
+    disputed = (
+        best.filter(pl.len().over(_ATTEMPT) > 1)
+        .group_by(_ATTEMPT)
+        .agg(one for group in groups for one in _greatest(group))
+    )
+    both = pl.concat([agreed, disputed.select(agreed.columns)])
+    return _distinct_times(both.join(lasting, on=_ATTEMPT, nulls_equal=True)).sort(_ATTEMPT)
+
+
+def _best(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sightings of each attempt that know most."""
+    for name in RANKING:
+        rows = rows.filter(pl.col(name).eq_missing(pl.col(name).max().over(_ATTEMPT)))
+    return rows
+
+
+def _greatest(group: tuple[str, ...]) -> list[pl.Expr]:
+    """The values that belong together, from the sighting where they are greatest (null is least)."""
+    order = [pl.col(name) for name in group]
+    if len(group) == 1:
+        return [order[0].max()]
+    return [one.sort_by(order, nulls_last=False).last() for one in order]
+
+
+def _distinct_times(rows: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of one second become a microsecond apart, in the order of db_index."""
+    rank = (pl.col("#index").rank("dense").over(_SECOND) - 1).fill_null(0).cast(pl.Int64)
+    return rows.with_columns((pl.col("#second") + pl.duration(microseconds=rank)).alias("submitted_at"))
+
+
+def _chained(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sets `first_submitted_at`: the first Submit of a chain of requeues.
+
+    The chains of all jobs are found in one pass over the sorted rows: a running maximum of the time last seen, raised
+    by a large step from job to job, never reaches back into another job.
+    """
+    ran_until = pl.col("started_at") + pl.duration(microseconds=(pl.col("elapsed_s").fill_null(0) * 1e6).cast(pl.Int64))
+    last_seen = pl.max_horizontal("ended_at", "started_at", "submitted_at", ran_until)
+    rows = rows.sort(*_CHAIN, "submitted_at").with_columns(
+        (last_seen.dt.epoch("s") + _RAISE).clip(0, 2 * _RAISE - 1).alias("#seen"),
+        (pl.col("submitted_at").dt.epoch("s") + _RAISE).alias("#submit"),
+        _changes(_CHAIN).alias("#job"),
+    )
+    step = pl.col("#job").cum_sum().cast(pl.Int64) * 2 * _RAISE
+    seen_before = (pl.col("#seen") + step).cum_max().shift(1) - step
+    begins = pl.col("#job") | (pl.col("#submit") - seen_before > CHAIN_GAP_S).fill_null(value=True)
+    first = pl.when(begins).then("submitted_at").forward_fill()
+    return rows.with_columns(first.alias("first_submitted_at")).select(list(ATTEMPTS))
+
+
+def attempt_nodes(attempts: pl.DataFrame, *, lists: pl.DataFrame | None = None) -> pl.DataFrame:
+    """One row per attempt and node, the GPUs spread evenly over its nodes; attempts that never got a node have none.
+
+    Accounting does not tell how many GPUs were held where. If they do not divide evenly, the first nodes get one more
+    and all rows of the attempt say `assumed`. `lists` are the node lists from `expand_column`, if they are at hand.
+
+    >>> from datetime import datetime, timezone
+    >>> one = conform(pl.DataFrame({"node_list": ["n[1-2]"], "n_gpus": [3]}), ATTEMPTS)
+    >>> attempt_nodes(one).select("node", pl.col("n_gpus").cast(int), "evidence").rows()
+    [('n1', 2, 'assumed'), ('n2', 1, 'assumed')]
+    """
+    held = attempts.filter(pl.col("node_list").is_not_null())
+    lists = expand_column(held["node_list"]) if lists is None else lists
+    nodes = lists.filter(pl.col("nodes").list.len() > 0).select(
+        pl.col("text").alias("node_list"),
+        pl.col("nodes").alias("node"),
+        pl.col("nodes").list.len().cast(pl.Int64).alias("#width"),
+        pl.int_ranges(pl.col("nodes").list.len().cast(pl.Int64)).alias("#place"),
+    )
+    key = held.select("cluster", "scheduler", "job_id", "submitted_at", "node_list", _thousandths("n_gpus"))
+    rows = key.join(nodes, on="node_list", maintain_order="left").explode("node", "#place")
+    unit = pl.when(pl.col("#milli") % 1000 == 0).then(1000).otherwise(1)
+    units = pl.col("#milli") // unit
+    share = units // pl.col("#width") + (pl.col("#place") < units % pl.col("#width"))
+    uneven = units % pl.col("#width") != 0
+    rows = rows.with_columns(
+        ((share * unit).cast(GPUS) / 1000).cast(GPUS).alias("n_gpus"),
+        pl.when(uneven).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),
+    )
+    return conform(rows, ATTEMPT_NODES)
+
+
+def _thousandths(name: str) -> pl.Expr:
+    return (pl.col(name) * 1000).cast(pl.Int64).alias("#milli")

@@ -1,0 +1,112 @@
+"""Slurm's short form of node lists: `gpu[01-03,7]-b,login1` and back to single names."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from functools import lru_cache
+from typing import Final
+
+import polars as pl
+
+LIMIT: Final = 100_000
+"""Names that one list may expand to. No machine is that large; a damaged range easily is."""
+
+NOBODY: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a", "unknown"})
+"""How Slurm says that there is no node."""
+
+_ITEM = re.compile(r"(?:[^\s,\[\]()]|\[[^\[\]]*\])+")
+_PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_PREFIX = re.compile(r"[A-Za-z]+=")
+
+
+class NodeListError(ValueError):
+    """A node list that cannot be read. The message quotes the part that is wrong."""
+
+
+def expand(text: str) -> list[str]:
+    """All names in a node list, in its order and each once; no names where nothing was assigned.
+
+    Brackets may occur several times in a name (their product is meant), and a suffix may follow them. Numbers keep
+    the width of the first one.
+
+    >>> expand("gpu[08-10],login1")
+    ['gpu08', 'gpu09', 'gpu10', 'login1']
+    >>> expand("r[1-2]n[3-4]")
+    ['r1n3', 'r1n4', 'r2n3', 'r2n4']
+    >>> expand("None assigned")
+    []
+
+    Raises:
+        NodeListError: Unbalanced brackets, an empty or reversed range, an empty item, more than `LIMIT` names.
+    """
+    text = text.strip()
+    if text.lower() in NOBODY:
+        return []
+    names: dict[str, None] = {}
+    for item in _items(_PREFIX.sub("", text, count=1)):
+        names.update(dict.fromkeys(_names(item)))
+        if len(names) > LIMIT:
+            raise NodeListError(_too_many(text))
+    return list(names)
+
+
+def expand_column(texts: pl.Series) -> pl.DataFrame:
+    """Each distinct text once: columns `text`, `nodes` (list of names; null if broken) and `error` (null if not).
+
+    >>> expand_column(pl.Series(["n[1-2]", "n[1-2]", "n[3"])).sort("text").rows()
+    [('n[1-2]', ['n1', 'n2'], None), ('n[3', None, "node list 'n[3': unbalanced bracket")]
+    """
+    rows = [(text, *_try_expand(text)) for text in texts.drop_nulls().unique()]
+    return pl.DataFrame(rows, schema={"text": pl.String, "nodes": pl.List(pl.String), "error": pl.String}, orient="row")
+
+
+def _try_expand(text: str) -> tuple[list[str] | None, str | None]:
+    try:
+        return expand(text), None
+    except NodeListError as error:
+        return None, str(error)
+
+
+def _items(text: str) -> list[str]:
+    """The list cut at the commas outside brackets."""
+    items = _ITEM.findall(text)
+    if ",".join(items) != text:  # something between the items is not one comma
+        problem = "unbalanced bracket" if text.count("[") != text.count("]") else "an empty or damaged name"
+        message = f"node list {_quote(text)}: {problem}"
+        raise NodeListError(message)
+    return items
+
+
+@lru_cache(maxsize=65_536)
+def _names(item: str) -> tuple[str, ...]:
+    """The names of one item. Cached, because few items make up the many lists of a cluster."""
+    parts = [_numbers(inside, item) if not plain else (plain,) for inside, plain in _PART.findall(item)]
+    if math.prod(map(len, parts)) > LIMIT:
+        raise NodeListError(_too_many(item))
+    return tuple(map("".join, itertools.product(*parts)))
+
+
+def _numbers(inside: str, item: str) -> tuple[str, ...]:
+    """What one pair of brackets stands for: `01-03,7` is 01, 02, 03, 7."""
+    numbers: list[str] = []
+    for piece in inside.split(","):
+        found = _RANGE.fullmatch(piece)
+        low, high = (found[1], found[2] or found[1]) if found else ("1", "0")
+        if max(len(low), len(high)) > 18 or int(high) < int(low):
+            message = f"node list {_quote(item)}: {_quote(piece)} is not a range"
+            raise NodeListError(message)
+        if int(high) - int(low) >= LIMIT:
+            raise NodeListError(_too_many(item))
+        numbers.extend(f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1))
+    return tuple(numbers)
+
+
+def _too_many(text: str) -> str:
+    return f"node list {_quote(text)}: more than {LIMIT:,} names"
+
+
+def _quote(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:60] + "...")

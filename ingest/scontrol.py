@@ -1,0 +1,63 @@
+"""The texts that scontrol prints: `Key=value` records of nodes, and `Name = value` lines of settings.
+
+Values hold blanks (`OS=Linux 6.1 #1 SMP`, `Reason=Prolog error [root@...]`), so a record is cut where one of the known
+keys begins, not at blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NODE_KEYS: Final = (
+    "NodeName Arch CoresPerSocket CPUAlloc CPUEfctv CPUErr CPUTot CPULoad CPUSpecList AvailableFeatures ActiveFeatures "
+    "Gres GresDrain GresUsed NodeAddr NodeHostName Port Version OS RealMemory AllocMem FreeMem Sockets Boards State "
+    "CoreSpecCount MemSpecLimit ThreadsPerCore TmpDisk Weight Owner MCS_label Partitions BootTime SlurmdStartTime "
+    "LastBusyTime ResumeAfterTime CfgTRES AllocTRES CapWatts CurrentWatts AveWatts ExtSensorsJoules ExtSensorsWatts "
+    "ExtSensorsTemp Reason Comment Extra InstanceId InstanceType ReservationName BcastAddr Topology NextState "
+    "CertFlags ParameterTags GPUSpec LowestJoules ConsumedJoules TLSCertLastRenewal"
+).split()
+
+_KEY = re.compile(r"(?:^|(?<=\s))(" + "|".join(NODE_KEYS) + ")=")
+_RECORD = re.compile(r"(?m)^[ \t]*(?=NodeName=)")
+_SETTING = re.compile(r"\s*([A-Za-z]\w*)\s*=\s?(.*?)\s*")
+_LAST: Final = frozenset({"Reason", "Comment", "Extra"})
+
+
+def node_records(text: str) -> list[tuple[int, str]]:
+    r"""The records of `scontrol show node`, one-line or not, each with the number of its first line.
+
+    >>> node_records("NodeName=a X=1\n   State=IDLE\n\nNodeName=b")
+    [(1, 'NodeName=a X=1\n   State=IDLE'), (4, 'NodeName=b')]
+    """
+    starts = [found.end() for found in _RECORD.finditer(text)]
+    stops = [*starts[1:], len(text)]
+    return [(text.count("\n", 0, a) + 1, text[a:b].strip()) for a, b in zip(starts, stops, strict=True)]
+
+
+def node_values(record: str) -> dict[str, str]:
+    """The values of a record by key. What looks like a key inside a Reason stays text.
+
+    >>> node_values("NodeName=n1 State=DOWN OS=Linux 6.1 #1 Reason=bad State=x [root@7]")["Reason"]
+    'bad State=x [root@7]'
+    """
+    found: dict[str, str] = {}
+    place = _KEY.search(record)
+    while place is not None:
+        key = place[1]
+        after = _KEY.search(record, place.end())
+        while after is not None and (key in _LAST and after[1] in found):
+            after = _KEY.search(record, after.end())
+        found.setdefault(key, record[place.end() : after.start() if after else len(record)].strip())
+        place = after
+    return found
+
+
+def settings(text: str) -> dict[str, str]:
+    r"""The `Name = value` lines of `scontrol show config`; other lines are none.
+
+    >>> settings("Configuration data as of ...\nSlurmdTimeout  = 300 sec\nPowerPlugin = \n")
+    {'SlurmdTimeout': '300 sec', 'PowerPlugin': ''}
+    """
+    lines = (_SETTING.fullmatch(line) for line in text.splitlines())
+    return {found[1]: found[2] for found in lines if found}

@@ -1,0 +1,267 @@
+"""Slurm accounting: sacct text to attempts, from a file or live."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import polars as pl
+
+from ingest.accounting import Facts, read_facts
+from ingest.errors import InputError, MissingColumnError, SourceError
+from ingest.frames import RAW_LIMIT, REJECTS, Parsed
+from ingest.header import Header, Layout
+from ingest.lines import LINE, Rows, read_rows
+from ingest.live import Fetched, Runner, origin_of, run, subprocess_runner
+from ingest.merge import attempt_nodes, merge_attempts
+
+__all__ = ["ACCOUNTING", "attempt_nodes", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
+
+DOCUMENTED_ORDER: Final = tuple(
+    "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|start|end|elapsed|exitcode|state|"
+    "nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|nodelist|jobname".split("|")
+)
+"""The columns of a dump without a header."""
+
+WANTED: Final = tuple(
+    "JobID|JobIDRaw|DBIndex|Cluster|Partition|QOS|Account|Group|User|UID|Submit|Eligible|Start|End|ElapsedRaw|Suspended|"
+    "ExitCode|DerivedExitCode|State|NNodes|AllocCPUS|ReqNodes|ReqCPUS|ReqMem|ReqTRES|AllocTRES|TimelimitRaw|Priority|"
+    "NodeList|Reservation|Reason|WorkDir|Comment|JobName".split("|")
+)
+"""What we ask sacct for, free text last."""
+
+SENTINEL: Final = "JobIDRaw"
+"""Asked for once more behind the free text: with a typed last column every torn row can be told."""
+
+COMMAND: Final = (
+    "SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert --delimiter=$'\\x1f' -S 2026-11-01 -E now -o "
+    + ",".join((*WANTED, SENTINEL))
+    + " > jobs.txt"
+)
+"""A whole command line to copy."""
+
+_TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|n/?a|0|", re.IGNORECASE | re.ASCII)
+_JOB = re.compile(r"\d+(_(\d+|\[[^\]]*\]?))?(\+\d+)?(\.\S+)?", re.ASCII)
+_COUNT = re.compile(r"(\d+(\.\d+)?[KMGTP]?)?", re.ASCII)
+_CLOCK = re.compile(r"(\d+-)?\d+(:\d+){0,2}(\.\d+)?|unlimited|partition_limit|invalid|", re.IGNORECASE | re.ASCII)
+_EXIT = re.compile(r"(\d+:\d+)?", re.ASCII)
+_STATE = re.compile(r"[A-Za-z_]+[+*]?( by \S+)?")
+_TRES = re.compile(r"([^\s=,]+=[^\s=,]*(,[^\s=,]+=[^\s=,]*)*)?")
+_WORD = re.compile(r"\S*")
+_NODES = re.compile(r"\S*|none assigned|", re.IGNORECASE)
+_NONE = re.compile("")
+
+MEASURES: Final = (
+    "avecpu avecpufreq avediskread avediskwrite avepages averss avevmsize blockid consumedenergy consumedenergyraw "
+    "container failednode flags layout licenses maxdiskread maxdiskreadnode maxdiskreadtask maxdiskwrite "
+    "maxdiskwritenode maxdiskwritetask maxpages maxpagesnode maxpagestask maxrss maxrssnode maxrsstask maxvmsize "
+    "maxvmsizenode maxvmsizetask mcslabel mincpu mincpunode mincputask ntasks plannedcpu plannedcpuraw qosreq reqcpufreq "
+    "reqcpufreqgov reqcpufreqmax reqcpufreqmin resvcpu resvcpuraw restarts segmentsize sluid systemcpu totalcpu usercpu "
+    "tresusageinave tresusageinmax tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode "
+    "tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode tresusageoutmaxtask "
+    "tresusageoutmin tresusageoutminnode tresusageoutmintask tresusageouttot"
+).split()
+"""Columns that we do not use, but that help to tell where a torn row's fields belong: they never hold a blank."""
+
+SHAPES: Final[dict[str, re.Pattern[str]]] = {
+    **dict.fromkeys(MEASURES, _WORD),
+    **dict.fromkeys(("user", "group", "partition", "qos", "cluster", "account", "reqmem"), _WORD),
+    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
+    **dict.fromkeys(("jobid", "jobidraw"), _JOB),
+    **dict.fromkeys(("uid", "gid", "nnodes", "allocnodes", "ncpus", "alloccpus", "reqcpus", "reqnodes"), _COUNT),
+    **dict.fromkeys(("dbindex", "priority", "elapsedraw", "cputimeraw", "qosraw", "associd", "wckeyid"), _COUNT),
+    **dict.fromkeys(("elapsed", "suspended", "timelimit", "timelimitraw", "cputime", "reserved", "planned"), _CLOCK),
+    **dict.fromkeys(("exitcode", "derivedexitcode"), _EXIT),
+    **dict.fromkeys(("alloctres", "reqtres"), _TRES),
+    "reservationid": _COUNT,
+    "state": _STATE,
+    "nodelist": _NODES,
+    "#end": _NONE,
+}
+FREE_TEXT: Final = frozenset(
+    "jobname comment admincomment systemcomment submitline workdir reason constraints extra stdin stdout stderr "
+    "wckey reservation".split()
+)
+USED: Final = frozenset(
+    {name.lower() for name in WANTED} | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
+)
+
+ACCOUNTING: Final = Layout(
+    kind="sacct output",
+    known=USED | FREE_TEXT | frozenset(SHAPES),
+    used=USED,
+    free_text=FREE_TEXT,
+    shapes=SHAPES,
+    command=COMMAND,
+    headerless=DOCUMENTED_ORDER,
+)
+
+REQUIRED: Final = (
+    ("JobIDRaw", "JobID"),
+    ("Submit",),
+    ("Start",),
+    ("End",),
+    ("State",),
+    ("NodeList",),
+    ("AllocTRES", "AllocGRES"),
+)
+"""Without these there is no account of GPU time; of alternatives one is enough."""
+
+SOURCE: Final = "slurm.accounting"
+
+
+def parse_accounting(
+    data: bytes,
+    *,
+    origin: str,
+    cluster: str | None = None,
+    timezone: str | None = None,
+    delimiter: str | None = None,
+    accept_truncated: bool = False,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Parsed:
+    """Attempts and the nodes they held, from sacct text with any columns in any order.
+
+    Job steps and repeated headers are skipped, rows that say the same attempt again are merged, and rows that cannot be
+    believed are refused with a reason. `since` and `until` are the window that was asked for, where that is known; else
+    `covers_from` is the first start, and `covers_until` the last moment that any row speaks of.
+
+    Args:
+        data: The text as bytes.
+        origin: File name or command, for messages and rejects.
+        cluster: Cluster of rows that do not name one.
+        timezone: Zone of times without an offset, such as `Europe/Berlin`; epochs and offsets need none.
+        delimiter: What separates the columns; found out when not given.
+        accept_truncated: Refuse a last row that is cut off instead of the whole input.
+        since: Start of the window asked for.
+        until: End of the window asked for.
+
+    Raises:
+        InputError: The text as a whole cannot be read; see `ingest.errors`.
+    """
+    rows = read_rows(data, ACCOUNTING, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated)
+    _require(rows.header, cluster, origin)
+    jobs = rows.frame.filter(~_is_step(rows.frame))
+    facts = read_facts(jobs, cluster=cluster, timezone=timezone, origin=origin)
+    attempts = merge_attempts(facts.attempts)
+    rejects = _rejects(rows, facts, cluster, origin)
+    return Parsed(
+        source="slurm.accounting",
+        clusters=frozenset(attempts["cluster"].unique()),
+        frames={"attempts": attempts, "attempt_nodes": attempt_nodes(attempts, lists=facts.lists)},
+        rejects=rejects,
+        rows_read=rows.n_read,
+        rows_loaded=attempts.height,
+        rows_duplicate=facts.attempts.height - attempts.height,
+        rows_skipped=rows.n_skipped + rows.frame.height - jobs.height,
+        rows_rejected=rejects.height,
+        columns=list(rows.header.shown),
+        warnings=[*rows.warnings, *_foreign(cluster, attempts), *facts.warnings],
+        covers_from=since or _first(attempts),
+        covers_until=until or _last(facts.until),
+    )
+
+
+def _require(header: Header, cluster: str | None, origin: str) -> None:
+    """Say at once everything that is missing, with a command that gets it."""
+    names = set(header.names)
+    missing = [" or ".join(group) for group in REQUIRED if not names & {name.lower() for name in group}]
+    if cluster is None and "cluster" not in names:
+        missing.append("Cluster (or say --cluster NAME)")
+    if missing:
+        message = (
+            f"{origin}: missing columns: {', '.join(missing)}\nfound: {', '.join(header.shown)}\n"
+            f"A command that gets all of them:\n  {COMMAND}"
+        )
+        raise MissingColumnError(message)
+
+
+def _is_step(frame: pl.DataFrame) -> pl.Series:
+    """`9.batch`, `9.0`: what ran inside an allocation, not an allocation."""
+    names = [name for name in ("jobidraw", "jobid") if name in frame.columns]
+    steps = pl.any_horizontal(pl.col(name).str.contains(r"^[\d_+]+\.") for name in names)
+    return frame.select(steps.fill_null(value=False)).to_series()
+
+
+def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:
+    torn = [(refused.line, refused.reason, refused.raw) for refused in rows.refused]
+    unbelieved = [(line, reason, rows.raw(line)) for line, reason in facts.refused.select(LINE, "reason").rows()]
+    named = dict(facts.refused.select(LINE, "cluster").rows())
+    usual = cluster or _usual_cluster(facts)
+    return pl.DataFrame(
+        [
+            (named.get(line) or usual, SOURCE, origin, line, reason, raw[:RAW_LIMIT])
+            for line, reason, raw in sorted([*torn, *unbelieved])
+        ],
+        schema=REJECTS,
+        orient="row",
+    )
+
+
+def _usual_cluster(facts: Facts) -> str:
+    """The cluster that a row without a readable one most likely came from."""
+    names = facts.attempts["cluster"].unique().sort()
+    return str(names[0]) if len(names) else "unknown"
+
+
+def _foreign(cluster: str | None, attempts: pl.DataFrame) -> list[str]:
+    others = sorted(set(attempts["cluster"].unique()) - {cluster})
+    return [f"rows name other clusters than {cluster}: {', '.join(others)}"] if cluster and others else []
+
+
+def _first(attempts: pl.DataFrame) -> datetime | None:
+    for name in ("started_at", "submitted_at"):
+        first = attempts[name].min()
+        if isinstance(first, datetime):
+            return first
+    return None
+
+
+def _last(until: pl.Series) -> datetime | None:
+    last = until.max()
+    return last if isinstance(last, datetime) else None
+
+
+# --- live ----------------------------------------------------------------------------------------------
+
+DOWN_HINT: Final = (
+    "slurmdbd looks down or cannot be reached. Check `sacctmgr show cluster` and the slurmdbd log on its host, and that\n"
+    "this user may read accounting (PrivateData). What was loaded before is kept; run the same command again later."
+)
+
+
+def fetch_accounting(
+    runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None
+) -> Fetched:
+    """Ask sacct for all attempts, requeued ones too, that were held at any time in [since, until).
+
+    Only columns that this sacct knows are asked for. Times go out as UTC text, since sacct takes no offset, and come
+    back as epochs. Jobs that never became eligible are invisible to a window query (`test-bench` calls this a fact of
+    sacct, not an error).
+
+    Raises:
+        SourceMissingError: There is no sacct here.
+        SourceDownError: sacct failed; nothing that it printed is used.
+        InputError: The window is empty (sacct refuses it).
+    """
+    if until <= since:
+        message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
+        raise InputError(message)
+    known = {
+        name.lower() for name in run(runner, ["sacct", "-e"], hint=DOWN_HINT).data.decode(errors="replace").split()
+    }
+    columns = [name for name in (*WANTED, SENTINEL) if name.lower() in known]
+    if not columns:
+        message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
+        raise SourceError(message)
+    command = ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f", "-S", _utc(since), "-E", _utc(until)]
+    command += ["-M", ",".join(clusters)] if clusters else []
+    return run(runner, [*command, "-o", ",".join(columns)], hint=DOWN_HINT)
+
+
+def _utc(moment: datetime) -> str:
+    """A moment as sacct takes it: UTC without an offset, cut to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,43 @@
+"""The SQL files: every table, column, view, query and check says what it is, and each is used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from queries import texts
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("table", texts.all_tables(), ids=lambda table: table.name)
+def test_every_column_is_described(table: texts.Table) -> None:
+    step = next(step for step in texts.schema_steps() if f"CREATE TABLE {table.name} (" in step.sql)
+    body = step.sql.split(f"CREATE TABLE {table.name} (\n")[1].split("\n);")[0]
+    assert len(table.columns) == len(body.splitlines())
+    assert table.description.startswith("One row ")
+
+
+def test_every_create_table_is_seen() -> None:
+    declared = sum(step.sql.count("CREATE TABLE") for step in texts.schema_steps())
+    assert len(texts.all_tables()) == declared > 30
+
+
+@pytest.mark.parametrize("query", texts.named_queries().values(), ids=lambda query: query.name)
+def test_every_named_query_is_described_and_used(query: texts.Named) -> None:
+    assert re.match(r"(One row|Writes) ", query.description)
+    code = "".join(path.read_text() for folder in ("app", "metrics") for path in (ROOT / folder).rglob("*.py"))
+    assert f'"{query.name}"' in code
+
+
+@pytest.mark.parametrize("view", texts.views(), ids=lambda view: view.name)
+def test_every_view_is_described_and_named_like_its_file(view: texts.Named) -> None:
+    assert view.description.startswith("One row ")
+    assert f"CREATE OR REPLACE VIEW {view.name} AS" in view.sql
+
+
+@pytest.mark.parametrize("check", texts.checks(), ids=lambda check: check.name)
+def test_every_check_says_what_it_finds(check: texts.Check) -> None:
+    assert check.description

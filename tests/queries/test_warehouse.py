@@ -1,0 +1,296 @@
+"""The warehouse directory: transactions, locks, publishing, upgrades, partitions, and a person's SQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from queries import texts, warehouse
+from queries.errors import (
+    CheckError,
+    CorruptWarehouseError,
+    LockedWarehouseError,
+    NewerWarehouseError,
+    NoWarehouseError,
+    QueryError,
+    WriteError,
+)
+from queries.warehouse import Limits, Writer, open_reader, open_writer, user_sql
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+DAY = date(2026, 10, 31)
+
+
+def users(*names: str) -> pl.DataFrame:
+    return pl.DataFrame({"cluster": "c", "user": list(names), "account": "llm"})
+
+
+def put(root: Path, *names: str) -> None:
+    with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
+        writer.append("users", users(*names))
+
+
+def names(root: Path) -> list[str]:
+    with open_reader(root) as reader:
+        return sorted(reader.table("users")["user"])
+
+
+def samples(*values: float) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "cluster": "c",
+            "node": "n1",
+            "gpu": "0",
+            "ts": [datetime(2026, 10, 31, hour, tzinfo=UTC) for hour in range(len(values))],
+            "gpu_util": pl.Series(values, dtype=pl.Float32),
+        }
+    ).with_columns(pl.col("ts").dt.cast_time_unit("us"))
+
+
+def test_what_is_committed_is_published_and_the_rest_is_not(tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+
+    def fail(writer: Writer) -> None:
+        with writer.transaction():
+            writer.append("users", users("bob"))
+            raise RuntimeError("power cut")
+
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, pytest.raises(RuntimeError, match="power cut"):
+        fail(writer)
+    assert names(tmp_path / "w") == ["alice"]
+
+
+def test_readers_keep_working_while_a_writer_writes(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    with open_writer(root, verb="test", now=NOW) as writer, open_reader(root) as before:
+        with writer.transaction():
+            writer.append("users", users("bob"))
+        assert before.table("users").height == 1
+        assert names(root) == ["alice"]
+    assert names(root) == ["alice", "bob"]
+
+
+def test_the_lock_names_its_holder(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    with open_writer(root, verb="trackside ingest slurm", now=NOW):
+        with pytest.raises(LockedWarehouseError) as caught, open_writer(root, verb="other", now=NOW):
+            pass
+        said = str(caught.value)
+        assert f"process {os.getpid()}" in said
+        assert "trackside ingest slurm, since 2026-11-01" in said
+    put(root, "alice")  # and it is gone with its holder
+
+
+def test_a_killed_writer_leaves_no_lock_and_loses_nothing_committed(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    script = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from tests.queries.test_warehouse import NOW, users; from queries.warehouse import open_writer\n"
+        "with open_writer(Path(sys.argv[1]), verb='test', now=NOW) as writer:\n"
+        "    with writer.transaction(): writer.append('users', users('alice'))\n"
+        "    with writer.transaction():\n"
+        "        writer.append('users', users('bob')); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    here = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", script, str(root)], cwd=here, check=False)
+    assert done.returncode == -signal.SIGKILL
+    put(root, "carol")
+    assert names(root) == ["alice", "carol"]
+
+
+def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    for name in ["a", "b", "c", "d"]:
+        put(root, name)
+    assert len(list((root / "published").glob("*.duckdb"))) == warehouse.PUBLISHED_KEPT
+    assert names(root) == ["a", "b", "c", "d"]
+
+
+def test_a_crash_before_publishing_is_made_good_by_the_next_writer(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    put(root, "bob")
+    for leftover in (root / "published").iterdir():
+        if leftover.name == "current":
+            leftover.unlink()
+    (root / "published" / "00000099.unfinished").write_text("half a copy")
+    put(root, "carol")
+    assert names(root) == ["alice", "bob", "carol"]
+    assert not list((root / "published").glob("*.unfinished"))
+
+
+@pytest.mark.parametrize("known", range(1, len(texts.schema_steps())))
+def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "w"
+    every, views = texts.schema_steps(), texts.views()
+    with monkeypatch.context() as old:
+        old.setattr(texts, "schema_steps", lambda: every[:known])
+        old.setattr(texts, "views", lambda: ())
+        old.setattr(texts, "sample_tables", lambda: ())
+        with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
+            writer.append("meta", pl.DataFrame({"key": ["kept"], "value": ["yes"]}))
+    with open_writer(root, verb="test", now=NOW) as writer:
+        assert writer.meta("kept") == "yes"
+    with open_reader(root) as reader:
+        assert reader.meta("kept") == "yes"
+        for view in views:
+            reader.table(view.name)
+
+
+def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    with monkeypatch.context() as old:
+        old.setattr(texts, "schema_steps", lambda steps=texts.schema_steps(): steps[:-1])  # noqa: B008 - the steps before patching
+        with pytest.raises(NewerWarehouseError, match="Upgrade Trackside"), open_reader(root):
+            pass
+        with pytest.raises(NewerWarehouseError, match="Nothing was changed"), open_writer(root, verb="t", now=NOW):
+            pass
+    assert names(root) == ["alice"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut"])
+def test_a_corrupt_warehouse_says_how_to_go_back(damage: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    live = root / "warehouse.duckdb"
+    whole = live.read_bytes()
+    live.write_bytes(b"not a database" * 100 if damage == "garbage" else whole[: len(whole) // 3])
+    with pytest.raises(CorruptWarehouseError, match="published copy") as caught, open_writer(root, verb="t", now=NOW):
+        pass
+    copy = next(word for word in str(caught.value).split() if word.endswith(".duckdb") and "published" in word)
+    shutil.copy(copy, live)
+    put(root, "bob")
+    assert names(root) == ["alice", "bob"]
+
+
+def test_nothing_there_yet_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(NoWarehouseError, match="trackside ingest slurm"), open_reader(tmp_path / "w"):
+        pass
+
+
+def test_a_folder_of_something_else_is_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(NoWarehouseError, match=r"thesis\.tex"), open_writer(tmp_path, verb="t", now=NOW):
+        pass
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    with pytest.raises(WriteError, match="cannot be written"), open_writer(blocker / "w", verb="t", now=NOW):
+        pass
+
+
+def test_a_moved_warehouse_still_reads_its_samples(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2))
+    moved = tmp_path / "elsewhere"
+    root.rename(moved)
+    with open_reader(moved) as reader:
+        assert reader.table("gpu_samples").height == 2
+    put(moved, "alice")
+    rows, _ = user_sql(moved, "SELECT count(*) AS n FROM gpu_samples")
+    assert rows["n"].item() == 2
+
+
+def test_a_partition_is_replaced_whole_and_old_files_go_when_nobody_can_need_them(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+
+    def write(*values: float) -> None:
+        with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
+            writer.write_partition("gpu_samples", "a/b c", DAY, samples(*values))
+
+    write(0.1, 0.2, 0.3)
+    with open_reader(root) as before:
+        write(0.5)
+        assert before.table("gpu_samples").height == 3  # the older copy still finds its file
+    with open_reader(root) as after:
+        found = after.table("gpu_samples")
+        assert found["gpu_util"].to_list() == pytest.approx([0.5])
+        assert set(found.columns) == {c.name for t in texts.all_tables() if t.name == "raw.gpu_samples" for c in t.columns}
+    write(0.6)
+    write(0.7)
+    assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= warehouse.PUBLISHED_KEPT + 1
+
+
+def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
+        with writer.transaction():
+            writer.append("users", users("alice", "bob"))
+            writer.append_new("users", users("bob", "carol", "carol"), keys=["cluster", "user"])
+            writer.replace("users", users("alice").with_columns(account=pl.lit("ops")), keys=["cluster", "user"])
+            writer.delete("users", users("bob").select("user"))
+        found = writer.table("users").sort("user").select("user", "account")
+    assert found.rows() == [("alice", "ops"), ("carol", "llm")]
+
+
+def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    twice = pl.DataFrame({"cluster": ["c", "c"], "scheduler": ["slurm"] * 2, "job_id": ["1"] * 2,
+                          "submitted_at": [NOW] * 2, "state": ["FAILED"] * 2, "n_nodes": [0, 0], "n_gpus": [0, 0]})  # fmt: skip
+
+    def load(writer: Writer) -> None:
+        with writer.transaction():
+            writer.append("attempts", twice)
+            writer.stop_on_failed_checks()
+
+    with open_writer(root, verb="t", now=NOW) as writer:
+        with pytest.raises(CheckError, match="raw_attempts_unique"):
+            load(writer)
+        assert writer.table("attempts").is_empty()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY (SELECT 1) TO '/tmp/stolen.csv'",
+        "ATTACH '/tmp/other.duckdb'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM glob('/etc/*')",
+        "SET enable_external_access = true",
+        "PRAGMA enable_profiling",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "DELETE FROM users",
+        "CREATE TABLE t AS SELECT 1",
+        "SELECT 1; SELECT 2",
+        "",
+        "SELEC 1",
+    ],
+)
+def test_a_persons_sql_cannot_leave_the_warehouse(sql: str, tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+    with pytest.raises(QueryError):
+        user_sql(tmp_path / "w", sql)
+
+
+def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+    rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
+    assert (rows.height, more) == (10, True)
+    endless = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
+    with pytest.raises(QueryError, match="longer than"):
+        user_sql(tmp_path / "w", endless, Limits(seconds=0.3))
+    hungry = "SELECT list(range) FROM range(300000000)"
+    with pytest.raises(QueryError, match=r"(?i)memory"):
+        user_sql(tmp_path / "w", hungry, Limits(memory="50MB"))
+
+
+def test_times_are_utc_whatever_the_machine_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    put(tmp_path / "w", "alice")
+    rows, _ = user_sql(tmp_path / "w", "SELECT TIMESTAMPTZ '2026-10-01T00:00:00Z' AS t")
+    assert str(rows["t"].dtype) == "Datetime(time_unit='us', time_zone='UTC')"
