@@ -1,0 +1,42 @@
+"""Fixtures of all tests, and a summary of what was skipped and how to get it."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import SlurmLab, missing
+
+HOW_TO_GET_IT = "get it with: make test REAL=1"
+
+
+@pytest.fixture(scope="session")
+def slurm_lab() -> Iterator[SlurmLab]:
+    """A running Slurm cluster, one for all tests; leave its nodes up behind you.
+
+    Its tests carry `lab` and `xdist_group("lab")`, so that one worker alone starts one.
+    """
+    if lacking := missing():
+        reason = f"no Slurm lab on this machine, missing: {', '.join(lacking)}"
+        if os.environ.get("TRACKSIDE_TEST_REAL") == "1":
+            pytest.fail(f"{reason}; tests/lab/install.sh installs it (as root, on Debian)")
+        pytest.skip(f"{reason}; {HOW_TO_GET_IT}")
+    with SlurmLab() as lab:
+        yield lab
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once, by reason, what was skipped: a silent skip reads like a pass."""
+    skipped: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons = Counter(_reason(report) for report in skipped)
+    terminalreporter.section("skipped, so not tested")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} {'test' if count == 1 else 'tests'}: {reason}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return told.removeprefix("Skipped: ")

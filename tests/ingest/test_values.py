@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import polars as pl
+import pytest
+
+from ingest import values
+
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1-03:04:02", 97_442),
+        ("03:04:02", 11_042),
+        ("04:02", 242),
+        ("00:02.500", 2.5),
+        ("3-13", 306_000),
+        ("1-02:30", 95_400),
+        ("100", 100),
+        ("100:00:00", 360_000),
+        ("INVALID", None),
+        ("1:2:3:4", None),
+        ("-5", None),
+        ("nan", None),
+        ("", None),
+    ],
+)
+def test_durations_in_all_spellings(text: str, seconds: float | None) -> None:
+    assert values.durations(pl.Series([text, "00:01"])).to_list() == [seconds, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1_800),
+        ("1-00:00:00", 86_400),
+        ("00:30:00", 1_800),
+        ("UNLIMITED", None),
+        ("Partition_Limit", None),
+        ("", None),
+    ],
+)
+def test_a_time_limit_without_colons_is_in_minutes(text: str, seconds: float | None) -> None:
+    assert values.time_limits(pl.Series([text])).to_list() == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("3000Mc", 3_000 * 2**20 * 8),
+        ("48000Mn", 48_000 * 2**20 * 2),
+        ("0n", 0),
+        ("1Gn", 2 * GIB),
+        ("7Gc", 56 * GIB),
+        ("1000M", 1_000 * 2**20),
+        ("1084.50M", int(1084.5 * 2**20)),
+        ("320.5G", int(320.5 * GIB)),
+        ("1280.50G", int(1280.5 * GIB)),
+        ("3T", 3 * 1024 * GIB),
+        ("2P", 2 * 1024**2 * GIB),
+        ("1E", 1024**3 * GIB),
+        ("4096", 4 * GIB),
+        ("512K", 512 * 1024),
+        ("2147486448Mn", None),
+        ("2147486648Mn", None),
+        ("18GG", None),
+        ("16?", None),
+        ("lots", None),
+        ("", None),
+    ],
+)
+def test_requested_memory(text: str, size: int | None) -> None:
+    n_nodes, n_cpus = pl.Series([2]), pl.Series([8])
+    assert values.memory(pl.Series([text]), n_nodes=n_nodes, n_cpus=n_cpus).to_list() == [size]
+
+
+def test_memory_per_core_of_unknown_cores_is_unknown() -> None:
+    nothing = pl.Series([None], dtype=pl.Int64)
+    assert values.memory(pl.Series(["1Gc"]), n_nodes=nothing, n_cpus=nothing).to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12", 12),
+        ("2K", 2048),
+        ("1.5K", 1536),
+        ("1M", 1024**2),
+        ("4294967294", None),
+        ("4294967295", None),
+        ("x", None),
+    ],
+)
+def test_counts_may_come_scaled_or_as_the_mark_for_unset(text: str, number: int | None) -> None:
+    assert values.whole_numbers(pl.Series([text])).to_list() == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("0:9", (0, 9)),
+        ("127:0", (127, 0)),
+        ("15:0", (15, 0)),
+        ("0:125", (0, 125)),
+        ("", (None, None)),
+        ("a", (None, None)),
+    ],
+)
+def test_exit_codes_are_status_and_signal(text: str, code: tuple[int | None, int | None]) -> None:
+    assert values.exit_codes(pl.Series([text])).row(0) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "by", "known"),
+    [
+        ("COMPLETED", "COMPLETED", None, True),
+        ("CANCELLED by 2001", "CANCELLED", "2001", True),
+        ("CANCELLED+", "CANCELLED", None, True),
+        ("CANCE+", "CANCELLED", None, True),
+        ("NODE_F+", "NODE_FAIL", None, True),
+        ("OUT_OF_ME+", "OUT_OF_MEMORY", None, True),
+        ("COMPLET+", "COMPLETED", None, True),
+        ("completed", "COMPLETED", None, True),
+        ("timeout*", "TIMEOUT", None, True),
+        ("RUNNING,COMPLETING", "RUNNING", None, True),
+        ("REVOKED", "REVOKED", None, True),
+        ("SPECIAL_EXIT", "SPECIAL_EXIT", None, True),
+        ("RE+", "RE", None, False),
+        ("foo", "FOO", None, False),
+        ("???", None, None, False),
+    ],
+)
+def test_states_without_their_tails(text: str, state: str | None, by: str | None, known: bool) -> None:  # noqa: FBT001
+    assert values.states(pl.Series([text])).row(0) == (state, by, known)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "model"),
+    [
+        ("billing=2,cpu=2,gres/gpu:h100=4,gres/gpu=4,mem=2000M,node=2", 4, "h100"),
+        ("gres/gpu:h100=8,gres/gpu=8", 8, "h100"),
+        ("gres/gpu:a100=8", 8, "a100"),
+        ("gres/gpu:a100=2,gres/gpu:h100=1", 3, "a100+h100"),
+        ("gres/gpu:h100=1,gres/gpu:a100=2,gres/gpu=3", 3, "a100+h100"),
+        ("gres/gpu:a100_1g.5gb=3", 3, "a100_1g.5gb"),
+        ("gres/gpu=2,gres/gpumem=80G,gres/gpuutil=100,gres/shard=4", 2, None),
+        ("gres/gpumem=80G,gres/gpuutil=100", 0, None),
+        ("cpu=1,mem=1000M,node=1", 0, None),
+        ("gres/gpu=16K", 16_384, None),
+        ("", 0, None),
+    ],
+)
+def test_gpus_of_a_tres_are_counted_once(text: str, gpus: int, model: str | None) -> None:
+    row = values.tres(pl.Series([text])).row(0, named=True)
+    assert (row["gpus"], row["model"], row["error"]) == (Decimal(gpus), model, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu=abc", "gres/gpu=", "gres/gpu", "gres/gpu:h10", "=4", "mem=1GG", "gres/gpu=9999999999"]
+)
+def test_a_damaged_tres_is_refused_with_the_item(text: str) -> None:
+    row = values.tres(pl.Series([text])).row(0, named=True)
+    assert row["gpus"] is None
+    assert row["error"].startswith("TRES item")
+
+
+def test_a_tres_tells_cpus_memory_and_nodes() -> None:
+    row = values.read_tres("billing=64,cpu=64,energy=0,fs/disk=0,mem=500G,node=2,license/x=1,energy=-2")
+    assert (row.cpus, row.memory_bytes, row.nodes) == (64, 500 * GIB, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "model"),
+    [
+        ("gpu:2", 2, None),
+        ("gpu:h100:4", 4, "h100"),
+        ("gpu:volta:8(S:0-1)", 8, "volta"),
+        ("gpu:nvidia_a100_1g.5gb:21(S:0-1)", 21, "nvidia_a100_1g.5gb"),
+        ("gpu:(null):0(IDX:N/A)", 0, None),
+        ("gpu:NVlink_A100_40GB:2(IDX:0,3)", 2, "NVlink_A100_40GB"),
+        ("gpu:h100:1,shard:h100:2", 1, "h100"),
+        ("gpu:h100:1,gpu:a100:2", 3, "a100+h100"),
+        ("gpu:h100:8,shard:h10", 8, "h100"),
+        ("mps:400,gpu:2", 2, None),
+        ("gpu=2", 2, None),
+        ("gres:gpu:2", 2, None),
+        ("gpu::8", 8, None),
+        ("(null)", 0, None),
+        ("", 0, None),
+    ],
+)
+def test_gpus_of_a_gres(text: str, gpus: int, model: str | None) -> None:
+    assert values.read_gres(text) == (gpus, model)
+
+
+def test_a_cut_gres_is_an_error() -> None:
+    with pytest.raises(ValueError, match="gpu:h10"):
+        values.read_gres("gpu:h10")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("9", ("9", None, None, None, None)),
+        ("9_3", ("9", 3, None, None, None)),
+        ("10_[2-4%2]", ("10", None, "2-4%2", None, None)),
+        ("10_[1-10:2]", ("10", None, "1-10:2", None, None)),
+        ("10_[1,3,...", ("10", None, "1,3,...", None, None)),
+        ("11+1", ("11", None, None, 1, None)),
+        ("1000_2+3.1", ("1000", 2, None, 3, "1")),
+        ("123.batch", ("123", None, None, None, "batch")),
+        ("123.0", ("123", None, None, None, "0")),
+        ("123.extern", ("123", None, None, None, "extern")),
+        ("123.4294967294", ("123", None, None, None, "4294967294")),
+        ("9_4294967294", ("9", None, None, None, None)),
+        ("abc", (None, None, None, None, None)),
+    ],
+)
+def test_job_ids_are_taken_apart(text: str, parts: tuple[object, ...]) -> None:
+    assert values.job_ids(pl.Series([text, "1_1"])).row(0) == parts
+
+
+def test_words_for_nothing_are_null_in_any_case_and_only_whole() -> None:
+    column = pl.Series(["Unknown", "none", "N/A", "NA", " NONE ", "", "None assigned", "nonesuch", "Unknown2"])
+    assert values.blank_to_null(column).to_list() == [None] * 7 + ["nonesuch", "Unknown2"]

@@ -1,0 +1,162 @@
+"""From the end of an interrupted attempt to the start of the next (metric-definitions 4.3)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import frames
+from metrics.interruptions import interruptions
+from metrics.restarts import restart_summary, restarts
+from tests.metrics.tables import Row, at, attempt, attempts, events, joined, on_nodes, rows
+
+
+def restarted(*found: Row) -> pl.DataFrame:
+    ran = attempts(*found)
+    return restarts(ran, joined(ran), interruptions(ran, joined(ran), on_nodes(ran, {}), events()))
+
+
+FAILED = attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16)
+
+
+def test_a_restart_by_hand() -> None:
+    # ends at 5 h; Slurm holds it for 121 s; nodes come free 10 minutes after the end
+    follower = attempt("7", 5, 5 + 10 / 60, 9, eligible_at=at(5, seconds=121))
+    found = restarted(FAILED, follower).row(0, named=True)
+    assert (found["class"], found["cause"], found["milli_gpus"]) == ("infrastructure", "node_fail", 16_000)
+    assert (found["interrupted_at"], found["eligible_at"], found["restarted_at"]) == (
+        at(5),
+        at(5, seconds=121),
+        at(5, minutes=10),
+    )
+    times = (found["time_to_requeue_s"], found["queue_s"], found["time_to_job_restart_s"])
+    assert times == (121.0, 479.0, 600.0)
+    assert found["in_allocation"] is False
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 500))
+def test_hold_and_queue_add_up_to_the_restart(resubmitted: int, held: int, queued: int) -> None:
+    follower = attempt("7", 5, 5, None, "RUNNING") | {
+        "submitted_at": at(5, seconds=resubmitted),
+        "eligible_at": at(5, seconds=resubmitted + held),
+        "started_at": at(5, seconds=resubmitted + held + queued),
+    }
+    found = restarted(FAILED, follower).row(0, named=True)
+    assert found["time_to_requeue_s"] + found["queue_s"] == found["time_to_job_restart_s"]
+    assert found["time_to_job_restart_s"] == resubmitted + held + queued
+    assert found["queue_s"] == queued
+
+
+def test_eligible_before_the_end_counts_from_the_end() -> None:
+    found = restarted(FAILED, attempt("7", 5, 5.5, 6, eligible_at=at(4))).row(0, named=True)
+    assert (found["time_to_requeue_s"], found["queue_s"]) == (0.0, 1800.0)
+
+
+def test_a_waiting_restart_is_censored_and_not_zero() -> None:
+    found = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=at(5, seconds=121))).row(0, named=True)
+    assert (found["restarted_at"], found["queue_s"], found["time_to_job_restart_s"]) == (None, None, None)
+    assert found["time_to_requeue_s"] == 121.0
+
+
+def test_a_held_restart_has_no_hold_time_yet() -> None:
+    """Requeued and held (`launch failed requeued held`, JobHeldUser): it is not eligible, so t3 has not come."""
+    found = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=None)).row(0, named=True)
+    assert found["time_to_job_restart_s"] is None
+    assert found["time_to_requeue_s"] is None
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [FAILED],  # --no-requeue
+        [FAILED, attempt("7", 5, None, 6, "CANCELLED")],  # given up while it waited
+        [FAILED, attempt("8", 5, 6, 7)],  # another job
+        [FAILED, attempt("7", 40, 41, 42)],  # the id given again
+        [attempt("7", 0, 1, 5, "COMPLETED"), attempt("7", 5, 6, 7)],  # nothing was interrupted
+        [attempt("7", 0, 1, 5, "RESIZING"), attempt("7", 5, 5, 7)],
+    ],
+)
+def test_what_is_no_restart(history: list[Row]) -> None:
+    assert restarted(*history).is_empty()
+
+
+def test_every_interruption_of_a_chain_has_its_own_restart() -> None:
+    found = restarted(
+        attempt("7", 0, 1, 5, "NODE_FAIL"), attempt("7", 5, 6, 8, "PREEMPTED"), attempt("7", 8, 8.5, 9, "COMPLETED")
+    )
+    assert found.select("attempt_no", "class", "time_to_job_restart_s").rows() == [
+        (1, "infrastructure", 3600.0),
+        (2, "preemption", 1800.0),
+    ]
+
+
+@pytest.mark.parametrize("ids", [("11", "12"), ("99", "100")])
+def test_a_het_job_restarts_once_and_as_its_leader_says(ids: tuple[str, str]) -> None:
+    leader, other = ids
+    het = {"het_job_id": leader}
+    found = restarted(
+        attempt(leader, 0, 1, 5, "NODE_FAIL", **het),
+        attempt(other, 0, 1, 5, "CANCELLED", **het),
+        attempt(leader, 5, 6, 9, **het),
+        attempt(other, 5, 6, 9, **het),
+    )
+    assert found.select("job_id", "class", "time_to_job_restart_s").rows() == [(leader, "infrastructure", 3600.0)]
+
+
+def observed(*seconds: float | None, kind: str = "infrastructure", cause: str = "node_fail") -> list[Row]:
+    """Restarts that took so long, a third of it hold; None waits still."""
+    return [
+        {
+            "cluster": "c",
+            "class": kind,
+            "cause": cause,
+            "time_to_requeue_s": None if s is None else s / 3,
+            "queue_s": None if s is None else 2 * s / 3,
+            "time_to_job_restart_s": s,
+        }
+        for s in seconds
+    ]
+
+
+def test_the_summary_by_hand() -> None:
+    found = restart_summary(
+        rows(frames.RESTARTS, *observed(30, 60, 90, 120, 150, 180, 210, 240, 270, 3000, None))
+    ).row(0, named=True)
+    # 10 values: the median is halfway between the 5th and 6th; p90 a tenth of the way from the 9th to the 10th
+    assert (found["n"], found["n_waiting"], found["median_s"], found["mean_s"]) == (10, 1, 165.0, 435.0)
+    assert found["p90_s"] == pytest.approx(270 + 0.1 * (3000 - 270))
+    assert (found["hold_median_s"], found["queue_median_s"]) == (55.0, 110.0)
+    # 2nd and 9th of ten: P(2 <= Binomial(10, 1/2) <= 8) = 0.979
+    assert (found["median_low_s"], found["median_high_s"]) == (60.0, 270.0)
+
+
+def test_the_summary_has_a_total_before_the_causes_of_each_class() -> None:
+    found = restart_summary(
+        rows(
+            frames.RESTARTS,
+            *observed(10, cause="xid"),
+            *observed(20, 30),
+            *observed(40, kind="preemption", cause="preempted"),
+        )
+    )
+    assert found.select("class", "cause", "n").rows() == [
+        ("infrastructure", "all", 3),
+        ("infrastructure", "node_fail", 2),
+        ("infrastructure", "xid", 1),
+        ("preemption", "all", 1),
+        ("preemption", "preempted", 1),
+    ]
+
+
+def test_a_summary_of_nothing_but_waiting_restarts_has_no_times() -> None:
+    found = restart_summary(rows(frames.RESTARTS, *observed(None, None))).row(0, named=True)
+    assert (found["n"], found["n_waiting"]) == (0, 2)
+    assert {found[name] for name in found if name.endswith("_s")} == {None}
+
+
+def test_few_restarts_have_a_median_without_interval() -> None:
+    found = restart_summary(rows(frames.RESTARTS, *observed(10, 20, 30, 40, 50))).row(0, named=True)
+    assert (found["median_s"], found["median_low_s"], found["median_high_s"]) == (30.0, None, None)
