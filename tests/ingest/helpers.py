@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from ingest.frames import Parsed
 from ingest.slurm import parse_accounting
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ingest.frames import Parsed
 
 DATA = Path(__file__).parent.parent / "data" / "slurm"
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.ingest.helpers import DATA, NEVER_RAN, ROW, parse, refusals, text
 
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
 from ingest.slurm import DOCUMENTED_ORDER
+from tests.ingest.helpers import DATA, NEVER_RAN, ROW, parse, refusals, text
 
 NARROW = ["JobID", "Submit", "Start", "End", "State", "JobName", "NodeList", "AllocTRES", "Cluster"]
 COMMENTED = [*NARROW, "Comment", "UID"]

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
-from tests.ingest.helpers import attempt, parse, refusals, text
 
 from ingest.errors import TimeZoneError
 from ingest.times import read_instants
+from tests.ingest.helpers import attempt, parse, refusals, text
 
 BERLIN = "Europe/Berlin"
 

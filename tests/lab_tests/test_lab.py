@@ -55,7 +55,8 @@ def assert_agree(attempt: ObservedAttempt, row: Row) -> None:
 def test_it_starts_in_seconds_with_all_nodes_up(slurm_lab: SlurmLab) -> None:
     assert slurm_lab.started_in_s < 30  # 5 s on two quiet cores
     nodes_in = {node: slurm_lab.node_state(node) for node in NODES}
-    assert set(nodes_in.values()) <= {"idle", "completing"}, nodes_in  # a job of the test before may still end
+    # In random order: a job of the test before may still be ending here.
+    assert set(nodes_in.values()) <= {"idle", "completing", "mixed", "allocated"}, nodes_in
 
 
 def test_two_node_job_is_seen_from_outside_as_accounting_has_it(slurm_lab: SlurmLab) -> None:

@@ -122,9 +122,9 @@ def observed(*seconds: float | None, kind: str = "infrastructure", cause: str = 
 
 
 def test_the_summary_by_hand() -> None:
-    found = restart_summary(
-        rows(frames.RESTARTS, *observed(30, 60, 90, 120, 150, 180, 210, 240, 270, 3000, None))
-    ).row(0, named=True)
+    found = restart_summary(rows(frames.RESTARTS, *observed(30, 60, 90, 120, 150, 180, 210, 240, 270, 3000, None))).row(
+        0, named=True
+    )
     # 10 values: the median is halfway between the 5th and 6th; p90 a tenth of the way from the 9th to the 10th
     assert (found["n"], found["n_waiting"], found["median_s"], found["mean_s"]) == (10, 1, 165.0, 435.0)
     assert found["p90_s"] == pytest.approx(270 + 0.1 * (3000 - 270))

@@ -218,7 +218,9 @@ def test_a_partition_is_replaced_whole_and_old_files_go_when_nobody_can_need_the
     with open_reader(root) as after:
         found = after.table("gpu_samples")
         assert found["gpu_util"].to_list() == pytest.approx([0.5])
-        assert set(found.columns) == {c.name for t in texts.all_tables() if t.name == "raw.gpu_samples" for c in t.columns}
+        assert set(found.columns) == {
+            c.name for t in texts.all_tables() if t.name == "raw.gpu_samples" for c in t.columns
+        }
     write(0.6)
     write(0.7)
     assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= warehouse.PUBLISHED_KEPT + 1

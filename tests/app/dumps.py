@@ -1,0 +1,114 @@
+"""A small cluster as Slurm's own tools would print it: accounting, node events, inventory, settings. Always the same."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1_790_812_800  # 2026-10-01T00:00:00Z
+HEADER = (
+    "JobIDRaw|JobID|Cluster|DBIndex|Partition|QOS|Account|User|UID|Submit|Eligible|Start|End|ElapsedRaw|Suspended|State|"
+    "ExitCode|NNodes|NCPUS|ReqTRES|AllocTRES|TimelimitRaw|NodeList|JobName"
+)
+
+
+@dataclass(frozen=True)
+class Dump:
+    """Texts of one cluster."""
+
+    accounting: str
+    events: str
+    nodes: str
+    config: str = "Configuration data as of 2026-11-01T00:00:00\nClusterName             = tiny\nSlurmdTimeout           = 300 sec\n"
+
+    def write(self, folder: Path) -> list[str]:
+        """Put the texts into files, and return their names."""
+        files = {
+            "sacct.txt": self.accounting,
+            "events.txt": self.events,
+            "nodes.txt": self.nodes,
+            "config.txt": self.config,
+        }
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return [str(folder / name) for name in files]
+
+
+def rows_of(accounting: str) -> list[str]:
+    """The data rows of a dump."""
+    return accounting.splitlines()[1:]
+
+
+def with_rows(rows: list[str]) -> str:
+    """A dump of these rows."""
+    return "\n".join([HEADER, *rows]) + "\n"
+
+
+def tiny(jobs: int = 300, *, nodes: int = 8, seed: int = 7) -> Dump:
+    """A month of a cluster of 8-GPU nodes: jobs that complete, fail, are requeued by dying nodes, run and wait."""
+    chance = random.Random(seed)
+    until = START + 30 * 86_400
+    free = dict.fromkeys(range(1, nodes + 1), START)
+    rows: list[str] = []
+    events = ["Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"]
+    events.append(f"tiny||{START}|Unknown||0|Cluster Registered TRES|")
+    index = 0
+    for job in range(1, jobs + 1):
+        width = chance.choice([1, 1, 1, 2, 4])
+        places = sorted(sorted(free, key=lambda node: (free[node], node))[:width])
+        submit = max(free[node] for node in places) + chance.randint(0, 600)
+        for restart in range(3):
+            eligible = submit if restart == 0 else submit + 121
+            start = max(eligible, *(free[node] for node in places)) + chance.randint(1, 900)
+            length = chance.randint(60, 8 * 3600)
+            fails = chance.random() < 0.15 and restart < 2
+            state = (
+                "NODE_FAIL"
+                if fails
+                else chance.choice(["COMPLETED", "COMPLETED", "FAILED", "CANCELLED by 1001", "TIMEOUT"])
+            )
+            end: int | None = start + length
+            if start + length >= until:
+                state, end = ("RUNNING", None) if start < until else ("PENDING", None)
+            index += 1
+            rows.append(_row(job, index, submit, eligible, start, end, state, places, until, chance))
+            if end is None:
+                break
+            for node in places:
+                free[node] = end
+            if not fails:
+                break
+            dead = places[0]
+            events.append(f"tiny|n{dead}|{end}|{end + 600}|DOWN*|2049|Not responding|slurm(64030)")
+            free[dead] = end + 600
+            submit = end
+    text = "".join(
+        f"NodeName=n{node} Arch=x86_64 CoresPerSocket=32 CPUTot=64 Gres=gpu:h100:8 RealMemory=512000 State=IDLE "
+        f"Partitions=main BootTime={START} SlurmdStartTime={START} LastBusyTime={until} "
+        f"CfgTRES=cpu=64,mem=500G,billing=64,gres/gpu=8,gres/gpu:h100=8\n"
+        for node in range(1, nodes + 1)
+    )
+    return Dump(with_rows(rows), "\n".join(events) + "\n", text)
+
+
+def _row(
+    job: int, index: int, submit: int, eligible: int, start: int, end: int | None, state: str,
+    places: list[int], until: int, chance: random.Random,
+) -> str:  # fmt: skip
+    gpus = 8 * len(places)
+    tres = f"billing=8,cpu=8,gres/gpu:h100={gpus},gres/gpu={gpus},mem=64G,node={len(places)}"
+    pending = state == "PENDING"
+    name = chance.choice(["train", "eval|try", "naïve", "a b"])
+    return "|".join(
+        [
+            str(job), str(job), "tiny", str(index), "main", "normal", "llm", f"user{job % 5}", str(1000 + job % 5),
+            str(submit), str(eligible), "Unknown" if pending else str(start), "Unknown" if end is None else str(end),
+            str(0 if pending else (end or until) - start), "00:00:00", state,
+            "1:0" if state == "FAILED" else "0:0", str(len(places)), str(8 * len(places)), f"gres/gpu={gpus},node={len(places)}",
+            "" if pending else tres, "1440", "None assigned" if pending else ",".join(f"n{place}" for place in places), name,
+        ]
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""Nothing is lost and nothing doubled: repeats, halves, any order, and kills at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queries.errors import NoWarehouseError
+from queries.warehouse import open_reader
+from tests.app.dumps import Dump, rows_of, tiny, with_rows
+from tests.app.runs import ROOT, assert_same, contents, trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def dump() -> Dump:
+    return tiny()
+
+
+def load(warehouse: Path, *batches: list[str]) -> Path:
+    for files in batches:
+        done = trackside("ingest", "slurm", "--warehouse", str(warehouse), *files)
+        assert done.returncode == 0, done.stderr
+    done = trackside("compute", "--warehouse", str(warehouse))
+    assert done.returncode == 0, done.stderr
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def reference(dump: Dump, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    return load(folder / "w", dump.write(folder))
+
+
+def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
+    found = contents(reference)
+    assert found["attempts"].height > 300
+    assert {"NODE_FAIL", "RUNNING"} <= set(found["attempts"]["state"])
+    assert found["gpu_time"].height > found["attempts"].height
+    assert found["restarts"].height > 10
+
+
+def test_twice_equals_once(dump: Dump, reference: Path, tmp_path: Path) -> None:
+    files = dump.write(tmp_path)
+    assert_same(load(tmp_path / "w", files, files), reference)
+
+
+def test_overlapping_halves_equal_the_whole(dump: Dump, reference: Path, tmp_path: Path) -> None:
+    rows = rows_of(dump.accounting)
+    middle = len(rows) // 2
+    rest = dump.write(tmp_path)[1:]
+    (tmp_path / "first.txt").write_text(with_rows(rows[: middle + 40]))
+    (tmp_path / "second.txt").write_text(with_rows(rows[middle - 40 :]))
+    halves = [str(tmp_path / "second.txt"), str(tmp_path / "first.txt")]
+    assert_same(load(tmp_path / "w", halves[:1], rest, halves[1:]), reference)
+
+
+def test_reverse_order_equals_order(dump: Dump, reference: Path, tmp_path: Path) -> None:
+    backwards = Dump(
+        with_rows(rows_of(dump.accounting)[::-1]),
+        "\n".join([dump.events.splitlines()[0], *dump.events.splitlines()[:0:-1]]) + "\n",
+        "\n".join(dump.nodes.splitlines()[::-1]) + "\n",
+        dump.config,
+    )
+    assert_same(load(tmp_path / "w", backwards.write(tmp_path)[::-1]), reference)
+
+
+def test_an_older_dump_loaded_later_takes_nothing_back(dump: Dump, reference: Path, tmp_path: Path) -> None:
+    files = dump.write(tmp_path)
+    older = []
+    for row in rows_of(dump.accounting):
+        cells = row.split("|")
+        if cells[15] == "COMPLETED" and int(cells[0]) % 3 == 0:  # as it was seen while it still ran
+            cells[12], cells[15], cells[13] = "Unknown", "RUNNING", str(int(cells[13]) // 2)
+        older.append("|".join(cells))
+    (tmp_path / "older.txt").write_text(with_rows(older))
+    assert_same(load(tmp_path / "w", files, [str(tmp_path / "older.txt")]), reference)
+
+
+def kill_after(seconds: float, *arguments: str) -> int:
+    """Start a command and kill it with no warning."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        return process.wait()
+
+
+MOMENTS = 20
+
+
+def test_a_kill_at_any_moment_loses_nothing(dump: Dump, reference: Path, tmp_path: Path) -> None:
+    """Twenty kills in the middle of ingest and twenty of compute; then both are run again and nothing differs."""
+    files = dump.write(tmp_path)
+    warehouse = tmp_path / "w"
+    where = ("--warehouse", str(warehouse))
+    spent = {}
+    for verb in (("ingest", "slurm", *where, *files), ("compute", *where)):
+        scratch = tuple(str(tmp_path / "timing") if part == str(warehouse) else part for part in verb)
+        began = time.monotonic()
+        assert trackside(*scratch).returncode == 0
+        spent[verb] = time.monotonic() - began
+    chance = random.Random(11)
+    killed = 0
+    for _ in range(MOMENTS):
+        for verb, length in spent.items():
+            killed += kill_after(chance.uniform(0.3, 1.0) * length, *verb) == -signal.SIGKILL
+            consistent(warehouse)
+    assert killed >= MOMENTS  # most of them were really cut off
+    assert_same(load(warehouse, files), reference)
+
+
+def consistent(warehouse: Path) -> None:
+    """Whatever was published last is whole: readable, and no law is broken."""
+    try:
+        with open_reader(warehouse) as reader:
+            stops = [result for result in reader.checks() if result.check.severity == "stop"]
+    except NoWarehouseError:
+        return
+    assert not stops

@@ -1,0 +1,273 @@
+"""ETTR: productive over queued plus scheduled time (metric-definitions 1.2, 1.5, 5.2, 9.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.runs import runs
+from tests.metrics.tables import Row, at, attempt, attempts, joined, spent, sums
+
+HOUR = 3600.0
+RUN = "7-20260302T000000Z"
+
+
+def waited(*found: Row, since: float = 0, until: float = 100) -> list[tuple[bool, float, float]]:
+    """(before the first start, GPUs, hours) of each wait."""
+    ran = attempts(*found)
+    table = waits(ran, joined(ran), at(since), at(until))
+    return [(initial, gpus / 1000, wait / HOUR) for _, _, initial, gpus, wait in table.rows()]
+
+
+def by_run(ran: pl.DataFrame, ledger: pl.DataFrame, *, since: float = 0, until: float = 100) -> pl.DataFrame:
+    window: tuple[datetime, datetime] = (at(since), at(until))
+    known = joined(ran)
+    return ettr_by_run(waits(ran, known, *window), ledger, imputed(ran, known, *window), runs(ran, known))
+
+
+# --- waiting -----------------------------------------------------------------------------------------
+
+FAILED = attempt("7", 1, 3, 5, "NODE_FAIL", gpus=16)
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ([FAILED], [(True, 16, 2)]),
+        # from the end of the interrupted attempt, Slurm's hold included
+        ([FAILED, attempt("7", 5, 6, 9, gpus=16, eligible_at=at(5.5))], [(True, 16, 2), (False, 16, 1)]),
+        # eligible an hour after the submission, as with --begin or a dependency
+        ([attempt("7", 1, 3, 5, eligible_at=at(2))], [(True, 8, 1)]),
+        # waits still, after an interruption and at first
+        ([FAILED, attempt("7", 5, None, None, "PENDING", gpus=16)], [(True, 16, 2), (False, 16, 95)]),
+        ([attempt("7", 1, None, None, "PENDING")], [(True, 8, 99)]),
+        # given up while it waited
+        ([FAILED, attempt("7", 5, None, 6, "CANCELLED", gpus=16)], [(True, 16, 2), (False, 16, 1)]),
+        # no waiting at all
+        ([attempt("7", 1, 1, 5)], []),
+        ([attempt("7", 1, 1, 5, "RESIZING", gpus=16), attempt("7", 5, 5, 9)], []),
+        # no GPUs were told yet: those asked for
+        ([attempt("7", 1, None, None, "PENDING", gpus=0, req_milli_gpus=32_000)], [(True, 32, 99)]),
+    ],
+)
+def test_waits_by_hand(history: list[Row], expected: list[tuple[bool, float, float]]) -> None:
+    assert waited(*history) == expected
+
+
+def test_a_job_that_never_became_eligible_does_not_wait() -> None:
+    """1.2: wall clock is scheduled time and *eligible* but queued time. Held and dependent jobs have no Eligible."""
+    assert waited(attempt("7", 1, None, None, "PENDING", eligible_at=None)) == []
+
+
+def test_het_components_wait_together() -> None:
+    het = {"het_job_id": "7"}
+    assert waited(attempt("7", 1, 3, 5, gpus=8, **het), attempt("8", 1, 3, 5, gpus=16, **het)) == [(True, 24, 2)]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "hours"),
+    [(0, 100, 2), (2, 100, 1), (0, 2, 1), (1.5, 2, 0.5), (3, 100, 0), (0, 1, 0)],
+)
+def test_waits_are_clipped_to_the_window(since: float, until: float, hours: float) -> None:
+    found = waited(attempt("7", 1, 3, 5), since=since, until=until)
+    assert [wait for _, _, wait in found] == ([hours] if hours else [])
+
+
+# --- imputed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("history", "gpu_s"),
+    [
+        ([attempt("7", 0, 0, 5, gpus=1024)], 1024 * (5 * 3600 - 300 - 1800)),
+        ([attempt("7", 0, 0, 0.25, gpus=1024)], 0),  # shorter than what is taken to be lost
+        ([attempt("7", 0, 0, 0, "FAILED")], 0),
+        (
+            [attempt("7", 0, 0, 5, "NODE_FAIL"), attempt("7", 5, 6, 8)],  # each attempt pays
+            8 * (5 * 3600 - 2100) + 8 * (2 * 3600 - 2100),
+        ),
+    ],
+)
+def test_imputed_productive_time_by_hand(history: list[Row], gpu_s: float) -> None:
+    ran = attempts(*history)
+    assert imputed(ran, joined(ran), at(0), at(100))["imputed_gpu_s"].to_list() == [gpu_s]
+
+
+@pytest.mark.parametrize(("since", "until"), [(10, 100), (5, 100), (-10, 0)])
+def test_an_attempt_outside_the_window_imputes_nothing(since: float, until: float) -> None:
+    ran = attempts(attempt("7", 0, 0, 5))
+    assert imputed(ran, joined(ran), at(since), at(until))["imputed_gpu_s"].sum() == 0
+
+
+def test_an_attempt_that_never_started_imputes_nothing() -> None:
+    ran = attempts(attempt("7", 0, None, 5, "CANCELLED"))
+    assert imputed(ran, joined(ran), at(0), at(100)).is_empty()
+
+
+@pytest.mark.parametrize("cut", [1, 5, 9.9])
+def test_imputed_time_of_a_window_split_in_two_adds_up(cut: float) -> None:
+    """The overhead is lost at the attempt's start and end, not at the edges of every window that looks at it."""
+    ran = attempts(attempt("7", 0, 0, 10))
+    parts = [imputed(ran, joined(ran), at(low), at(high))["imputed_gpu_s"].sum() for low, high in [(0, cut), (cut, 10)]]
+    assert sum(parts) == pytest.approx(8 * (10 * 3600 - 2100))
+
+
+# --- the ratio ---------------------------------------------------------------------------------------
+
+
+def test_ettr_by_hand() -> None:
+    # 16 GPUs: eligible at 1 h, runs 3-5 h (2 h), waits 1 h after its failure, runs 6-9 h (3 h)
+    ran = attempts(FAILED, attempt("7", 5, 6, 9, gpus=16))
+    ledger = sums(
+        spent("productive", 16 * 4, subject=RUN),
+        spent("lost", 16 * 0.5, subject=RUN),
+        spent("startup", 16 * 0.5, subject=RUN),
+    )
+    found = by_run(ran, ledger).row(0, named=True)
+    assert (found["run_id"], found["n_attempts"]) == (RUN, 2)
+    assert found["allocated"] == 16 * 5 * HOUR
+    assert found["queued_initial"] == 16 * 2 * HOUR
+    assert found["queued_requeue"] == 16 * 1 * HOUR
+    assert found["wall_gpu_s"] == 16 * 8 * HOUR
+    assert found["ettr"] == found["ettr_low"] == found["ettr_high"] == 4 / 8
+    assert found["ettr_without_initial_queue"] == pytest.approx(4 / 6)
+    assert found["ettr_imputed"] == pytest.approx((5 * 3600 - 2 * 2100) / (8 * 3600))
+
+
+def test_the_bounds_count_what_was_not_seen_as_unproductive_and_productive() -> None:
+    ran = attempts(attempt("7", 0, 2, 12, gpus=1))
+    ledger = sums(spent("productive", 8, subject=RUN), spent("unattributed", 2, subject=RUN, evidence="accounting"))
+    found = by_run(ran, ledger).row(0, named=True)
+    assert (found["ettr_low"], found["ettr_high"]) == (pytest.approx(8 / 12), pytest.approx(10 / 12))
+    assert found["ettr_without_initial_queue_low"] == pytest.approx(0.8)
+    assert found["ettr_without_initial_queue_high"] == pytest.approx(1.0)
+    assert found["ettr"] is None  # a fifth of the allocated time was not seen
+    assert found["unseen_share"] == pytest.approx(0.2)
+
+
+def test_the_value_is_productive_over_wall_time_also_where_a_little_was_not_seen() -> None:
+    """1.2: ETTR = R / W, W = Q + R + U; the part that nobody saw is in W."""
+    ran = attempts(attempt("7", 0, 0, 100, gpus=1))
+    ledger = sums(
+        spent("productive", 90, subject=RUN),
+        spent("lost", 5, subject=RUN),
+        spent("unattributed", 5, subject=RUN, evidence="accounting"),
+    )
+    assert by_run(ran, ledger)["ettr"].item() == pytest.approx(0.90)
+
+
+def test_assumed_productive_time_is_unproductive_in_the_low_bound() -> None:
+    """5.4: unattributed and assumed GPU-time counts all unproductive (low)."""
+    ran = attempts(attempt("7", 0, 0, 10, gpus=1))
+    found = by_run(ran, sums(spent("productive", 10, subject=RUN, evidence="assumed"))).row(0, named=True)
+    assert (found["ettr_low"], found["ettr_high"]) == (0.0, 1.0)
+
+
+def test_a_run_without_gpus_in_the_window_has_no_ettr() -> None:
+    ran = attempts(attempt("7", 0, 1, 5))
+    assert by_run(ran, sums(spent("no_demand", 5, subject="(no attempt)"))).is_empty()
+
+
+def test_requeue_waits_of_windows_add_up_to_those_of_the_whole() -> None:
+    """A run that waited all through a window for its next attempt wanted to train: W includes that queue."""
+    ran = attempts(attempt("7", 0, 0, 10, "NODE_FAIL"), attempt("7", 10, 30, 40))
+
+    def queued(since: float, until: float) -> float:
+        held = max(0, min(10, until) - since) + max(0, min(40, until) - max(30, since))
+        table = by_run(ran, sums(spent("lost", 8 * held, subject=RUN)), since=since, until=until)
+        return float(ettr_total(table)["queued_requeue"].sum())
+
+    assert queued(0, 10) + queued(10, 20) + queued(20, 40) == queued(0, 40) == 8 * 20 * HOUR
+
+
+# --- the total ---------------------------------------------------------------------------------------
+
+GOLDEN = {"1": (95, 100), "2": (40, 50), "3": (8, 20)}
+"""Productive and wall hours; each run waits two hours of its wall time."""
+
+
+def golden_total(gpus: Mapping[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    ran = attempts(*(attempt(job, 0, 2, wall, gpus=gpus[job]) for job, (_, wall) in GOLDEN.items()))
+    ledger = []
+    for job, (productive, wall) in GOLDEN.items():
+        run = f"{job}-20260302T000000Z"
+        ledger.append(spent("productive", productive * gpus[job], subject=run))
+        ledger.append(spent("lost", (wall - 2 - productive) * gpus[job], subject=run))
+    found = by_run(ran, sums(*ledger))
+    return found, ettr_total(found)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [({"1": 1024, "2": 64, "3": 8}, 0.94463), ({"1": 1, "2": 1, "3": 1}, 0.84118)],
+)
+def test_golden_total_is_a_ratio_of_sums(gpus: dict[str, int], expected: float) -> None:
+    _, total = golden_total(gpus)
+    assert total["n"].item() == 3
+    assert total["ettr"].item() == pytest.approx(expected, abs=5e-6)
+    assert total["ettr_low"].item() == total["ettr_high"].item() == total["ettr"].item()
+
+
+def test_the_total_is_the_mean_of_the_runs_weighted_by_their_gpu_time() -> None:
+    found, total = golden_total({"1": 1024, "2": 64, "3": 8})
+    weighted = found.select((pl.col("ettr") * pl.col("wall_gpu_s")).sum() / pl.col("wall_gpu_s").sum()).item()
+    assert total["ettr"].item() == pytest.approx(weighted)
+    assert found["ettr"].mean() == pytest.approx(0.71667, abs=5e-6)  # a different quantity
+
+
+def test_clusters_are_totalled_apart() -> None:
+    found, total = golden_total({"1": 8, "2": 8, "3": 8})
+    both = ettr_total(pl.concat([found, found.with_columns(cluster=pl.lit("d"))]))
+    assert both["cluster"].to_list() == ["c", "d"]
+    assert both["ettr"].to_list() == [total["ettr"].item()] * 2
+
+
+# --- laws --------------------------------------------------------------------------------------------
+
+minutes = st.integers(0, 600)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kept=st.integers(1, 600), lost=minutes, startup=minutes, wait=minutes, queue=minutes)
+def test_a_failure_never_raises_ettr_while_the_kept_work_is_the_same(
+    kept: int, lost: int, startup: int, wait: int, queue: int
+) -> None:
+    begin, length = queue / 60, kept / 60
+    smooth = attempts(attempt("7", 0, begin, begin + length))
+    before = by_run(smooth, sums(spent("productive", 8 * length, subject=RUN)))
+    broken = begin + (kept // 2 + lost) / 60
+    again = broken + wait / 60
+    end = again + (startup + kept - kept // 2) / 60
+    failed = attempts(attempt("7", 0, begin, broken, "NODE_FAIL"), attempt("7", broken, again, end))
+    after = by_run(
+        failed,
+        sums(
+            spent("productive", 8 * length, subject=RUN),
+            spent("lost", 8 * lost / 60, subject=RUN),
+            spent("startup", 8 * startup / 60, subject=RUN),
+        ),
+    )
+    for name in ("ettr", "ettr_low", "ettr_high", "ettr_without_initial_queue", "ettr_imputed"):
+        low, high = after[name].item(), before[name].item()
+        assert 0 <= low <= high + 1e-9 <= 1 + 2e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["productive", "lost", "stalled", "unattributed"]),
+                          st.sampled_from(["log", "telemetry", "accounting", "assumed"]),
+                          st.integers(1, 50)), min_size=1, max_size=6), st.integers(0, 50))  # fmt: skip
+def test_bounds_enclose_the_value(found: list[tuple[str, str, int]], queue: int) -> None:
+    ran = attempts(attempt("7", 0, queue, 90, gpus=1))
+    ledger = sums(*(spent(kind, hours, evidence=told, subject=RUN) for kind, told, hours in found))
+    row = by_run(ran, ledger).row(0, named=True)
+    for name in ("ettr", "ettr_without_initial_queue"):
+        low, value, high = row[f"{name}_low"], row[name], row[f"{name}_high"]
+        assert 0 <= low <= high <= 1
+        if value is not None:
+            assert low - 1e-12 <= value <= high + 1e-12

@@ -1,0 +1,315 @@
+"""Events over exposure (metric-definitions 1.3, 7.1, 9.8)."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics.failure_rates import OVER_128, POOLED, Size, around, buckets, exposure, failure_rates
+from metrics.interruptions import interruptions
+from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
+from metrics import frames
+
+DAY = 24.0
+
+
+def rates(
+    ran: pl.DataFrame, failed: pl.DataFrame, *sizes: Size, since: float = 0, until: float = 30 * DAY
+) -> pl.DataFrame:
+    return failure_rates(ran, failed, at(since), at(until), sizes or (POOLED,))
+
+
+def interrupted(*found: Row) -> pl.DataFrame:
+    return rows(frames.INTERRUPTIONS, *found)
+
+
+def one(table: pl.DataFrame, kind: str = "infrastructure", counted: str = "attempts", size: str = "pooled") -> Row:
+    chosen = (pl.col("class") == kind) & (pl.col("counted") == counted) & (pl.col("size") == size)
+    return table.filter(chosen).row(0, named=True)
+
+
+# --- exposure ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ran", "hours"),
+    [
+        (attempt("1", 0, 10, 14, "COMPLETED"), 4),
+        (attempt("1", 0, 10, 14, "CANCELLED"), 4),
+        (attempt("1", 0, 10, 14, "FAILED"), 4),
+        (attempt("1", 0, 10, 14, "RESIZING"), 4),
+        (attempt("1", 0, 10, 14, suspended_s=3600.0), 3),
+        (attempt("1", 0, 10, None, "RUNNING"), 20),  # so far: the window ends at 30
+        (attempt("1", 0, 2, 14), 9),  # clipped to the window, which begins at 5
+        (attempt("1", 0, 20, 99), 10),
+        (attempt("1", 0, 1, 99), 25),
+        (attempt("1", 0, None, None, "PENDING"), 0),
+        (attempt("1", 0, None, 9, "CANCELLED"), 0),
+        (attempt("1", 0, 10, 10, "FAILED"), 0),
+        (attempt("1", 0, 1, 5), 0),  # over before the window
+        (attempt("1", 0, 1, 4), 0),
+        (attempt("1", 0, 30, 40), 0),  # begins after it
+        (attempt("1", 0, 31, None, "RUNNING"), 0),
+        (attempt("1", 0, 10, 14, gpus=0), 0),
+    ],
+)
+def test_what_an_attempt_gives_however_it_ended(ran: Row, hours: float) -> None:
+    found = exposure(attempts(ran), at(5), at(30))
+    assert found["run_s"].to_list() == ([hours * 3600.0] if hours else [])
+
+
+def test_running_cancelled_and_completed_attempts_are_in_the_denominator() -> None:
+    ran = attempts(
+        attempt("1", 0, 0, DAY, "COMPLETED", gpus=16),
+        attempt("2", 0, 0, 2 * DAY, "CANCELLED", gpus=16),
+        attempt("3", 0, 27 * DAY, None, "RUNNING", gpus=16),
+        attempt("4", 0, 0, 4 * DAY, "NODE_FAIL", gpus=16),
+    )
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    found = one(rates(ran, failed, POOLED, *buckets(16)), size="9-16")
+    assert found["exposure_job_days"] == 1 + 2 + 3 + 4
+    assert found["exposure_gpu_days"] == 160
+    assert found["exposure_node_days"] == 20
+    assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 4, 3)
+    assert found["mttf_d"] == 10
+    assert found["rate_per_gpu_day"] == pytest.approx(1 / 160)
+
+
+hours = st.integers(0, 100)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Row]:
+    found = []
+    for job in range(draw(st.integers(0, 8))):
+        started = draw(hours)
+        ended = draw(st.one_of(st.none(), st.integers(started, 100)))
+        suspended = 0.0 if ended is None else draw(st.integers(0, ended - started)) * 3600.0
+        state = "RUNNING" if ended is None else draw(st.sampled_from(["COMPLETED", "NODE_FAIL", "FAILED", "CANCELLED"]))
+        size = draw(st.sampled_from([1, 8, 16, 1024]))
+        found.append(attempt(str(job), 0, started, ended, state, gpus=size, suspended_s=suspended))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.lists(hours, min_size=3, max_size=3))
+def test_a_window_split_in_two_adds_up(history: list[Row], cuts: list[int]) -> None:
+    ran = attempts(*history)
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    low, middle, high = sorted(cuts)
+    sizes = (POOLED, *buckets(1024))
+    whole = rates(ran, failed, *sizes, since=low, until=high)
+    first = rates(ran, failed, *sizes, since=low, until=middle)
+    second = rates(ran, failed, *sizes, since=middle, until=high)
+    assert (first["n_failures"] + second["n_failures"]).to_list() == whole["n_failures"].to_list()
+    for name in ("exposure_gpu_days", "exposure_node_days", "exposure_job_days"):
+        assert (first[name] + second[name]).to_list() == pytest.approx(whole[name].to_list())
+
+
+def test_a_window_split_in_two_adds_up_for_a_suspended_attempt_that_still_runs() -> None:
+    ran = attempts(attempt("1", 0, 0, None, "RUNNING", suspended_s=3600.0))
+    whole, first, second = (exposure(ran, at(low), at(high))["run_s"].sum() for low, high in [(0, 10), (0, 5), (5, 10)])
+    assert first + second == whole
+
+
+@settings(max_examples=30, deadline=None)
+@given(histories(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(history: list[Row], chance: random.Random) -> None:
+    ran = attempts(*history)
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    shuffled = attempts(*chance.sample(history, len(history)))
+    found = rates(shuffled, failed.sample(fraction=1, shuffle=True, seed=chance.randint(0, 99)), *buckets(1024))
+    expected = rates(ran, failed, *buckets(1024))
+    assert found["n_failures"].to_list() == expected["n_failures"].to_list()
+    assert found["exposure_gpu_days"].to_list() == pytest.approx(expected["exposure_gpu_days"].to_list())
+
+
+# --- sizes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpus", "label"),
+    [(0.5, "1"), (1, "1"), (2, "2"), (3, "3-4"), (4, "3-4"), (5, "5-8"), (8, "5-8"), (8.001, "9-16"), (1024, "513-1024"),
+     (1025, "1025-2048")],
+)  # fmt: skip
+def test_each_size_is_in_one_bucket_the_upper_edge_included(gpus: float, label: str) -> None:
+    found = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), *buckets(2048))
+    assert found.filter(pl.col("n_attempts") > 0)["size"].unique().to_list() == [label]
+
+
+@pytest.mark.parametrize(("gpus", "inside"), [(959, 0), (960, 1), (1024, 1), (1088, 1), (1089, 0)])
+def test_around_a_claimed_size_is_within_a_sixteenth_both_ends_included(gpus: float, inside: int) -> None:
+    found = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), around(1024))
+    assert (found["size"][0], found["n_attempts"][0]) == ("960-1088", inside)
+
+
+@pytest.mark.parametrize(("gpus", "inside"), [(128, 0), (129, 1)])
+def test_metas_failure_rate_is_of_jobs_of_more_than_128_gpus(gpus: float, inside: int) -> None:
+    assert rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), OVER_128)["n_attempts"][0] == inside
+
+
+@given(st.floats(0.001, 100_000))
+def test_buckets_are_powers_of_two_that_touch_and_reach_the_largest_job(largest: float) -> None:
+    found = buckets(largest)
+    assert found[-1].high >= largest
+    assert [size.high for size in found] == [2.0**k for k in range(len(found))]
+    assert [size.low for size in found] == [0, *(size.high for size in found[:-1])]
+
+
+# --- estimates ---------------------------------------------------------------------------------------
+
+
+def thirty_days_at_1024_gpus(failures: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """30 days of 1024-GPU exposure in failures + 1 equal attempts, all but the last of which fail."""
+    length = 30 * DAY / (failures + 1)
+    ran = attempts(
+        *(
+            attempt(str(n), n * length, n * length, (n + 1) * length, "NODE_FAIL" if n < failures else "CANCELLED",
+                    gpus=1024)
+            for n in range(failures + 1)
+        )
+    )  # fmt: skip
+    return ran, interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+
+
+@pytest.mark.parametrize(
+    ("failures", "mttf", "low", "high"),
+    [(0, None, 8.1326, None), (1, 30, 5.3844, 1184.94), (3, 10, 3.4218, 48.491), (91, 0.32967, 0.2685, 0.4095)],
+)
+def test_golden_mttf_of_a_size(failures: int, mttf: float | None, low: float, high: float | None) -> None:
+    found = one(rates(*thirty_days_at_1024_gpus(failures), around(1024)), size="960-1088")
+    assert found["n_failures"] == failures
+    assert found["mttf_d"] == (None if mttf is None else pytest.approx(mttf, rel=1e-4))
+    assert found["mttf_low_d"] == pytest.approx(low, rel=2e-4)
+    assert found["mttf_high_d"] == (None if high is None else pytest.approx(high, rel=2e-4))
+
+
+def test_pooled_mttf_is_of_one_gpu() -> None:
+    found = one(rates(*thirty_days_at_1024_gpus(3), POOLED))
+    assert found["mttf_d"] == pytest.approx(10 * 1024)
+    assert found["mttf_low_d"] == pytest.approx(3.4218 * 1024, rel=2e-4)
+    assert found["rate_per_gpu_day"] == pytest.approx(3 / 30 / 1024)
+    assert found["rate_low"] == pytest.approx(1 / found["mttf_high_d"])
+    assert found["rate_high"] == pytest.approx(1 / found["mttf_low_d"])
+
+
+def test_without_failure_the_rate_is_zero_and_the_mttf_has_no_upper_limit() -> None:
+    found = one(rates(*thirty_days_at_1024_gpus(0), POOLED))
+    assert (found["rate_per_gpu_day"], found["rate_low"], found["mttf_d"], found["mttf_high_d"]) == (0, 0, None, None)
+    assert found["rate_high"] == pytest.approx(3.6889 / 30 / 1024, rel=1e-4)
+
+
+_ESTIMATES = ("rate_per_gpu_day", "rate_low", "rate_high", "jeffreys_low", "jeffreys_high", "mttf_d", "mttf_low_d", "mttf_high_d")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "ran",
+    [
+        attempts(),
+        attempts(attempt("1", 0, None, None, "PENDING")),
+        attempts(attempt("1", 0, 5, 5, "NODE_FAIL")),  # an event, but no time at risk
+    ],
+)
+def test_without_exposure_every_estimate_is_null(ran: pl.DataFrame) -> None:
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    for row in rates(ran, failed, POOLED, around(8)).iter_rows(named=True):
+        assert {name: row[name] for name in _ESTIMATES} == dict.fromkeys(_ESTIMATES)
+
+
+def test_the_interval_holds_the_estimate() -> None:
+    for failures in (1, 2, 5, 20):
+        found = one(rates(*thirty_days_at_1024_gpus(failures), POOLED))
+        assert found["mttf_low_d"] < found["mttf_d"] < found["mttf_high_d"]
+        assert found["jeffreys_low"] < found["rate_per_gpu_day"] < found["jeffreys_high"]
+        assert math.isclose(found["mttf_d"] * found["rate_per_gpu_day"], 1)
+
+
+# --- what counts as a failure ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "infrastructure", "unplanned"),
+    [
+        ("infrastructure", "node_fail", 1, 1),
+        ("user", "failed", 0, 1),
+        ("user", "out_of_memory", 0, 1),
+        ("user", "cancelled", 0, 0),
+        ("preemption", "preempted", 0, 0),
+        ("timeout", "timeout", 0, 0),
+        ("planned", "requeued", 0, 0),
+    ],
+)
+def test_which_interruptions_count(kind: str, cause: str, infrastructure: int, unplanned: int) -> None:
+    ran = attempts(attempt("1", 0, 0, DAY, "FAILED"))
+    found = rates(ran, interrupted(interruption("1", 0, DAY, kind, cause=cause)))
+    assert one(found)["n_failures"] == infrastructure
+    assert one(found, "unplanned")["n_failures"] == unplanned
+
+
+@pytest.mark.parametrize(("ended", "counts"), [(4.999, 0), (5, 1), (9.999, 1), (10, 0)])
+def test_failures_are_counted_from_since_up_to_but_not_at_until(ended: float, counts: int) -> None:
+    ran = attempts(attempt("1", 0, 0, 20, "RUNNING"))
+    failed = interrupted(interruption("1", 0, ended))
+    assert one(rates(ran, failed, since=5, until=10))["n_failures"] == counts
+
+
+def test_one_incident_of_two_attempts_is_two_interrupted_attempts_of_three() -> None:
+    ran = attempts(
+        attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
+    )
+    shared = {"incident": "n1@20260303T000000Z"}
+    found = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
+    assert (one(found)["n_failures"], one(found)["n_censored"]) == (2, 1)
+    assert one(found, counted="incidents")["n_failures"] == 1
+
+
+def test_censored_are_the_attempts_with_exposure_and_without_an_event() -> None:
+    """Column n_censored: of the attempts that gave exposure, those without an event."""
+    ran = attempts(
+        attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
+    )
+    shared = {"incident": "n1@20260303T000000Z"}
+    found = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
+    assert one(found, counted="incidents")["n_censored"] == 1
+
+
+def test_an_attempt_that_failed_at_its_start_is_not_taken_off_the_censored() -> None:
+    ran = attempts(attempt("1", 0, 5, 5, "NODE_FAIL"), attempt("2", 0, 0, DAY, "COMPLETED"))
+    found = one(rates(ran, interrupted(interruption("1", 5, 5))))
+    assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 1, 1)
+
+
+def test_an_incident_over_two_sizes_is_counted_the_same_whatever_the_order() -> None:
+    ran = attempts(attempt("1", 0, 0, DAY, "NODE_FAIL", gpus=1), attempt("2", 0, 0, DAY, "NODE_FAIL", gpus=4))
+    shared = {"incident": "n1@20260303T000000Z"}
+    failed = interrupted(
+        interruption("1", 0, DAY, milli_gpus=1000, **shared), interruption("2", 0, DAY, milli_gpus=4000, **shared)
+    )
+    forth, back = (rates(ran, each, POOLED, *buckets(4)) for each in (failed, failed.reverse()))
+    assert forth["n_failures"].to_list() == back["n_failures"].to_list()
+
+
+def test_a_het_job_that_fails_is_one_interrupted_job_of_its_whole_size() -> None:
+    het = {"het_job_id": "11"}
+    ran = attempts(
+        attempt("11", 0, 0, DAY, "NODE_FAIL", gpus=512, **het), attempt("12", 0, 0, DAY, "NODE_FAIL", gpus=512, **het)
+    )
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    found = one(rates(ran, failed, around(1024)), size="960-1088")
+    assert (found["n_failures"], found["exposure_job_days"]) == (1, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 90), st.sampled_from(["n1", "n2"]), st.booleans()), max_size=8))
+def test_incidents_are_never_more_than_interrupted_attempts(failed: list[tuple[int, str, bool]]) -> None:
+    ran = attempts(*(attempt(str(n), 0, 0, 1 + minute / 60, "NODE_FAIL") for n, (minute, _, _) in enumerate(failed)))
+    nodes = {str(n): [node] for n, (_, node, _) in enumerate(failed)}
+    seen = [event(node, at(1, minutes=minute)) for minute, node, told in failed if told]
+    found = rates(ran, interruptions(ran, joined(ran), on_nodes(ran, nodes), events(*seen)))
+    incidents, interrupted_attempts = one(found, counted="incidents")["n_failures"], one(found)["n_failures"]
+    assert min(1, len(failed)) <= incidents <= interrupted_attempts == len(failed)

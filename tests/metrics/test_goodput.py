@@ -1,0 +1,209 @@
+"""Goodput, occupancy, availability and where the rest went (metric-definitions 5.2, 5.4; design 4)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics.goodput import goodput, lost
+from metrics.ledger import CATEGORIES
+from tests.metrics.tables import Row, spent, sums
+
+HOUR = 3600.0
+INVENTORIED = pl.Series("cluster", ["c"])
+NOWHERE = pl.Series("cluster", [], dtype=pl.String)
+
+
+def measured(*found: Row, metric: str = "goodput_allocated", inventoried: pl.Series = INVENTORIED) -> Row:
+    return goodput(sums(*found), inventoried).filter(pl.col("metric") == metric).row(0, named=True)
+
+
+# 100 GPU-hours there were: 70 allocated (60 of them productive, 2 not seen), 20 idle, 10 unavailable
+BY_HAND = (
+    spent("productive", 50, evidence="log"),
+    spent("productive", 10, evidence="telemetry"),
+    spent("lost", 5, evidence="log", cause="node_fail"),
+    spent("startup", 3, evidence="log"),
+    spent("unattributed", 2, evidence="accounting"),
+    spent("no_demand", 15, evidence="accounting"),
+    spent("pending_demand", 5, evidence="accounting"),
+    spent("down", 4, evidence="accounting"),
+    spent("maintenance", 6, evidence="accounting"),
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "numerator", "denominator", "low", "high"),
+    [
+        ("goodput_allocated", 60, 70, 60 / 70, 62 / 70),
+        ("goodput_capacity", 60, 100, 0.60, 0.62),
+        ("occupancy", 70, 100, 0.70, 0.70),
+        ("availability", 90, 100, 0.90, 0.90),
+    ],
+)
+def test_both_halves_and_the_bounds_by_hand(
+    metric: str, numerator: float, denominator: float, low: float, high: float
+) -> None:
+    found = measured(*BY_HAND, metric=metric)
+    assert (found["numerator"], found["denominator"]) == (numerator * HOUR, denominator * HOUR)
+    assert (found["bound_low"], found["bound_high"]) == (pytest.approx(low), pytest.approx(high))
+    assert (found["unit"], found["note"]) == ("ratio", None)
+
+
+@pytest.mark.parametrize("metric", ["goodput_allocated", "goodput_capacity", "occupancy", "availability"])
+def test_the_value_is_the_numerator_over_the_denominator(metric: str) -> None:
+    """5.2: goodput_alloc = productive GPU-h / allocated GPU-h, goodput_cluster = productive / capacity GPU-h."""
+    found = measured(*BY_HAND, metric=metric)
+    assert found["value"] == pytest.approx(found["numerator"] / found["denominator"])  # type: ignore[operator]  # object
+
+
+@pytest.mark.parametrize(
+    ("metric", "log", "telemetry", "accounting"),
+    [("goodput_allocated", 58 / 70, 10 / 70, 2 / 70), ("goodput_capacity", 0.58, 0.10, 0.32)],
+)
+def test_evidence_shares_by_hand(metric: str, log: float, telemetry: float, accounting: float) -> None:
+    found = measured(*BY_HAND, metric=metric)
+    assert found["evidence_log"] == pytest.approx(log)
+    assert found["evidence_telemetry"] == pytest.approx(telemetry)
+    assert found["evidence_accounting"] == pytest.approx(accounting)
+    assert found["evidence_assumed"] == 0
+
+
+def test_with_everything_seen_the_bounds_are_the_value() -> None:
+    found = measured(spent("productive", 3), spent("lost", 1))
+    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.75, 0.75, 0.75)
+
+
+@pytest.mark.parametrize(("unseen", "given_"), [(10, True), (10.1, False), (100, False)])
+def test_a_value_is_given_only_with_nine_tenths_of_the_allocated_time_seen(unseen: float, *, given_: bool) -> None:
+    found = measured(
+        spent("productive", 80), spent("lost", 20 - min(unseen, 20)), spent("unattributed", unseen, evidence="accounting")
+    )  # fmt: skip
+    assert (found["value"] is not None) is given_
+    assert (found["note"] is None) is given_
+    assert found["bound_low"] is not None
+
+
+def test_with_accounting_alone_goodput_cannot_be_told() -> None:
+    found = measured(spent("unattributed", 70, evidence="accounting"), spent("no_demand", 30, evidence="accounting"))
+    assert (found["value"], found["bound_low"], found["bound_high"]) == (None, 0.0, 1.0)
+    assert found["note"] == "cannot tell: 100.0 % of the allocated GPU-time is unattributed"
+
+
+def test_assumed_productive_time_is_not_seen() -> None:
+    """5.4: unattributed and assumed GPU-time counts all unproductive (low) and all productive (high)."""
+    found = measured(spent("productive", 50, evidence="assumed"), spent("lost", 50))
+    assert (found["bound_low"], found["bound_high"]) == (0.0, 0.5)
+    assert found["value"] is None
+
+
+@pytest.mark.parametrize("metric", ["goodput_capacity", "occupancy", "availability"])
+def test_without_an_inventory_nothing_over_capacity_can_be_told(metric: str) -> None:
+    found = measured(*BY_HAND, metric=metric, inventoried=NOWHERE)
+    assert (found["value"], found["bound_low"], found["bound_high"]) == (None, None, None)
+    assert str(found["note"]).startswith("cannot tell: no node inventory was read")
+
+
+def test_goodput_over_allocated_time_needs_no_inventory() -> None:
+    found = measured(spent("productive", 3), spent("lost", 1), inventoried=NOWHERE)
+    assert (found["value"], found["note"]) == (0.75, None)
+
+
+def test_without_allocation_the_ratio_to_it_is_null() -> None:
+    found = measured(spent("no_demand", 30, evidence="accounting"))
+    names = ("value", "bound_low", "bound_high", "evidence_log", "evidence_accounting")
+    assert {name: found[name] for name in names} == dict.fromkeys(names)
+    assert found["denominator"] == 0
+
+
+def test_an_idle_cluster_turned_none_of_its_capacity_into_training() -> None:
+    found = measured(spent("no_demand", 30, evidence="accounting"), metric="goodput_capacity")
+    assert (found["value"], found["bound_low"], found["bound_high"]) == (0.0, 0.0, 0.0)
+
+
+def test_time_without_a_known_node_state_bounds_the_availability() -> None:
+    """Nothing says whether those GPUs were in service (evidence assumed), so 0.6 is no more certain than 0.9."""
+    found = measured(
+        spent("unattributed", 50, evidence="accounting"),
+        spent("no_demand", 10, evidence="accounting"),
+        spent("down", 10, evidence="accounting"),
+        spent("unknown", 30, evidence="assumed"),
+        metric="availability",
+    )
+    assert found["bound_low"] == pytest.approx(0.6)
+    assert found["bound_high"] == pytest.approx(0.9)
+
+
+# --- laws --------------------------------------------------------------------------------------------
+
+kinds = st.sampled_from(["log", "telemetry", "accounting", "assumed"])
+
+
+@st.composite
+def ledgers(draw: st.DrawFn, subjects: tuple[str, ...] = ("n1", "n2")) -> list[Row]:
+    return [
+        spent(
+            draw(st.sampled_from(CATEGORIES)),
+            draw(st.sampled_from([0, 1, 5, 100])),
+            evidence=draw(kinds),
+            subject=draw(st.sampled_from(subjects)),
+        )
+        for _ in range(draw(st.integers(0, 10)))
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(ledgers())
+def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(found: list[Row]) -> None:
+    for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
+        low, value, high = row["bound_low"], row["value"], row["bound_high"]
+        if low is None:
+            assert (value, high, row["denominator"]) == (None, None, 0.0)
+            continue
+        assert -1e-12 <= low <= high <= 1 + 1e-12
+        if value is not None:
+            assert low - 1e-12 <= value <= high + 1e-12
+
+
+@settings(max_examples=50, deadline=None)
+@given(ledgers())
+def test_evidence_shares_add_up_to_one(found: list[Row]) -> None:
+    for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
+        shares = [row[f"evidence_{kind}"] for kind in ("log", "telemetry", "accounting", "assumed")]
+        if row["denominator"] > 0:
+            assert sum(shares) == pytest.approx(1)
+        else:
+            assert shares == [None] * 4
+
+
+def halves(found: pl.DataFrame) -> list[tuple[str, float, float]]:
+    both = found.group_by("metric").agg(pl.col("numerator", "denominator").sum()).sort("metric")
+    return both.rows()
+
+
+@settings(max_examples=50, deadline=None)
+@given(ledgers(), ledgers())
+def test_nodes_add_up_to_the_cluster_and_windows_to_the_whole(first: list[Row], second: list[Row]) -> None:
+    whole = sums(*first, *second)
+    cluster = goodput(whole.with_columns(subject=pl.lit("c")), INVENTORIED)
+    parts = pl.concat([goodput(sums(*first), INVENTORIED), goodput(sums(*second), INVENTORIED)])
+    assert halves(goodput(whole, INVENTORIED)) == halves(cluster)
+    assert halves(parts) == halves(cluster)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ledgers())
+def test_shares_of_what_was_lost_add_up_to_one(found: list[Row]) -> None:
+    elsewhere = [{**row, "cluster": "d"} for row in found[:3]]
+    shares = lost(sums(*found, *elsewhere)).group_by("cluster").agg(pl.col("share").sum())
+    assert shares["share"].to_list() == pytest.approx([1.0] * shares.height)
+
+
+def test_where_the_time_went_by_hand() -> None:
+    found = lost(sums(*BY_HAND, spent("lost", 1, evidence="log", cause="node_fail")))
+    assert found["gpu_hours"].to_list() == [50, 15, 10, 6, 6, 5, 4, 3, 2]  # largest first, equal groups together
+    assert found.filter(pl.col("category") == "lost").select("cause", "gpu_hours", "share").rows() == [
+        ("node_fail", 6.0, pytest.approx(6 / 101))
+    ]
