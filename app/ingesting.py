@@ -118,7 +118,8 @@ def _parse(  # noqa: PLR0917 - private, and every one of them is needed
             since=options.since,
             until=options.until,
         )
-        return _as_far_as_accounting(parsed, told)
+        # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
+        return replace(parsed, covers_until=options.until)
     parsed = parse_nodes(
         data,
         origin=origin,
@@ -137,14 +138,6 @@ def _only_cluster(told: list[Parsed], writer: Writer, origin: str) -> str:
         return str(known.pop())
     found = f"there are several here ({', '.join(sorted(known))})" if known else "nothing else here names one"
     raise UsageError(f"{origin} does not say which cluster it is of, and {found}.\nSay it: --cluster NAME")
-
-
-def _as_far_as_accounting(events: Parsed, told: list[Parsed]) -> Parsed:
-    """A dump of events does not say when it was made; beside a dump of accounting it was made with it."""
-    ends = [p.covers_until for p in told if p.source == "slurm.accounting" and p.covers_until is not None]
-    if not ends or events.covers_from is None:
-        return events
-    return replace(events, covers_until=max([*ends, events.covers_until or max(ends)]))
 
 
 def seen_until_now(nodes: Parsed) -> Parsed:

@@ -61,7 +61,10 @@ class Columns:
     def whole(self, *names: str) -> pl.Series:
         """A count or id."""
         text = self.word(*names)
-        return self._noted(names[0], text, values.whole_numbers(text))
+        unset = text.is_in([str(values.NO_NUMBER), str(values.NO_NUMBER + 1)])
+        numbers = values.whole_numbers(text)
+        self._noted(names[0], text.set(unset, None), numbers)
+        return numbers
 
     def duration(self, *names: str) -> pl.Series:
         """Seconds from the first column that tells them, row by row."""

@@ -13,7 +13,10 @@ InputError                   a file or an answer could not be understood
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHOWN_LINES = 4
 SHOWN_CHARACTERS = 160

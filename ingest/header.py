@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 DELIMITERS: Final = ("|#", "^|^", ";|;", "\x1f", "|", ";", "\t", ",")
 """Tried in this order, the longer ones first: `|` would seem to fit a dump made with `|#`."""
@@ -27,6 +29,15 @@ _BETWEEN_NAMES = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?([^\w%]+)[A-Za-z]")
 _PADDED = re.compile(r"\s*[A-Za-z]\w*( +[A-Za-z]\w*)+\s*")
 _NAME = re.compile(r"\s*([A-Za-z][\w ]*(%-?\d+)?)?\s*")
 _MANY = 2
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text: a long list of names reads better so.
+
+    >>> words("JobID Submit")
+    ('JobID', 'Submit')
+    """
+    return tuple(text.split())
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ at once by polars, and the few that have too many or too few delimiters are put 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,9 @@ from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.frames import RAW_LIMIT
 from ingest.header import SEARCHED_LINES, Header, Layout, find_header
 from ingest.records import Assembler, Refused, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LINE: Final = "#line"
 """Column with the number of the (first) line that a row came from, counted from 1."""
@@ -100,7 +102,7 @@ def clean(data: bytes, origin: str) -> tuple[bytes, list[str]]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
-    if not data.strip():
+    if not data or data.isspace():
         message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
         raise UnrecognisedInputError(message)
     return _utf8(data)

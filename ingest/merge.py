@@ -49,10 +49,10 @@ def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
     """The attempts that any number of loads tell of, one row each; the order of the rows means nothing.
 
     The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
-    Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids again);
-    they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without db_index in such
-    a second belongs to the first of them. `first_submitted_at` is computed from all rows given, so give all rows that
-    the warehouse has of the job ids concerned, and let the result replace them.
+    Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
+    again); they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without
+    db_index in such a second belongs to the first of them. `first_submitted_at` is computed from all rows given, so
+    give all rows that the warehouse has of the job ids concerned, and let the result replace them.
     """
     rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
     second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))

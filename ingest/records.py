@@ -7,11 +7,14 @@ columns that hold times, ids and counts decide. If more than one reading is left
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ingest.frames import RAW_LIMIT
-from ingest.header import Header, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ingest.header import Header, Layout
 
 Reading: TypeAlias = tuple[str, ...]
 
@@ -21,11 +24,15 @@ MAX_LINES: Final = 1_000
 MAX_TRIES: Final = 20
 """Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
 
-MAX_SURPLUS: Final = 400
+MAX_SURPLUS: Final = 200
 """Delimiters in one record's text beyond which no reading is looked for."""
 
 MAX_READINGS: Final = 200
 """Readings compared before a record is given up as ambiguous."""
+
+
+MIN_TELLING: Final = 2
+"""Typed fields at the front beyond which one misfit is forgiven."""
 
 
 class Row(NamedTuple):
@@ -55,6 +62,7 @@ class Assembler:
         self._names = [name.split("#")[0] if name[0] != "#" else name for name in header.names]
         self._shapes = [layout.shapes.get(name) for name in self._names]
         self._free = [name in layout.free_text for name in self._names]
+        self._used = [name in layout.used for name in self._names]
         self._open_end = self._free[-1]
         self._leading = self._typed_before_text()
 
@@ -76,7 +84,7 @@ class Assembler:
     def reading(self, fields: Sequence[str]) -> Reading | None:
         """The one way to spread fields over the columns; None if none fits, or several that differ in substance.
 
-        Where they differ in free text only, the last text takes the surplus.
+        Where they differ in free text only, a text that we use takes the surplus, and the last of several.
         """
         surplus = len(fields) - len(self._names)
         if surplus < 0 or surplus > MAX_SURPLUS:
@@ -85,7 +93,7 @@ class Assembler:
         found = list(itertools.islice(self._readings(fields, ends, 0, 0), MAX_READINGS))
         if not found or len(found) == MAX_READINGS or len({self._substance(reading) for reading in found}) > 1:
             return None
-        return found[0]
+        return min(found, key=self._strain)
 
     def last_fits(self, line: str) -> bool:
         """Whether the last field of a line looks like a value of the last column."""
@@ -97,15 +105,19 @@ class Assembler:
         possible: list[set[int]] = [set() for _ in self._names] + [{len(fields)}]
         for column in reversed(range(len(self._names))):
             after = possible[column + 1]
-            if self._free[column]:
-                furthest = max(after, default=-1)
-                possible[column] = {at for at in range(column, column + surplus + 1) if at < furthest}
-            else:
-                shape = self._shapes[column]
-                possible[column] = {
-                    at - 1 for at in after if at > column and (shape is None or shape.fullmatch(fields[at - 1]))
-                }
+            widest = surplus if self._free[column] else 0
+            starts = range(column, column + surplus + 1)
+            possible[column] = {
+                at
+                for at in starts
+                if any(self._holds(column, fields, at, stop) for stop in after if at < stop <= at + widest + 1)
+            }
         return possible
+
+    def _holds(self, column: int, fields: Sequence[str], at: int, stop: int) -> bool:
+        """Whether the column may hold these fields together."""
+        shape = self._shapes[column]
+        return shape is None or shape.fullmatch(self._delimiter.join(fields[at:stop])) is not None
 
     def _readings(self, fields: Sequence[str], ends: list[set[int]], column: int, at: int) -> Iterator[Reading]:
         """All readings of the fields from `at` on; earlier texts take as little as they can."""
@@ -114,13 +126,17 @@ class Assembler:
             return
         stops = range(at + 1, len(fields) + 1) if self._free[column] else (at + 1,)
         for stop in stops if at in ends[column] else ():
-            if stop in ends[column + 1]:
+            if stop in ends[column + 1] and self._holds(column, fields, at, stop):
                 value = self._delimiter.join(fields[at:stop])
                 for rest in self._readings(fields, ends, column + 1, stop):
                     yield (value, *rest)
 
     def _substance(self, reading: Reading) -> Reading:
         return tuple(value for value, free in zip(reading, self._free, strict=True) if not free)
+
+    def _strain(self, reading: Reading) -> int:
+        """Delimiters in columns that nobody reads: a constraint may hold one, a comment is likelier to."""
+        return sum(value.count(self._delimiter) for value, used in zip(reading, self._used, strict=True) if not used)
 
     def _record(self, lines: Sequence[str], at: int) -> tuple[int, Reading | None]:
         """The record beginning at a line: where it stops, and its reading if there is one."""
@@ -170,9 +186,11 @@ class Assembler:
         return leading
 
     def _may_begin(self, line: str) -> bool:
-        """No typed column at the front says otherwise."""
+        """The typed columns at the front do not say otherwise. Of three or more, one may hold a damaged value."""
         fields = line.split(self._delimiter)[: self._leading]
-        return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
+        pairs = zip(self._shapes, fields, strict=False)
+        misfits = sum(shape is not None and shape.fullmatch(field) is None for shape, field in pairs)
+        return misfits <= (len(fields) > MIN_TELLING)
 
     def _begins(self, line: str) -> bool:
         """Typed columns at the front say so."""

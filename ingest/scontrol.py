@@ -6,17 +6,20 @@ keys begins, not at blanks.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Final
 
-NODE_KEYS: Final = (
+from ingest.header import words
+
+NODE_KEYS: Final = words(
     "NodeName Arch CoresPerSocket CPUAlloc CPUEfctv CPUErr CPUTot CPULoad CPUSpecList AvailableFeatures ActiveFeatures "
     "Gres GresDrain GresUsed NodeAddr NodeHostName Port Version OS RealMemory AllocMem FreeMem Sockets Boards State "
     "CoreSpecCount MemSpecLimit ThreadsPerCore TmpDisk Weight Owner MCS_label Partitions BootTime SlurmdStartTime "
     "LastBusyTime ResumeAfterTime CfgTRES AllocTRES CapWatts CurrentWatts AveWatts ExtSensorsJoules ExtSensorsWatts "
     "ExtSensorsTemp Reason Comment Extra InstanceId InstanceType ReservationName BcastAddr Topology NextState "
     "CertFlags ParameterTags GPUSpec LowestJoules ConsumedJoules TLSCertLastRenewal"
-).split()
+)
 
 _KEY = re.compile(r"(?:^|(?<=\s))(" + "|".join(NODE_KEYS) + ")=")
 _RECORD = re.compile(r"(?m)^[ \t]*(?=NodeName=)")
@@ -31,8 +34,10 @@ def node_records(text: str) -> list[tuple[int, str]]:
     [(1, 'NodeName=a X=1\n   State=IDLE'), (4, 'NodeName=b')]
     """
     starts = [found.end() for found in _RECORD.finditer(text)]
-    stops = [*starts[1:], len(text)]
-    return [(text.count("\n", 0, a) + 1, text[a:b].strip()) for a, b in zip(starts, stops, strict=True)]
+    return [
+        (text.count("\n", 0, start) + 1, text[start:stop].strip())
+        for start, stop in itertools.pairwise([*starts, len(text)])
+    ]
 
 
 def node_values(record: str) -> dict[str, str]:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from ingest.accounting import Facts, read_facts
 from ingest.errors import InputError, MissingColumnError, SourceError
 from ingest.frames import RAW_LIMIT, REJECTS, Parsed
-from ingest.header import Header, Layout
+from ingest.header import Header, Layout, words
 from ingest.lines import LINE, Rows, read_rows
-from ingest.live import Fetched, Runner, origin_of, run, subprocess_runner
+from ingest.live import Fetched, Runner, run, subprocess_runner
 from ingest.merge import attempt_nodes, merge_attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["ACCOUNTING", "attempt_nodes", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
 
-DOCUMENTED_ORDER: Final = tuple(
-    "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|start|end|elapsed|exitcode|state|"
-    "nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|nodelist|jobname".split("|")
+DOCUMENTED_ORDER: Final = words(
+    "jobid jobidraw cluster partition qos account group gid user uid submit eligible start end elapsed exitcode "
+    "state nnodes ncpus reqcpus reqmem reqtres alloctres timelimit nodelist jobname"
 )
 """The columns of a dump without a header."""
 
-WANTED: Final = tuple(
-    "JobID|JobIDRaw|DBIndex|Cluster|Partition|QOS|Account|Group|User|UID|Submit|Eligible|Start|End|ElapsedRaw|Suspended|"
-    "ExitCode|DerivedExitCode|State|NNodes|AllocCPUS|ReqNodes|ReqCPUS|ReqMem|ReqTRES|AllocTRES|TimelimitRaw|Priority|"
-    "NodeList|Reservation|Reason|WorkDir|Comment|JobName".split("|")
+WANTED: Final = words(
+    "JobID JobIDRaw DBIndex Cluster Partition QOS Account Group User UID Submit Eligible Start End ElapsedRaw "
+    "Suspended ExitCode DerivedExitCode State NNodes AllocCPUS ReqNodes ReqCPUS ReqMem ReqTRES AllocTRES "
+    "TimelimitRaw Priority NodeList Reservation Reason WorkDir Comment JobName"
 )
 """What we ask sacct for, free text last."""
 
@@ -53,16 +55,16 @@ _WORD = re.compile(r"\S*")
 _NODES = re.compile(r"\S*|none assigned|", re.IGNORECASE)
 _NONE = re.compile("")
 
-MEASURES: Final = (
+MEASURES: Final = words(
     "avecpu avecpufreq avediskread avediskwrite avepages averss avevmsize blockid consumedenergy consumedenergyraw "
     "container failednode flags layout licenses maxdiskread maxdiskreadnode maxdiskreadtask maxdiskwrite "
     "maxdiskwritenode maxdiskwritetask maxpages maxpagesnode maxpagestask maxrss maxrssnode maxrsstask maxvmsize "
-    "maxvmsizenode maxvmsizetask mcslabel mincpu mincpunode mincputask ntasks plannedcpu plannedcpuraw qosreq reqcpufreq "
-    "reqcpufreqgov reqcpufreqmax reqcpufreqmin resvcpu resvcpuraw restarts segmentsize sluid systemcpu totalcpu usercpu "
-    "tresusageinave tresusageinmax tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode "
-    "tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode tresusageoutmaxtask "
-    "tresusageoutmin tresusageoutminnode tresusageoutmintask tresusageouttot"
-).split()
+    "maxvmsizenode maxvmsizetask mcslabel mincpu mincpunode mincputask ntasks plannedcpu plannedcpuraw qosreq "
+    "reqcpufreq reqcpufreqgov reqcpufreqmax reqcpufreqmin resvcpu resvcpuraw restarts segmentsize sluid systemcpu "
+    "totalcpu usercpu tresusageinave tresusageinmax tresusageinmaxnode tresusageinmaxtask tresusageinmin "
+    "tresusageinminnode tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode "
+    "tresusageoutmaxtask tresusageoutmin tresusageoutminnode tresusageoutmintask tresusageouttot"
+)
 """Columns that we do not use, but that help to tell where a torn row's fields belong: they never hold a blank."""
 
 SHAPES: Final[dict[str, re.Pattern[str]]] = {
@@ -70,19 +72,21 @@ SHAPES: Final[dict[str, re.Pattern[str]]] = {
     **dict.fromkeys(("user", "group", "partition", "qos", "cluster", "account", "reqmem"), _WORD),
     **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
     **dict.fromkeys(("jobid", "jobidraw"), _JOB),
-    **dict.fromkeys(("uid", "gid", "nnodes", "allocnodes", "ncpus", "alloccpus", "reqcpus", "reqnodes"), _COUNT),
-    **dict.fromkeys(("dbindex", "priority", "elapsedraw", "cputimeraw", "qosraw", "associd", "wckeyid"), _COUNT),
-    **dict.fromkeys(("elapsed", "suspended", "timelimit", "timelimitraw", "cputime", "reserved", "planned"), _CLOCK),
+    **dict.fromkeys(words("uid gid nnodes allocnodes ncpus alloccpus reqcpus reqnodes dbindex priority"), _COUNT),
+    **dict.fromkeys(words("elapsedraw cputimeraw qosraw associd wckeyid reservationid"), _COUNT),
+    **dict.fromkeys(words("elapsed suspended timelimit timelimitraw cputime reserved planned"), _CLOCK),
     **dict.fromkeys(("exitcode", "derivedexitcode"), _EXIT),
     **dict.fromkeys(("alloctres", "reqtres"), _TRES),
-    "reservationid": _COUNT,
+    "constraints": _WORD,
     "state": _STATE,
     "nodelist": _NODES,
     "#end": _NONE,
 }
 FREE_TEXT: Final = frozenset(
-    "jobname comment admincomment systemcomment submitline workdir reason constraints extra stdin stdout stderr "
-    "wckey reservation".split()
+    words(
+        "jobname comment admincomment systemcomment submitline workdir reason constraints extra stdin stdout stderr "
+        "wckey reservation"
+    )
 )
 USED: Final = frozenset(
     {name.lower() for name in WANTED} | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
@@ -228,8 +232,8 @@ def _last(until: pl.Series) -> datetime | None:
 # --- live ----------------------------------------------------------------------------------------------
 
 DOWN_HINT: Final = (
-    "slurmdbd looks down or cannot be reached. Check `sacctmgr show cluster` and the slurmdbd log on its host, and that\n"
-    "this user may read accounting (PrivateData). What was loaded before is kept; run the same command again later."
+    "slurmdbd looks down or cannot be reached. Check `sacctmgr show cluster`, the slurmdbd log on its host,\n"
+    "and that this user may read accounting (PrivateData). What was loaded before is kept; try again later."
 )
 
 
@@ -239,8 +243,7 @@ def fetch_accounting(
     """Ask sacct for all attempts, requeued ones too, that were held at any time in [since, until).
 
     Only columns that this sacct knows are asked for. Times go out as UTC text, since sacct takes no offset, and come
-    back as epochs. Jobs that never became eligible are invisible to a window query (`test-bench` calls this a fact of
-    sacct, not an error).
+    back as epochs. Jobs that never became eligible (held, dependent) are invisible to any window query of sacct.
 
     Raises:
         SourceMissingError: There is no sacct here.

@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError, shorten
-from ingest.frames import SourceName
 from ingest.header import SEARCHED_LINES, Layout, find_header
 from ingest.lines import clean
 from ingest.slurm import ACCOUNTING
 from ingest.slurm_nodes import EVENTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ingest.frames import SourceName
 
 SNIFFED_BYTES: Final = 1 << 16
 GZIP: Final = b"\x1f\x8b"
@@ -51,7 +54,7 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
         return "slurm.nodes"
     if _SETTINGS.search(text):
         return "slurm.config"
-    first = next(line for line in lines if line.strip())
+    first = next((line for line in lines if line.strip()), "")
     message = f"{origin}: not a text that we know; it begins with\n  {shorten(first)}\n{ACCEPTED}"
     raise UnrecognisedInputError(message)
 

@@ -49,7 +49,7 @@ def read_instants(text: pl.Series, *, timezone: str | None, origin: str) -> Inst
     rest = (text.is_not_null() & early.is_null() & (epoch != 0).fill_null(value=True)).arg_true()
     if not len(rest):
         return Instants(early, early, pl.Series(name, [None], pl.String).new_from_index(0, len(text)))
-    worded = _read_words(blank_to_null(text.gather(rest)), timezone=timezone, origin=origin)
+    worded = _read_words(text.gather(rest), timezone=timezone, origin=origin)
     error = pl.Series(name, [None], pl.String).new_from_index(0, len(text)).scatter(rest, worded.error)
     late = early.clone().scatter(rest, worded.late)
     return Instants(early.scatter(rest, worded.early), late, error)
@@ -63,6 +63,7 @@ def _read_words(text: pl.Series, *, timezone: str | None, origin: str) -> Instan
     aware = pl.Series(name, [None], TIME).new_from_index(0, len(text))
     rest = (text.is_not_null() & naive.is_null()).arg_true()
     if len(rest):
+        text = text.scatter(rest, blank_to_null(text.gather(rest)))
         spelled = text.gather(rest).str.replace(r"^(\d{4}-\d\d-\d\d) ", "${1}T").str.replace(r"[Zz]$", "+0000")
         naive = naive.scatter(rest, spelled.str.to_datetime(_ISO, strict=False, time_unit="us"))
         aware = aware.scatter(rest, spelled.str.to_datetime(_ISO + "%z", strict=False, time_unit="us"))

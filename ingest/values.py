@@ -8,12 +8,14 @@ texts (TRES, states, sizes) are read once each and joined back.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from ingest.frames import GPUS, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOTHING: Final = frozenset({"", "unknown", "none", "n/a", "na", "(null)", "null", "none assigned", "invalid", "-"})
 """Lower-case words for "no value". `Unknown` is not yet, `None` is never; neither is a time."""
@@ -84,12 +86,15 @@ def durations(text: pl.Series) -> pl.Series:
     """
     seconds = text.cast(pl.Float64, strict=False)
     if seconds.null_count() == text.null_count():
-        return seconds.set(~seconds.is_finite(), None)
+        return _sound(seconds)
     spelled = text.filter(seconds.is_null()).unique().drop_nulls().alias("text")
     table = spelled.to_frame().with_columns(_clock(spelled).alias("seconds"))
     rows = text.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
-    chosen = seconds.fill_null(rows["seconds"])
-    return chosen.set(~chosen.is_finite(), None)
+    return _sound(seconds.fill_null(rows["seconds"]))
+
+
+def _sound(seconds: pl.Series) -> pl.Series:
+    return seconds.set(~seconds.is_finite() | (seconds < 0), None)
 
 
 def _clock(text: pl.Series) -> pl.Series:
@@ -288,7 +293,8 @@ def _tres_of(items: dict[str, str]) -> Tres:
     lower = {name.lower(): value for name, value in items.items()}
     gpus = _tres_number("gres/gpu", lower["gres/gpu"]) if "gres/gpu" in lower else sum(typed.values())
     if gpus >= 1e9:
-        raise ValueError(f"gres/gpu={lower.get('gres/gpu', gpus)}")  # noqa: EM102  (the text of a TRES item, not a sentence)
+        message = f"gres/gpu={lower.get('gres/gpu', gpus)}"
+        raise ValueError(message)
     return Tres(
         gpus=float(gpus),
         model="+".join(kinds) or None,
@@ -342,7 +348,7 @@ def read_gres(text: str) -> tuple[float, str | None]:
         if name.lower() != "gpu":
             continue
         *kind, count = re.split("[:=]", rest)[1:] or ["1"]
-        if not re.fullmatch(r"\d{1,8}", count, re.ASCII):
+        if not re.fullmatch(r"\d{1,6}", count, re.ASCII):
             message = f"GRES {text[:80]!r}"
             raise ValueError(message)
         total += int(count)

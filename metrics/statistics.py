@@ -15,7 +15,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import special, stats
+from scipy import special
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Number = TypeVar("Number", float, FloatArray)
@@ -285,11 +285,11 @@ def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float =
     """
     known = values[~np.isnan(values)]
     n = len(known)
-    below = stats.binom(n, q)
+    below = special.bdtr(np.arange(n + 1), n, q)  # P(B <= 0), ..., P(B <= n)
     tail = (1 - confidence) / 2
-    r, s = int(below.ppf(tail)), int(below.ppf(1 - tail)) + 1
+    r, s = int(np.searchsorted(below, tail)), int(np.searchsorted(below, 1 - tail)) + 1
     ordered = np.concatenate([[-np.inf], np.sort(known), [np.inf]])
-    return QuantileInterval(float(ordered[r]), float(ordered[s]), float(below.cdf(s - 1) - below.cdf(r - 1)))
+    return QuantileInterval(float(ordered[r]), float(ordered[s]), float(below[s - 1] - (below[r - 1] if r else 0.0)))
 
 
 # --- ratios ------------------------------------------------------------------------------------------

@@ -11,4 +11,5 @@ SELECT
     CAST(n.n_gpus * 1000 AS BIGINT) AS milli_gpus
 FROM attempt_nodes AS n
 JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
-WHERE cluster = $cluster AND a.started_at IS NOT NULL;
+WHERE cluster = $cluster AND a.started_at IS NOT NULL
+ORDER BY job_id, submitted_at, n.node;

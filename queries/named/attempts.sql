@@ -20,4 +20,5 @@ SELECT
     CAST(req_gpus * 1000 AS BIGINT) AS req_milli_gpus,
     CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus
 FROM attempts
-WHERE cluster = $cluster;
+WHERE cluster = $cluster
+ORDER BY job_id, submitted_at;

@@ -1,4 +1,12 @@
--- One row is the window of one load of a source of a cluster.
-SELECT cluster, covers_from AS started_at, covers_until AS ended_at
+-- One row is the window of one load of a source of a cluster. Files of node events do not say when they were made:
+-- where nobody said (--until), they are taken to reach as far as the accounting does.
+SELECT
+    cluster,
+    covers_from AS started_at,
+    CASE source
+        WHEN 'slurm.events' THEN COALESCE(covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER ())
+        ELSE covers_until
+    END AS ended_at
 FROM loads
-WHERE cluster = $cluster AND source = $source;
+WHERE cluster = $cluster
+QUALIFY source = $source;

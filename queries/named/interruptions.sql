@@ -2,4 +2,4 @@
 SELECT * EXCLUDE (n_gpus), n_gpus, CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus
 FROM interruptions
 WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
-ORDER BY ended_at, job_id;
+ORDER BY ended_at, job_id, submitted_at;

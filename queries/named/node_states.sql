@@ -9,4 +9,5 @@ WHERE cluster = $cluster
     source <> 'slurm.nodes'
     OR state IN ('drained', 'maintenance')
     OR NOT EXISTS (SELECT 1 FROM loads AS l WHERE l.cluster = $cluster AND l.source = 'slurm.events')
-  );
+  )
+ORDER BY node, started_at, state;

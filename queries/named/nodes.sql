@@ -8,4 +8,5 @@ SELECT
     gpu_model,
     partitions
 FROM nodes
-WHERE cluster = $cluster;
+WHERE cluster = $cluster
+ORDER BY node, valid_from;

@@ -114,13 +114,14 @@ def test_refused_rows_are_kept_and_counted_where_people_look(accounting: str, tm
     rows = rows_of(accounting)
     broken = rows[3].split("|")
     broken[22] = "n[1-"
-    done = ingest(tmp_path, with_rows([*rows, "too|short", "|".join(broken)]))
+    short = "|".join(rows[5].split("|")[:10])
+    done = ingest(tmp_path, with_rows([*rows, short, "|".join(broken)]))
     assert done.returncode == 0
     assert "2 rejected" in done.stderr
     status = trackside("status", "--warehouse", str(tmp_path / "w"))
     assert "Refused rows" in status.stdout
     exported = trackside("export", "rejects", "--format", "json", "--warehouse", str(tmp_path / "w"))
-    assert {row["raw"] for row in json.loads(exported.stdout)} == {"too|short", "|".join(broken)}
+    assert {row["raw"] for row in json.loads(exported.stdout)} == {short, "|".join(broken)}
 
 
 def test_a_corrupt_warehouse(accounting: str, tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_an_unknown_config_key_and_all_other_mistakes_at_once(tmp_path: Path) ->
 
 def test_sacct_missing(tmp_path: Path) -> None:
     done = trackside("ingest", "slurm", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
-    refused(done, 20, "not found", "trackside ingest slurm")
+    refused(done, 20, "sacct is not installed", "trackside ingest slurm FILE")
     assert nothing_loaded(tmp_path)
 
 

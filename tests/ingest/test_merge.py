@@ -150,7 +150,7 @@ def sightings(draw: st.DrawFn) -> dict[str, object]:
         exit_code=draw(st.none() | small),
         exit_signal=draw(st.none() | small),
         partition=draw(st.none() | st.sampled_from(["a", "b", "a,b"])),
-        user="u",
+        user=draw(st.none() | st.just("u")),
         work_dir=draw(st.none() | st.sampled_from(["/a", "/b"])),
         node_list=draw(st.none() | st.sampled_from(["n1", "n[1-2]"])),
         n_nodes=draw(small),

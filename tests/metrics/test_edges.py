@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -19,8 +19,11 @@ from metrics.restarts import restart_summary, restarts
 from metrics.runs import executions, run_attempts, runs
 from tests.metrics.tables import at, attempt, attempts, event, events, on_nodes
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 WINDOW = (at(0), at(24))
-ON_A_NODE: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "started_at": frames.TIME, "ended_at": frames.TIME}  # fmt: skip
+ON_A_NODE: frames.Schema = {name: frames.NODE_STATES[name] for name in ("cluster", "node", "started_at", "ended_at")}
 
 EMPTY: dict[str, tuple[Callable[[], pl.DataFrame], frames.Schema | None]] = {
     "run_attempts": (lambda: run_attempts(empty(frames.ATTEMPTS)), frames.RUN_ATTEMPTS),
@@ -117,7 +120,8 @@ def test_a_null_in_any_column_breaks_nothing(missing: str) -> None:
     joined = run_attempts(ran)
     assert joined.height == 2
     assert joined["run_id"].null_count() == 0
-    failed = interruptions(ran, joined, on_nodes(ran.with_columns(milli_gpus=8000), {"7": ["n1"]}), events(event("n1", at(5))))  # fmt: skip
+    held = on_nodes(ran.with_columns(milli_gpus=8000), {"7": ["n1"]})
+    failed = interruptions(ran, joined, held, events(event("n1", at(5))))
     again = restarts(ran, joined, failed)
     assert restart_summary(again).height <= 2
     assert runs(ran, joined).height == joined["run_id"].n_unique()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ INVENTORIED = pl.Series("cluster", ["c"])
 NOWHERE = pl.Series("cluster", [], dtype=pl.String)
 
 
-def measured(*found: Row, metric: str = "goodput_allocated", inventoried: pl.Series = INVENTORIED) -> Row:
+def measured(*found: Row, metric: str = "goodput_allocated", inventoried: pl.Series = INVENTORIED) -> dict[str, Any]:
     return goodput(sums(*found), inventoried).filter(pl.col("metric") == metric).row(0, named=True)
 
 
@@ -56,7 +58,7 @@ def test_both_halves_and_the_bounds_by_hand(
 def test_the_value_is_the_numerator_over_the_denominator(metric: str) -> None:
     """5.2: goodput_alloc = productive GPU-h / allocated GPU-h, goodput_cluster = productive / capacity GPU-h."""
     found = measured(*BY_HAND, metric=metric)
-    assert found["value"] == pytest.approx(found["numerator"] / found["denominator"])  # type: ignore[operator]  # object
+    assert found["value"] == pytest.approx(found["numerator"] / found["denominator"])
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,10 @@ def test_with_everything_seen_the_bounds_are_the_value() -> None:
 @pytest.mark.parametrize(("unseen", "given_"), [(10, True), (10.1, False), (100, False)])
 def test_a_value_is_given_only_with_nine_tenths_of_the_allocated_time_seen(unseen: float, *, given_: bool) -> None:
     found = measured(
-        spent("productive", 80), spent("lost", 20 - min(unseen, 20)), spent("unattributed", unseen, evidence="accounting")
-    )  # fmt: skip
+        spent("productive", min(80, 100 - unseen)),
+        spent("lost", max(0, 20 - unseen)),
+        spent("unattributed", unseen, evidence="accounting"),
+    )
     assert (found["value"] is not None) is given_
     assert (found["note"] is None) is given_
     assert found["bound_low"] is not None
@@ -154,7 +158,7 @@ def ledgers(draw: st.DrawFn, subjects: tuple[str, ...] = ("n1", "n2")) -> list[R
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ledgers())
 def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(found: list[Row]) -> None:
     for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
@@ -167,7 +171,7 @@ def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(found: list[Row]) 
             assert low - 1e-12 <= value <= high + 1e-12
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ledgers())
 def test_evidence_shares_add_up_to_one(found: list[Row]) -> None:
     for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
@@ -183,7 +187,7 @@ def halves(found: pl.DataFrame) -> list[tuple[str, float, float]]:
     return both.rows()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ledgers(), ledgers())
 def test_nodes_add_up_to_the_cluster_and_windows_to_the_whole(first: list[Row], second: list[Row]) -> None:
     whole = sums(*first, *second)
@@ -193,7 +197,7 @@ def test_nodes_add_up_to_the_cluster_and_windows_to_the_whole(first: list[Row], 
     assert halves(parts) == halves(cluster)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ledgers())
 def test_shares_of_what_was_lost_add_up_to_one(found: list[Row]) -> None:
     elsewhere = [{**row, "cluster": "d"} for row in found[:3]]

@@ -1,15 +1,19 @@
-"""Class, cause, node and incident of attempts that did not complete (metric-definitions 1.3, 5.1, 7.1; test-bench 5)."""
+"""Class, cause, node and incident of attempts that did not complete (metric-definitions 1.3, 5.1, 7.1)."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pytest
 
 from metrics import frames
 from metrics.interruptions import critical_states, interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import polars as pl
 
 JOB = {"7": ["n1", "n2"]}
 

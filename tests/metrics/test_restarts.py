@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,9 @@ from metrics import frames
 from metrics.interruptions import interruptions
 from metrics.restarts import restart_summary, restarts
 from tests.metrics.tables import Row, at, attempt, attempts, events, joined, on_nodes, rows
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def restarted(*found: Row) -> pl.DataFrame:
@@ -36,7 +40,7 @@ def test_a_restart_by_hand() -> None:
     assert found["in_allocation"] is False
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 500))
 def test_hold_and_queue_add_up_to_the_restart(resubmitted: int, held: int, queued: int) -> None:
     follower = attempt("7", 5, 5, None, "RUNNING") | {
@@ -96,7 +100,7 @@ def test_every_interruption_of_a_chain_has_its_own_restart() -> None:
 @pytest.mark.parametrize("ids", [("11", "12"), ("99", "100")])
 def test_a_het_job_restarts_once_and_as_its_leader_says(ids: tuple[str, str]) -> None:
     leader, other = ids
-    het = {"het_job_id": leader}
+    het: dict[str, Any] = {"het_job_id": leader}
     found = restarted(
         attempt(leader, 0, 1, 5, "NODE_FAIL", **het),
         attempt(other, 0, 1, 5, "CANCELLED", **het),
