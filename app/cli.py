@@ -33,14 +33,14 @@ Every verb explains itself: trackside VERB --help"""
 SHOW_EPILOG = """\
 what to show, and what it can be split --by:
   goodput        productive share of GPU-time, of what was allocated and of what there was
-                 --by node, user, account, partition, run
+                 --by day, node, user, account, partition, run
   ettr           productive share of queued and scheduled time, over runs; --run R: the arithmetic of one
                  --by run
   mttf           mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size
   restarts       from an interruption to the next start, by cause
                  --by event
   lost           where all GPU-time went, by category and cause
-                 --by node, user, account, partition, run
+                 --by day, node, user, account, partition, run
   interruptions  every attempt that ended otherwise than by completing, and why
   runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
   nodes          nodes, those that cost most first

@@ -160,7 +160,9 @@ def _write_runs(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFra
     joined = run_attempts(attempts, max_gap_s=rules.run_gap_hours * 3600)
     states = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
     health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
-    critical = pl.concat([critical_states(states, critical_reasons="|".join(rules.critical_reasons)), health])
+    critical = pl.concat(
+        [critical_states(states, critical_reasons="|".join(rules.critical_reasons) or r"[^\s\S]"), health]
+    )
     interrupted = interruptions(attempts, joined, on_nodes, critical)
     writer.append("run_attempts", joined)
     writer.append("runs", _with_gpus(runs(attempts, joined), "n_gpus"))

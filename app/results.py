@@ -54,7 +54,7 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
     found = goodput(ledger_sums(source, window, dimension), inventoried)
-    if dimension not in {"cluster", "node"}:  # what nobody held is nobody's
+    if dimension not in {"cluster", "node", "day"}:  # what nobody held is nobody's
         found = found.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
     return _as_results(found, window, dimension)
 
@@ -76,11 +76,15 @@ def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
 def ettr_rows(source: Source, window: Window, *, min_run_s: float = 0.0) -> pl.DataFrame:
     """ETTR of the cluster as result rows: all forms, over runs with at least `min_run_s` of scheduled time."""
     by_run = ettr_run_rows(source, window)
-    long_enough = pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
-    total = ettr_total(by_run.filter(long_enough))
+    total = ettr_total(by_run.filter(long_enough(min_run_s)))
     if total.is_empty():
         return frames.empty(frames.RESULT)
     return _as_results(pl.concat([_ettr_form(total, *form) for form in _ETTR_FORMS]), window, "cluster")
+
+
+def long_enough(min_run_s: float) -> pl.Expr:
+    """Runs whose GPUs were allocated for at least so many seconds in the window."""
+    return pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
 
 
 _ETTR_FORMS = (
@@ -99,9 +103,11 @@ def _ettr_form(total: pl.DataFrame, metric: str, column: str, numerator: str, de
         "cannot tell: {} % of the allocated GPU-time is unattributed", (pl.col("unseen_share") * 100).round(1)
     )
     shares = [
-        (pl.lit(float(kind == "assumed")) if assumed else pl.col(f"by_{kind}") / pl.col("allocated")).alias(
-            f"evidence_{kind}"
-        )
+        (
+            pl.lit(float(kind == "assumed"))
+            if assumed
+            else pl.when(pl.col("allocated") > 0).then(pl.col(f"by_{kind}") / pl.col("allocated"))
+        ).alias(f"evidence_{kind}")
         for kind in ("log", "telemetry", "accounting", "assumed")
     ]
     return table.select(

@@ -55,7 +55,7 @@ class Answer:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-LEDGER_DIMENSIONS = ("cluster", "node", "user", "account", "partition", "run")
+LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "run")
 
 
 def goodput(source: Reader, window: Window, question: Question) -> Answer:

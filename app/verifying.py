@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app import results
 from app.errors import REFUTED, UNDETERMINED, ClaimsError
-from metrics.verdicts import Claim, Judged, Measurement, judge, measure_median, measure_mttf, measure_ratio
+from metrics.verdicts import (
+    Claim,
+    Judged,
+    Measurement,
+    judge,
+    measure_median,
+    measure_mttf,
+    measure_ratio,
+    measure_ratio_capability,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,12 +140,30 @@ def _no_limit(value: float | None) -> float | None:
 
 def _goodput(source: Source, window: Window, claim: Claim) -> Measurement:
     found = results.goodput_rows(source, window).filter(pl.col("metric") == claim.metric)
-    return _from_row(found, "allocations: there is no GPU-time yet")
+    whole = _from_row(found, "allocations: there is no GPU-time yet")
+    if claim.kind == "delivered" or whole.low is None:
+        return whole
+    days = results.goodput_rows(source, window, "day").filter(pl.col("metric") == claim.metric)
+    bottom = pl.col("denominator")
+    ends = days.select(low=pl.col("bound_low") * bottom, high=pl.col("bound_high") * bottom, bottom=bottom).drop_nulls()
+    return measure_ratio_capability(whole.value, ends.rows(), seed=_seed(claim, window), what="days")
 
 
 def _ettr(source: Source, window: Window, claim: Claim) -> Measurement:
     found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
-    return _from_row(found, f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet")
+    whole = _from_row(found, f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet")
+    if claim.kind == "delivered" or whole.low is None:
+        return whole
+    runs = results.ettr_run_rows(source, window).filter(results.long_enough(claim.min_run_s))
+    bottom = pl.col("wall_gpu_s") - (0 if claim.metric == "ettr" else pl.col("queued_initial"))
+    ends = runs.select(low="productive", high=pl.col("productive") + pl.col("unseen"), bottom=bottom)
+    return measure_ratio_capability(whole.value, ends.rows(), seed=_seed(claim, window), what="runs")
+
+
+def _seed(claim: Claim, window: Window) -> int:
+    """The same question gets the same resampling, and so the same answer."""
+    asked = f"{claim.id} {claim.metric} {window.cluster} {window.since.isoformat()} {window.until.isoformat()}"
+    return int.from_bytes(hashlib.sha256(asked.encode()).digest()[:4], "big")
 
 
 def _from_row(found: pl.DataFrame, nothing: str) -> Measurement:
@@ -156,11 +184,13 @@ def _mttf(source: Source, window: Window, claim: Claim) -> Measurement:
     return measure_mttf(pooled["n_failures"], pooled["exposure_gpu_days"], claim)
 
 
-def _restart(source: Source, window: Window, _: Claim) -> Measurement:
-    found = results.restart_rows(source, window).filter(
-        (pl.col("class") == "infrastructure") & pl.col("time_to_job_restart_s").is_not_null()
-    )
-    return measure_median(found["time_to_job_restart_s"].to_list(), at_least=MIN_RESTARTS)
+def _restart(source: Source, window: Window, claim: Claim) -> Measurement:
+    found = results.restart_rows(source, window).filter(pl.col("class") == "infrastructure")
+    # A restart that still waits, and has waited longer than the target, counts as longer than any.
+    waited = (pl.lit(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
+    missed = pl.when(waited > claim.target).then(float("inf"))
+    times = found.select(pl.coalesce("time_to_job_restart_s", missed).alias("s")).drop_nulls()["s"]
+    return measure_median(times.to_list(), claim, at_least=MIN_RESTARTS)
 
 
 def _mfu(_: Source, __: Window, ___: Claim) -> Measurement:

@@ -73,7 +73,7 @@ METRICS: tuple[Metric, ...] = (
         "1 - unavailable GPU-seconds / GPU-seconds of all nodes in the inventory",
         "ledger_sums",
         "metrics.goodput.goodput",
-        "exact (a census); time without a known node state counts as unavailable",
+        "bounds: time without a known node state counted unavailable (low) and available (high)",
         "our definitions 5.2",
     ),
     Metric(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.goodput import KNOWN_ENOUGH
+from metrics.goodput import KNOWN_ENOUGH, UNSEEN
 from metrics.runs import executions
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: 
     """Times at which runs waited: before their first start, and between attempts.
 
     The first wait counts from the moment the job was eligible. A wait after an interruption counts from the end of
-    the interrupted attempt, the scheduler's own hold included: it is time that the failure cost.
+    the interrupted attempt, the scheduler's own hold included: it is time that the failure cost. A job that was
+    never eligible (its user holds it) does not wait.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -49,9 +50,10 @@ def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: 
     )
     low = pl.max_horizontal("begin", pl.lit(since, dtype=frames.TIME))
     high = pl.min_horizontal("end", pl.lit(until, dtype=frames.TIME))
+    wanted_to_run = pl.col("eligible_at").is_not_null() | pl.col("started_at").is_not_null()
     return (
         ordered.with_columns(wait_s=frames.seconds(high - low))
-        .filter(pl.col("wait_s") > 0)
+        .filter(wanted_to_run & pl.col("begin").is_not_null() & (pl.col("wait_s") > 0))
         .select(*run, "initial", "milli_gpus", "wait_s")
     )
 
@@ -60,16 +62,16 @@ def imputed(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until
     """Productive GPU-seconds of each run as Meta imputed them, where nothing was logged.
 
     Every attempt is taken to have lost the restart overhead at its start and half a checkpoint interval at its end,
-    whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. Kokolis et al., section IV.
+    whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. What is left between is clipped to
+    the window, so windows add up; an attempt that still runs has had no end yet. Kokolis et al., section IV.
 
     Returns:
         `cluster`, `run_id`, `imputed_gpu_s`.
     """
-    started = pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
-    ended = pl.min_horizontal(
-        pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)), pl.lit(until, dtype=frames.TIME)
-    )
-    kept = frames.seconds(ended - started) - IMPUTED_RESTART_S - IMPUTED_CHECKPOINT_S / 2
+    first = pl.col("started_at") + pl.duration(microseconds=round(IMPUTED_RESTART_S * 1e6))
+    last = pl.col("ended_at") - pl.duration(microseconds=round(IMPUTED_CHECKPOINT_S / 2 * 1e6))
+    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    kept = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
     return (
         executions(attempts, joined)
         .filter(pl.col("started_at").is_not_null())
@@ -81,7 +83,7 @@ def imputed(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until
 def ettr_by_run(
     waited: pl.DataFrame, sums: pl.DataFrame, imputed_gpu_s: pl.DataFrame, runs: pl.DataFrame
 ) -> pl.DataFrame:
-    """ETTR of each run that held GPUs in the window.
+    """ETTR of each run that has started, and held GPUs or waited for them in the window.
 
     Args:
         waited: as `waits` returns it.
@@ -101,12 +103,13 @@ def ettr_by_run(
     key = ["cluster", "run_id"]
     table = (
         runs.select(*key, "n_attempts", "milli_gpus", "started_at", "ended_at")
-        .join(seen.rename({"subject": "run_id"}), on=key)
+        .join(seen.rename({"subject": "run_id"}), on=key, how="left")
         .join(queued, on=key, how="left")
         .join(imputed_gpu_s, on=key, how="left")
-        .with_columns(pl.col("queued_initial", "queued_requeue", "imputed_gpu_s").fill_null(0.0))
+        .with_columns(pl.col(_SUMMED).fill_null(0.0))
+        .filter(pl.col("started_at").is_not_null())
     )
-    return _ratios(table).sort(*key)
+    return _ratios(table).filter(pl.col("wall_gpu_s") > 0).sort(*key)
 
 
 def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
@@ -139,14 +142,13 @@ _SUMMED = [
 def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
     """What the ledger says of each subject's allocated GPU-seconds."""
     amount = pl.col("gpu_seconds")
-    productive = pl.col("category") == "productive"
-    unseen = (pl.col("category") == "unattributed") | (~productive & (pl.col("evidence") == "assumed"))
+    productive = (pl.col("category") == "productive") & (pl.col("evidence") != "assumed")
     return (
         sums.filter(pl.col("state") == "allocated")
         .group_by("cluster", "subject")
         .agg(
             amount.filter(productive).sum().cast(pl.Float64).alias("productive"),
-            amount.filter(unseen).sum().cast(pl.Float64).alias("unseen"),
+            amount.filter(UNSEEN).sum().cast(pl.Float64).alias("unseen"),
             amount.sum().cast(pl.Float64).alias("allocated"),
             *(
                 amount.filter(pl.col("evidence") == kind).sum().cast(pl.Float64).alias(f"by_{kind}")
@@ -164,17 +166,18 @@ def _gpu_s(which: pl.Expr) -> pl.Expr:
 def _ratios(table: pl.DataFrame) -> pl.DataFrame:
     wall = pl.col("allocated") + pl.col("queued_initial") + pl.col("queued_requeue")
     later = pl.col("allocated") + pl.col("queued_requeue")
-    seen = 1 - pl.col("unseen") / pl.col("allocated")
-    known = seen >= KNOWN_ENOUGH
-    top = pl.col("productive")
+    hidden = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
+    known = 1 - hidden >= KNOWN_ENOUGH
+    top, bottom = pl.col("productive"), pl.when(wall > 0).then(wall)
+    after_start = pl.when(later > 0).then(later)
     return table.with_columns(
         wall_gpu_s=wall,
-        ettr=pl.when(known).then(top / (wall - pl.col("unseen"))),
-        ettr_low=top / wall,
-        ettr_high=(top + pl.col("unseen")) / wall,
-        ettr_without_initial_queue=pl.when(known).then(top / (later - pl.col("unseen"))),
-        ettr_without_initial_queue_low=top / later,
-        ettr_without_initial_queue_high=(top + pl.col("unseen")) / later,
-        ettr_imputed=pl.col("imputed_gpu_s") / wall,
-        unseen_share=1 - seen,
+        ettr=pl.when(known).then(top / bottom),
+        ettr_low=top / bottom,
+        ettr_high=(top + pl.col("unseen")) / bottom,
+        ettr_without_initial_queue=pl.when(known).then(top / after_start),
+        ettr_without_initial_queue_low=top / after_start,
+        ettr_without_initial_queue_high=(top + pl.col("unseen")) / after_start,
+        ettr_imputed=pl.col("imputed_gpu_s") / bottom,
+        unseen_share=hidden,
     )

@@ -87,46 +87,81 @@ def failure_rates(
         of that size for a bucket, of one GPU for `pooled` and `over 128` (divide by a job's GPUs). Without exposure
         every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet).
 
-    Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
+    Incidents are counted within each size and window, so they do not add up over sizes or windows where one incident
+    strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
     """
-    exposed = exposure(attempts, since, until)
-    failed = interruptions.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until)).with_columns(
-        gpus=pl.col("milli_gpus") / 1000
+    ran = executed(attempts)
+    exposed = exposure(ran, since, until)
+    failed = _of_executions(interruptions, attempts, ran).filter(
+        (pl.col("ended_at") >= since) & (pl.col("ended_at") < until)
     )
-    infrastructure = failed.filter(pl.col("class") == "infrastructure")
+    infrastructure, unplanned = failed.filter(pl.col("class") == "infrastructure"), failed.filter(UNPLANNED)
     kinds = [
-        ("infrastructure", "attempts", infrastructure),
-        ("infrastructure", "incidents", infrastructure.unique("incident", keep="first", maintain_order=True)),
-        ("unplanned", "attempts", failed.filter(UNPLANNED)),
+        ("infrastructure", "attempts", infrastructure, list(_EXECUTION)),
+        ("infrastructure", "incidents", infrastructure, ["incident"]),
+        ("unplanned", "attempts", unplanned, list(_EXECUTION)),
     ]
-    found = [_counts(exposed, events, size) | {"class": c, "counted": n} for c, n, events in kinds for size in sizes]
+    found = [
+        _counts(exposed, events, once, size) | {"class": kind, "counted": counted}
+        for kind, counted, events, once in kinds
+        for size in sizes
+    ]
     table = pl.DataFrame(found, schema=_COUNTED)
     return _with_estimates(table).with_columns(
         window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
     )
 
 
-def exposure(attempts: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    """GPU-holding attempts that ran within the window, with how long they did.
+_EXECUTION = ("cluster", "scheduler", "job", "submitted_at")
 
-    Suspended time is no exposure; like in the ledger it is taken to lie at the attempt's end.
+
+def _with_job(attempts: pl.DataFrame) -> pl.DataFrame:
+    return attempts.with_columns(job=pl.coalesce("het_job_id", "job_id"))
+
+
+def executed(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that held GPUs, as the jobs that people see: components of a heterogeneous job are one.
 
     Returns:
-        `gpus`, `nodes`, `run_s` (all > 0), `ended_inside`.
+        One row per execution: `cluster`, `scheduler`, `job`, `submitted_at`, `gpus`, `nodes`, `started_at`, `ended_at`
+        (null while it runs), `suspended_s`.
     """
-    suspended = pl.duration(microseconds=pl.col("suspended_s").fill_null(0) * 1_000_000)
-    started = pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
-    over = pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)) - suspended
-    ended = pl.min_horizontal(over, pl.lit(until, dtype=frames.TIME))
+    held = attempts.filter((pl.col("milli_gpus") > 0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null())
+    over = pl.col("ended_at").is_null().any()
     return (
-        attempts.filter((pl.col("milli_gpus") > 0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null())
-        .select(
-            gpus=pl.col("milli_gpus") / 1000,
-            nodes=pl.col("n_nodes").cast(pl.Float64),
-            run_s=frames.seconds(ended - started),
+        _with_job(held)
+        .group_by(_EXECUTION, maintain_order=True)
+        .agg(
+            gpus=pl.col("milli_gpus").sum() / 1000,
+            nodes=pl.col("n_nodes").sum().cast(pl.Float64),
+            started_at=pl.col("started_at").min(),
+            ended_at=pl.when(over).then(None).otherwise(pl.col("ended_at").max()),
+            suspended_s=pl.col("suspended_s").max(),
         )
-        .filter(pl.col("run_s") > 0)
     )
+
+
+def _of_executions(interruptions: pl.DataFrame, attempts: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
+    """Interruptions with the size of the whole execution that they ended."""
+    jobs = _with_job(attempts).select(*frames.ATTEMPT_KEY, "job")
+    sizes = ran.select(*_EXECUTION, "gpus")
+    return interruptions.join(jobs, on=list(frames.ATTEMPT_KEY)).join(sizes, on=list(_EXECUTION))
+
+
+def exposure(ran: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """Executions that ran within the window, with how long they did.
+
+    Suspended time is no exposure; like in the ledger it is taken to lie at the attempt's end. Of an attempt that still
+    runs, nobody knows the end, so its suspended time counts until it has one.
+
+    Returns:
+        The rows of `ran` with `run_s` (> 0).
+    """
+    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    suspended = pl.duration(microseconds=pl.col("suspended_s").fill_null(0) * 1_000_000)
+    ended = pl.min_horizontal(pl.coalesce(pl.col("ended_at") - suspended, high), high)
+    run_s = frames.seconds(ended - pl.max_horizontal("started_at", low))
+    return ran.with_columns(run_s=run_s).filter(pl.col("run_s") > 0)
 
 
 _COUNTED: dict[str, pl.DataType] = {
@@ -138,15 +173,17 @@ _COUNTED: dict[str, pl.DataType] = {
     "per_gpu": pl.Boolean(),
     "n_failures": pl.Int64(),
     "n_attempts": pl.Int64(),
+    "n_censored": pl.Int64(),
     "exposure_gpu_days": pl.Float64(),
     "exposure_node_days": pl.Float64(),
     "exposure_job_days": pl.Float64(),
 }
 
 
-def _counts(exposed: pl.DataFrame, events: pl.DataFrame, size: Size) -> dict[str, object]:
+def _counts(exposed: pl.DataFrame, events: pl.DataFrame, once: list[str], size: Size) -> dict[str, object]:
+    """Events and exposure of one size; events that are equal in the columns `once` count once."""
     fits = (pl.col("gpus") > size.low) & (pl.col("gpus") <= size.high)
-    inside = exposed.filter(fits)
+    inside, struck = exposed.filter(fits), events.filter(fits)
     days = pl.col("run_s") / DAY_S
     sums = inside.select(
         exposure_gpu_days=(days * pl.col("gpus")).sum(),
@@ -158,8 +195,9 @@ def _counts(exposed: pl.DataFrame, events: pl.DataFrame, size: Size) -> dict[str
         "gpus_low": size.low,
         "gpus_high": None if math.isinf(size.high) else size.high,
         "per_gpu": size.per_gpu,
-        "n_failures": events.filter(fits).height,
+        "n_failures": struck.select(once).n_unique() if struck.height else 0,
         "n_attempts": inside.height,
+        "n_censored": inside.join(struck, on=list(_EXECUTION), how="anti").height,
     }
 
 
@@ -179,11 +217,10 @@ def _with_estimates(table: pl.DataFrame) -> pl.DataFrame:
         "mttf_high_d": mttf.high,
     }
     events = pl.col("n_failures")
-    own = pl.when("per_gpu").then("exposure_gpu_days").otherwise("exposure_job_days")
+    own = pl.when("per_gpu").then(pl.col("exposure_gpu_days")).otherwise(pl.col("exposure_job_days"))
     return table.with_columns(
-        n_censored=pl.max_horizontal(0, pl.col("n_attempts") - events),
         rate_per_gpu_day=pl.when(pl.col("exposure_gpu_days") > 0).then(events / pl.col("exposure_gpu_days")),
-        mttf_d=pl.when(events > 0).then(own / events),
+        mttf_d=pl.when((events > 0) & (own > 0)).then(own / events),
         note=pl.when("per_gpu").then(pl.lit("MTTF of one GPU: divide by a job's GPUs (assumes 1/N)")),
         **{name: _finite(name, values) for name, values in estimates.items()},
     ).drop("per_gpu")

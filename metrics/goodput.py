@@ -18,22 +18,23 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     - `goodput_allocated` = productive / allocated GPU-seconds
     - `goodput_capacity`  = productive / all GPU-seconds there were (cluster and node subjects)
     - `occupancy`         = allocated / all GPU-seconds there were
-    - `availability`      = 1 - unavailable / all GPU-seconds there were
+    - `availability`      = 1 - unavailable / all GPU-seconds there were; bounded by time with no known node state
 
     Args:
         sums: `frames.LEDGER_SUMS` within the window.
         inventoried: clusters of which an inventory was read; of others, capacity cannot be told.
 
     Returns:
-        `cluster`, `subject` and the number columns of `frames.RESULT`. `value` is null where more than a tenth of
-        the allocated time is unattributed or assumed; a null denominator's ratio is null.
+        `cluster`, `subject` and the number columns of `frames.RESULT`; `value` is numerator / denominator. It is null
+        where more than a tenth of what decides it was not seen (allocated time that is unattributed or assumed; for
+        availability, time without a known node state), and where the denominator is zero.
 
     Source: metric-definitions 5.2 (goodput_alloc, goodput_cluster); Kokolis et al. for the cluster form.
     """
     totals = sums.group_by("cluster", "subject").agg(
-        _sum(pl.col("category") == "productive", "productive"),
-        _sum((pl.col("category") == "productive") & (pl.col("evidence") == "assumed"), "productive_assumed"),
-        _sum((pl.col("state") == "allocated") & _UNSEEN, "unseen"),
+        _sum((pl.col("category") == "productive") & (pl.col("evidence") != "assumed"), "productive"),
+        _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
+        _sum(pl.col("category") == "unknown", "unknown"),
         _sum(pl.col("state") == "allocated", "allocated"),
         _sum(pl.col("state") == "unavailable", "unavailable"),
         _sum(pl.lit(value=True), "capacity"),
@@ -47,18 +48,19 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     parts = [
         _productive(totals, "allocated").with_columns(metric=pl.lit("goodput_allocated")),
         _cannot_tell(_productive(totals, "capacity"), there).with_columns(metric=pl.lit("goodput_capacity")),
-        _cannot_tell(_share(totals, pl.col("allocated")), there).with_columns(metric=pl.lit("occupancy")),
-        _cannot_tell(_share(totals, pl.col("capacity") - pl.col("unavailable")), there).with_columns(
-            metric=pl.lit("availability")
+        _cannot_tell(_of_capacity(totals, pl.col("allocated"), pl.lit(0.0)), there).with_columns(
+            metric=pl.lit("occupancy")
         ),
+        _cannot_tell(
+            _of_capacity(totals, pl.col("capacity") - pl.col("unavailable"), pl.col("unknown")), there
+        ).with_columns(metric=pl.lit("availability")),
     ]
     return pl.concat(parts, how="diagonal").with_columns(unit=pl.lit("ratio")).sort("cluster", "subject", "metric")
 
 
 _KINDS = ("log", "telemetry", "accounting", "assumed")
-_UNSEEN = (pl.col("category") == "unattributed") | (
-    (pl.col("category") != "productive") & (pl.col("evidence") == "assumed")
-)
+UNSEEN = (pl.col("category") == "unattributed") | (pl.col("evidence") == "assumed")
+"""Allocated time of which nobody saw what it was spent on."""
 
 
 def _sum(which: pl.Expr, name: str) -> pl.Expr:
@@ -76,34 +78,35 @@ def _evidence(of: str) -> list[pl.Expr]:
 def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
     """Productive over `of`, bounded by what was not seen."""
     bottom, unseen = pl.col(of), pl.col("unseen")
-    seen = pl.when(pl.col("allocated") > 0).then(1 - unseen / pl.col("allocated"))
-    said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", ((1 - seen) * 100).round(1))
+    hidden = pl.when(pl.col("allocated") > 0).then(unseen / pl.col("allocated")).otherwise(0.0)
+    said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
     return totals.select(
         "cluster",
         "subject",
-        pl.when(seen >= KNOWN_ENOUGH).then(_over(pl.col("productive"), bottom - unseen)).alias("value"),
+        pl.when(1 - hidden >= KNOWN_ENOUGH).then(_over(pl.col("productive"), bottom)).alias("value"),
         pl.col("productive").alias("numerator"),
         bottom.alias("denominator"),
-        _over(pl.col("productive") - pl.col("productive_assumed"), bottom).alias("bound_low"),
+        _over(pl.col("productive"), bottom).alias("bound_low"),
         _over(pl.col("productive") + unseen, bottom).alias("bound_high"),
         *_evidence(of),
-        pl.when(seen < KNOWN_ENOUGH).then(said).alias("note"),
+        pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
     )
 
 
-def _share(totals: pl.DataFrame, top: pl.Expr) -> pl.DataFrame:
-    """A share of capacity that accounting tells exactly."""
-    value = _over(top, pl.col("capacity"))
+def _of_capacity(totals: pl.DataFrame, top: pl.Expr, unknown: pl.Expr) -> pl.DataFrame:
+    """A share of capacity; `unknown` GPU-seconds may belong to it or not."""
+    share, hidden = _over(top, pl.col("capacity")), _over(unknown, pl.col("capacity"))
+    said = pl.format("cannot tell: no node state is known for {} % of the GPU-time", (hidden * 100).round(1))
     return totals.select(
         "cluster",
         "subject",
-        value.alias("value"),
+        pl.when(1 - hidden >= KNOWN_ENOUGH).then(share).alias("value"),
         top.alias("numerator"),
         pl.col("capacity").alias("denominator"),
-        value.alias("bound_low"),
-        value.alias("bound_high"),
+        share.alias("bound_low"),
+        (share + hidden).alias("bound_high"),
         *_evidence("capacity"),
-        pl.lit(None, dtype=pl.String).alias("note"),
+        pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
     )
 
 
@@ -115,7 +118,7 @@ def _cannot_tell(found: pl.DataFrame, there: pl.Expr) -> pl.DataFrame:
 
 
 def lost(sums: pl.DataFrame) -> pl.DataFrame:
-    """GPU-seconds by state, category and cause, largest first, each with its share of all.
+    """GPU-seconds by state, category, cause and evidence, largest first, each with its share of all.
 
     Args:
         sums: `frames.LEDGER_SUMS` within the window.

@@ -35,7 +35,7 @@ _BY_STATE = {
 further below; states that nobody knows yet count as `user` under their own name."""
 
 _EXPLAINABLE = ("FAILED", "REQUEUED", "CANCELLED")
-"""States that a critical event turns into infrastructure. A NODE_FAIL is that already and only gets its node."""
+"""States that a critical event turns into infrastructure. Those that are it already only get their node."""
 
 NOT_AN_INTERRUPTION = ("COMPLETED", "RESIZING", "RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "CONFIGURING")
 
@@ -60,7 +60,7 @@ def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.D
         .then(pl.lit("node_down"))
         .otherwise(pl.lit("node_drained"))
     )
-    found = node_states.filter((down | drained) & ~pl.col("planned"))
+    found = node_states.filter((down | drained) & ~pl.col("planned").fill_null(value=False))
     return frames.conform(
         found.with_columns(ts=pl.col("started_at"), kind=cause, detail=pl.format("{}: {}", "state", reason)),
         frames.EVENTS,
@@ -92,26 +92,38 @@ def interruptions(
         )
         .join(joined, on=list(frames.ATTEMPT_KEY))
         .join(_explanations(attempts, attempt_nodes, events), on=list(frames.ATTEMPT_KEY), how="left")
+        .join(_only_nodes(attempt_nodes), on=list(frames.ATTEMPT_KEY), how="left")
     )
+    alone = (pl.col("class") == "infrastructure") & pl.col("node").is_null()
     judged = _judged(ended).with_columns(
-        runtime_s=frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0)
+        node=pl.when(alone).then("only_node").otherwise("node"),
+        runtime_s=frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0),
     )
     return frames.conform(_with_incidents(judged), frames.INTERRUPTIONS).sort(
         "cluster", "ended_at", "job_id", "submitted_at"
     )
 
 
+def _only_nodes(attempt_nodes: pl.DataFrame) -> pl.DataFrame:
+    """The node of each attempt that held just one: it needs no event to be the one."""
+    key = list(frames.ATTEMPT_KEY)
+    return (
+        attempt_nodes.group_by(key).agg(pl.col("node").first().alias("only_node"), pl.len()).filter(pl.col("len") == 1)
+    ).drop("len")
+
+
 def _explanations(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """For each attempt the critical event on one of its nodes that lies nearest to its end."""
     key = list(frames.ATTEMPT_KEY)
-    candidates = attempts.filter(pl.col("state").is_in([*_EXPLAINABLE, "NODE_FAIL"])).select(key)
+    by_itself = [state for state, (kind, _) in _BY_STATE.items() if kind == "infrastructure"]
+    candidates = attempts.filter(pl.col("state").is_in([*_EXPLAINABLE, *by_itself])).select(key)
     offset = frames.seconds(pl.col("ts") - pl.col("ended_at"))
     return (
         attempt_nodes.join(candidates, on=key, how="semi")
         .join(events, on=["cluster", "node"])
         .filter((offset >= -BEFORE_END_S) & (offset <= AFTER_END_S))
         .with_columns(distance=offset.abs())
-        .sort("distance", "ts", "node")
+        .sort("distance", "ts", "node", "kind", "detail")
         .group_by(key, maintain_order=True)
         .agg(pl.col("node", "kind", "detail", "ts").first())
         .rename({"ts": "event_at"})
@@ -146,7 +158,14 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(
             detail=pl.when(pl.col("kind").is_not_null())
-            .then(pl.format("{} on {} at {}", "detail", "node", pl.col("event_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")))
+            .then(
+                pl.format(
+                    "{} on {} at {}",
+                    pl.coalesce("detail", "kind"),
+                    "node",
+                    pl.col("event_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                )
+            )
             .otherwise(pl.format("state {}", "state"))
         )
     )

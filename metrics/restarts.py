@@ -12,14 +12,14 @@ import math
 import polars as pl
 
 from metrics import frames, statistics
-from metrics.runs import executions
+from metrics.runs import by_id, executions
 
 
 def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.DataFrame) -> pl.DataFrame:
     """One row per interruption that a next attempt of the same run followed, or is waiting to follow.
 
     Interruptions after which a run simply ended are no restarts. `restarted_at` and the times after it are null
-    while the next attempt waits (the observation is censored, not zero).
+    while the next attempt waits (the observation is censored, not zero); so is `time_to_requeue_s` while it is held.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -37,9 +37,10 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
         pl.col("started_at").alias("restarted_at"),
         (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("given_up"),
     )
-    leaders = interruptions.sort("job_id").unique(["cluster", "run_id", "attempt_no"], keep="first")
+    leaders = interruptions.sort(by_id()).unique(["cluster", "run_id", "attempt_no"], keep="first")
     found = leaders.join(following, on=["cluster", "run_id", "attempt_no"]).filter(~pl.col("given_up"))
-    held_until = pl.max_horizontal("next_eligible_at", "ended_at")
+    eligible = pl.col("next_eligible_at")
+    held_until = pl.when(eligible.is_not_null()).then(pl.max_horizontal(eligible, "ended_at"))
     return frames.conform(
         found.with_columns(
             in_allocation=pl.lit(value=False),

@@ -27,26 +27,28 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
         max_gap_s: as above, in seconds.
 
     Returns:
-        `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the first submission, which no later
-        data can change: `29-20261121T073100Z`.
+        `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the run's first submission, which later
+        attempts do not change: `29-20261121T073100Z`.
     """
-    whole = pl.coalesce("het_job_id", "job_id")
     job = ["cluster", "scheduler", "job_id"]
-    before = pl.coalesce(pl.col("ended_at"), pl.col("submitted_at")).shift(1).over(job)
+    group = ["cluster", "scheduler", "group"]
+    before = pl.coalesce("ended_at", "submitted_at").shift(1).over(job)
     gap = frames.seconds(pl.col("submitted_at") - before)
-    other = ~pl.col("user").eq_missing(pl.col("user").shift(1).over(job))
-    first = before.is_null()
-    fresh = first | (gap > max_gap_s) | other
+    another = (pl.col("user") != pl.col("user").shift(1).over(job)).fill_null(value=False)
+    leads = pl.col("group") == pl.col("job_id")
     chained = (
-        attempts.sort(*job, "submitted_at")
-        .with_columns(group=whole, fresh=fresh)
-        .with_columns(chain=pl.col("fresh").cum_sum().over(job))
+        attempts.with_columns(group=pl.coalesce("het_job_id", "job_id"))
+        .sort(*job, "submitted_at")
+        .with_columns(fresh=before.is_null() | (gap > max_gap_s) | another)
+        # The leader's chains are the runs; other components belong to the one that began last.
+        .sort(*group, "submitted_at", ~leads, "job_id")
+        .with_columns(chain=(pl.col("fresh") & leads).cum_sum().over(group))
         .with_columns(attempt_no=pl.int_range(1, pl.len() + 1).over([*job, "chain"]))
     )
-    run = ["cluster", "scheduler", "group", "chain"]
+    first = pl.col("submitted_at").min().over([*group, "chain"])
     return frames.conform(
         chained.with_columns(
-            run_id=pl.col("group") + pl.col("submitted_at").min().over(run).dt.strftime("-%Y%m%dT%H%M%SZ"),
+            run_id=pl.col("group") + first.dt.strftime("-%Y%m%dT%H%M%SZ"),
             joined_by=pl.when(~pl.col("fresh"))
             .then(pl.lit("requeue_chain"))
             .when(pl.col("het_job_id").is_not_null())
@@ -55,6 +57,11 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
         ),
         frames.RUN_ATTEMPTS,
     ).sort("cluster", "run_id", "attempt_no", "job_id")
+
+
+def by_id() -> list[pl.Expr]:
+    """Sort keys that put the leading component of a heterogeneous job first: its raw id is the smallest number."""
+    return [pl.col("job_id").cast(pl.Int64, strict=False), pl.col("job_id")]
 
 
 def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
@@ -66,12 +73,13 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `cluster`, `run_id`, `attempt_no`, earliest `submitted_at`, `eligible_at` and `started_at`, latest `ended_at`
-        (null while a component waits or runs), GPUs and nodes added up, state of the leading component; sorted.
+        (null while a component waits or runs), GPUs and nodes added up, longest `suspended_s`, the rest as the leading
+        component has it; sorted.
     """
     together = attempts.join(joined, on=list(frames.ATTEMPT_KEY))
     over = pl.col("ended_at").is_null().any()
     return (
-        together.sort("job_id")
+        together.sort(by_id())
         .group_by("cluster", "run_id", "attempt_no")
         .agg(
             pl.col("submitted_at").min(),
@@ -80,6 +88,7 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
             pl.col("milli_gpus").sum(),
             pl.col("n_nodes").sum(),
+            pl.col("suspended_s").max(),
             pl.col("state").first(),
             pl.col("user", "account", "partition", "name").first(),
             pl.col("joined_by").first(),

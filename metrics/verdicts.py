@@ -61,7 +61,9 @@ class Judged:
 
 
 def judge(claim: Claim, measured: Measurement) -> Judged:
-    """Compare the ends that count for this kind of claim with its target.
+    """Compare the ends with the target: bounds for a delivered claim, an interval for a capability.
+
+    Which ends `measured` carries is up to the `measure_*` function, which looks at the claim's kind.
 
     >>> claim = Claim("g", "goodput_allocated", "up to 96 %", "at least 0.96", "delivered", 0.96, "at_least", "ratio")
     >>> judge(claim, Measurement(low=0.0, high=0.91)).verdict
@@ -74,38 +76,85 @@ def judge(claim: Claim, measured: Measurement) -> Judged:
 
 
 def measure_mttf(failures: int, exposure_gpu_days: float, claim: Claim) -> Measurement:
-    """MTTF of a job of the claim's size from pooled exposure, in days, with what is still needed to decide."""
+    """MTTF of a job of the claim's size from pooled exposure, in days, with what is still needed to decide.
+
+    Delivered, it is what the period's exposure and failures give, without sampling error. As a capability it has the
+    exact Poisson interval.
+    """
     gpus = claim.gpus or 1.0
     exposure = exposure_gpu_days / gpus
     if exposure <= 0:
         return Measurement(needed="attempts with GPUs: there is no exposure yet", method="exact Poisson")
-    low, high = statistics.mttf_interval(float(failures), exposure)
     value = exposure / failures if failures else None
+    if claim.kind == "delivered":
+        return _exactly(math.inf if value is None else value, failures)
+    low, high = statistics.mttf_interval(float(failures), exposure)
     more = statistics.exposure_needed(claim.target, float(failures)) - exposure
-    needed = f"{more:.3g} more failure-free days of {gpus:g} GPUs would support it" if more > 0 else None
+    helps = claim.direction == "at_least" and more > 0
+    needed = f"{more:.3g} more failure-free days of {gpus:g} GPUs would support it" if helps else None
     return Measurement(value, low, high, failures, needed, "exact Poisson, 95 %, pooled over sizes (assumes 1/N)")
 
 
-def measure_median(values: list[float], *, at_least: int) -> Measurement:
-    """Median with a distribution-free interval; undetermined below `at_least` events."""
+def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measurement:
+    """Median of durations; those that have not ended yet and are too long already come as infinity.
+
+    Delivered, it is the period's own median. As a capability it has a distribution-free interval, and stays
+    undetermined below `at_least` events.
+    """
     import numpy as np  # noqa: PLC0415 - the command line imports this module before it needs arrays
 
     n = len(values)
-    median = float(np.median(values)) if values else None
+    if n == 0:
+        return Measurement(n=0, needed=f"{at_least} more events (at least {at_least})", method="order statistics")
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    median = float(ordered[n // 2]) if n % 2 else float((ordered[n // 2 - 1] + ordered[n // 2]) / 2)
+    if claim.kind == "delivered":
+        return _exactly(median, n)
+    told = median if math.isfinite(median) else None
     if n < at_least:
-        return Measurement(
-            median, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics"
-        )
-    found = statistics.quantile_interval(np.asarray(values, dtype=np.float64))
-    low = None if math.isinf(found.low) else found.low
-    high = None if math.isinf(found.high) else found.high
-    return Measurement(median, low, high, n, None, f"order statistics, {found.coverage:.1%}")
+        return Measurement(told, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics")
+    found = statistics.quantile_interval(ordered)
+    low = found.low if math.isfinite(found.low) else None
+    return Measurement(told, low, found.high, n, None, f"order statistics, {found.coverage:.1%}")
 
 
 def measure_ratio(
     value: float | None, low: float | None, high: float | None, n: int | None, unseen_gpu_s: float
 ) -> Measurement:
-    """A ratio with bounds, and the GPU-hours whose evidence would narrow them."""
+    """A delivered ratio with its bounds, and the GPU-hours whose evidence would narrow them."""
     hours = unseen_gpu_s / 3600
-    needed = f"evidence (telemetry or a run log) for {hours:,.1f} allocated GPU-hours" if hours > 0 else None
+    needed = f"evidence (telemetry or a run log) for {hours:,.1f} GPU-hours" if hours > 0 else None
     return Measurement(value, low, high, n, needed, "bounds: all unseen time unproductive / productive")
+
+
+def measure_ratio_capability(
+    value: float | None, sums: list[tuple[float, float, float]], *, seed: int, what: str
+) -> Measurement:
+    """A ratio as capability: bootstrap interval over runs or days, widened by the bounds.
+
+    Args:
+        value: the ratio, if it can be told.
+        sums: of each run or day: numerator at least, numerator at most, denominator.
+        seed: of the resampling.
+        what: runs or days.
+
+    Returns:
+        The lower end of the interval of the low bound and the upper end of that of the high bound; neither where the
+        effective number of runs or days is below 20 (metric-definitions 7.3).
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    table = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+    low = statistics.bootstrap_ratio_interval(table[:, 0], table[:, 2], seed=seed) if len(table) else None
+    high = statistics.bootstrap_ratio_interval(table[:, 1], table[:, 2], seed=seed) if len(table) else None
+    n = len(table)
+    if low is None or high is None:
+        needed = f"at least {statistics.MIN_EFFECTIVE_NUMBER} effective {what} for an interval"
+        return Measurement(value, None, None, n, needed, f"bootstrap over {what}")
+    needed = "evidence (telemetry or a run log) for the time that was not seen, or more " + what
+    return Measurement(value, low.low, high.high, n, needed, f"BCa bootstrap over {what}, 95 %, widened by bounds")
+
+
+def _exactly(value: float, n: int) -> Measurement:
+    told = value if math.isfinite(value) else None
+    return Measurement(told, value, value, n, None, "the period's own value: no sampling error")

@@ -1,4 +1,4 @@
--- One row is the GPU-seconds of a subject (a cluster, node, user, account, partition or run) in one category, within a window.
+-- One row is the GPU-seconds of a subject (a cluster, day, node, user, account, partition or run) in one category, within a window.
 WITH clipped AS (
     SELECT
         g.*,
@@ -14,6 +14,7 @@ SELECT
     CASE $dimension
         WHEN 'cluster' THEN cluster
         WHEN 'node' THEN c.node
+        WHEN 'day' THEN CAST(CAST(c.started_at AS DATE) AS VARCHAR)
         WHEN 'user' THEN COALESCE(a.user, '(no attempt)')
         WHEN 'account' THEN COALESCE(a.account, '(no attempt)')
         WHEN 'partition' THEN COALESCE(a.partition, '(no attempt)')

@@ -1,4 +1,4 @@
-"""A small cluster as Slurm's own tools would print it: accounting, node events, inventory, settings. Always the same."""
+"""A small cluster as Slurm's own tools would print it: accounting, events, inventory, settings. Always the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dump:
     accounting: str
     events: str
     nodes: str
-    config: str = "Configuration data as of 2026-11-01T00:00:00\nClusterName             = tiny\nSlurmdTimeout           = 300 sec\n"
+    config: str = "Configuration data as of 2026-11-01T00:00:00\nClusterName = tiny\nSlurmdTimeout = 300 sec\n"
 
     def write(self, folder: Path) -> list[str]:
         """Put the texts into files, and return their names."""
@@ -75,7 +75,8 @@ def tiny(jobs: int = 300, *, nodes: int = 8, seed: int = 7) -> Dump:
             if start + length >= until:
                 state, end = ("RUNNING", None) if start < until else ("PENDING", None)
             index += 1
-            rows.append(_row(job, index, submit, eligible, start, end, state, places, until, chance))
+            ran = _Execution(job, index, submit, eligible, start, end, state, places)
+            rows.append(_row(ran, until, chance.choice(["train", "eval|try", "naïve", "a b"])))
             if end is None:
                 break
             for node in places:
@@ -95,20 +96,47 @@ def tiny(jobs: int = 300, *, nodes: int = 8, seed: int = 7) -> Dump:
     return Dump(with_rows(rows), "\n".join(events) + "\n", text)
 
 
-def _row(
-    job: int, index: int, submit: int, eligible: int, start: int, end: int | None, state: str,
-    places: list[int], until: int, chance: random.Random,
-) -> str:  # fmt: skip
-    gpus = 8 * len(places)
-    tres = f"billing=8,cpu=8,gres/gpu:h100={gpus},gres/gpu={gpus},mem=64G,node={len(places)}"
-    pending = state == "PENDING"
-    name = chance.choice(["train", "eval|try", "naïve", "a b"])
-    return "|".join(
-        [
-            str(job), str(job), "tiny", str(index), "main", "normal", "llm", f"user{job % 5}", str(1000 + job % 5),
-            str(submit), str(eligible), "Unknown" if pending else str(start), "Unknown" if end is None else str(end),
-            str(0 if pending else (end or until) - start), "00:00:00", state,
-            "1:0" if state == "FAILED" else "0:0", str(len(places)), str(8 * len(places)), f"gres/gpu={gpus},node={len(places)}",
-            "" if pending else tres, "1440", "None assigned" if pending else ",".join(f"n{place}" for place in places), name,
-        ]
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Execution:
+    """One row of accounting; `end` is None while it runs or waits."""
+
+    job: int
+    index: int
+    submit: int
+    eligible: int
+    start: int
+    end: int | None
+    state: str
+    places: list[int]
+
+
+def _row(ran: _Execution, until: int, name: str) -> str:
+    gpus = 8 * len(ran.places)
+    pending = ran.state == "PENDING"
+    cells = {
+        "JobIDRaw": ran.job,
+        "JobID": ran.job,
+        "Cluster": "tiny",
+        "DBIndex": ran.index,
+        "Partition": "main",
+        "QOS": "normal",
+        "Account": "llm",
+        "User": f"user{ran.job % 5}",
+        "UID": 1000 + ran.job % 5,
+        "Submit": ran.submit,
+        "Eligible": ran.eligible,
+        "Start": "Unknown" if pending else ran.start,
+        "End": "Unknown" if ran.end is None else ran.end,
+        "ElapsedRaw": 0 if pending else (ran.end or until) - ran.start,
+        "Suspended": "00:00:00",
+        "State": ran.state,
+        "ExitCode": "1:0" if ran.state == "FAILED" else "0:0",
+        "NNodes": len(ran.places),
+        "NCPUS": 8 * len(ran.places),
+        "ReqTRES": f"gres/gpu={gpus},node={len(ran.places)}",
+        "AllocTRES": "" if pending else f"cpu=8,gres/gpu:h100={gpus},gres/gpu={gpus},mem=64G,node={len(ran.places)}",
+        "TimelimitRaw": 1440,
+        "NodeList": "None assigned" if pending else ",".join(f"n{place}" for place in ran.places),
+        "JobName": name,
+    }
+    return "|".join(str(cells[column]) for column in HEADER.split("|"))

@@ -20,7 +20,7 @@ CLOCKS = {
     "schema_steps": None,
     "partitions": None,
 }
-"""What differs between two warehouses that say the same: logs of the loading, and columns that tell when it was done."""
+"""What differs between two warehouses that say the same: logs of loading, and columns that tell when it was done."""
 
 
 def trackside(

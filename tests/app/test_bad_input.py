@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import EXIT_STATUS
-from app.verbs import open_writer
-from queries.warehouse import open_reader
+from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, rows_of, tiny, with_rows
 from tests.app.runs import trackside
 

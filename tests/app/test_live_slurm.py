@@ -18,7 +18,6 @@ import pytest
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.lab import SlurmLab
@@ -71,7 +70,7 @@ def trackside(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = Tru
 
 
 @pytest.fixture(scope="module")
-def scenario(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+def scenario(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     lab = slurm_lab
     jobs = {"timed out": lab.sbatch("sleep 300", *ONE_GPU, "-t", "1")}
     jobs["killed"] = lab.sbatch(
@@ -107,7 +106,7 @@ def scenario(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> I
     warehouse = tmp_path_factory.mktemp("live") / "warehouse"
     trackside(lab, warehouse, "ingest", "slurm")
     trackside(lab, warehouse, "compute")
-    yield Scenario(lab, warehouse, jobs, killed_at)
+    return Scenario(lab, warehouse, jobs, killed_at)
 
 
 ENDINGS = {

@@ -21,8 +21,8 @@ import duckdb
 import polars as pl
 
 from metrics.ledger import gpu_time
-from tests.bench.fleet import Fleet, fleet, sacct_text
 from tests.app.runs import trackside
+from tests.bench.fleet import Fleet, fleet, sacct_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -46,7 +46,7 @@ def fleet(attempts: int, *, nodes: int = 256) -> Fleet:
     )
     begin = pl.lit(BEGIN, dtype=frames.TIME)
     times = ["submitted_at", "started_at", "ended_at"]
-    rows = rows.with_columns(begin + pl.duration(seconds=pl.col(name)) for name in times)
+    rows = rows.with_columns((begin + pl.duration(seconds=pl.col(name))).alias(name) for name in times)
     downs = max(1, attempts // 1000)
     at = chance.integers(0, int(ends.max()), downs)
     states = pl.DataFrame(
@@ -104,8 +104,8 @@ def sacct_text(jobs: int) -> str:
         elapsed = f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
         tres = f"billing={g * 8},cpu={g * 8},gres/gpu:h100={g},gres/gpu={g},mem={g * 64}G,node={n}"
         lines.append(
-            f"{i + 1}|{i + 1}|bench|main|normal|llm|users|2000|user{i % 97}|{2000 + i % 97}|{submit[i]}|{submit[i]}|{start}|"
-            f"{end}|{elapsed}|0:0|{states[i]}|{n}|{g * 8}|{g * 64}G|{tres}|{tres}|1-00:00:00|"
+            f"{i + 1}|{i + 1}|bench|main|normal|llm|users|2000|user{i % 97}|{2000 + i % 97}|{submit[i]}|{submit[i]}|"
+            f"{start}|{end}|{elapsed}|0:0|{states[i]}|{n}|{g * 8}|{g * 64}G|{tres}|{tres}|1-00:00:00|"
             f"node[{first[i]:04d}-{first[i] + n - 1:04d}]|train-llama-{i % 1000}-pretrain-phase-{i % 7}"
         )
     return "\n".join(lines) + "\n"

@@ -65,7 +65,11 @@ def milli_gpu_seconds(cluster: Cluster) -> Counter[tuple[str, int | None, str, s
 def _one_second(
     cluster: Cluster, node: str, capacity: int, second: int
 ) -> Counter[tuple[str, int | None, str, str | None]]:
-    states = {s.kind for s in cluster.states if s.node == node and s.start <= second and (s.end or 10**9) > second}
+    states = {
+        s.kind
+        for s in cluster.states
+        if s.node == node and s.start <= second and (10**9 if s.end is None else s.end) > second
+    }
     held = []
     for index, attempt in enumerate(cluster.attempts):
         end = cluster.until if attempt.end is None else attempt.end

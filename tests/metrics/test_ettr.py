@@ -173,8 +173,8 @@ def test_assumed_productive_time_is_unproductive_in_the_low_bound() -> None:
     assert (found["ettr_low"], found["ettr_high"]) == (0.0, 1.0)
 
 
-def test_a_run_without_gpus_in_the_window_has_no_ettr() -> None:
-    ran = attempts(attempt("7", 0, 1, 5))
+def test_a_run_that_never_started_has_no_ettr() -> None:
+    ran = attempts(attempt("7", 0, None, None, "PENDING"))
     assert by_run(ran, sums(spent("no_demand", 5, subject="(no attempt)"))).is_empty()
 
 

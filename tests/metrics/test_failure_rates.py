@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.failure_rates import OVER_128, POOLED, Size, around, buckets, exposure, failure_rates
+from metrics.failure_rates import OVER_128, POOLED, Size, around, buckets, executed, exposure, failure_rates
 from metrics.interruptions import interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
@@ -64,7 +64,7 @@ def one(
     ],
 )
 def test_what_an_attempt_gives_however_it_ended(ran: Row, hours: float) -> None:
-    found = exposure(attempts(ran), at(5), at(30))
+    found = exposure(executed(attempts(ran)), at(5), at(30))
     assert found["run_s"].to_list() == ([hours * 3600.0] if hours else [])
 
 
@@ -119,7 +119,7 @@ def test_a_window_split_in_two_adds_up(history: list[Row], cuts: list[int]) -> N
 def test_a_window_split_in_two_adds_up_for_a_suspended_attempt_that_still_runs() -> None:
     ran = attempts(attempt("1", 0, 0, None, "RUNNING", suspended_s=3600.0))
     whole, first, second = (
-        float(exposure(ran, at(low), at(high))["run_s"].sum()) for low, high in [(0, 10), (0, 5), (5, 10)]
+        float(exposure(executed(ran), at(low), at(high))["run_s"].sum()) for low, high in [(0, 10), (0, 5), (5, 10)]
     )
     assert first + second == whole
 
@@ -288,7 +288,7 @@ def test_censored_are_the_attempts_with_exposure_and_without_an_event() -> None:
 
 
 def test_an_attempt_that_failed_at_its_start_is_not_taken_off_the_censored() -> None:
-    ran = attempts(attempt("1", 0, 5, 5, "NODE_FAIL"), attempt("2", 0, 0, DAY, "COMPLETED"))
+    ran = attempts(attempt("1", 5, 5, 5, "NODE_FAIL"), attempt("2", 0, 0, DAY, "COMPLETED"))
     found = one(rates(ran, interrupted(interruption("1", 5, 5))))
     assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 1, 1)
 

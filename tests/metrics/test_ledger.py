@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -15,6 +15,9 @@ from metrics import frames
 from metrics.capacity import coverage, inventory
 from metrics.ledger import CATEGORIES, gpu_time, waiting_demand, with_silence
 from tests.metrics.slow_ledger import Attempt, Cluster, State, milli_gpu_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 EPOCH = datetime(2026, 3, 1, 23, 59, 40, tzinfo=UTC)  # 20 s before a midnight, so that days are cut
 

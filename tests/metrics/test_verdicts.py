@@ -86,7 +86,7 @@ RESTART = claim(target=90, direction="at_most", gpus=None)
 
 @pytest.mark.parametrize(("n", "verdict"), [(0, "undetermined"), (19, "undetermined"), (20, "supported")])
 def test_a_median_of_fewer_than_20_events_is_undetermined(n: int, verdict: str) -> None:
-    found = measure_median([60.0] * n, at_least=20)
+    found = measure_median([60.0] * n, RESTART, at_least=20)
     assert judge(RESTART, found).verdict == verdict
     assert found.value == (60.0 if n else None)
     assert found.needed == (None if n == 20 else f"{20 - n} more events (at least 20)")
@@ -106,7 +106,7 @@ def test_a_median_of_fewer_than_20_events_is_undetermined(n: int, verdict: str) 
     ],
 )
 def test_a_median_is_judged_by_its_order_statistics(times: list[float], verdict: str) -> None:
-    assert judge(RESTART, measure_median(times, at_least=20)).verdict == verdict
+    assert judge(RESTART, measure_median(times, RESTART, at_least=20)).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,6 @@ def test_a_delivered_claim_is_judged_by_its_bounds(
 
 def test_a_ratio_says_how_many_gpu_hours_would_decide() -> None:
     found = measure_ratio(None, 0.5, 0.99, 12, unseen_gpu_s=1234.5 * 3600)
-    assert found.needed == "evidence (telemetry or a run log) for 1,234.5 allocated GPU-hours"
+    assert found.needed == "evidence (telemetry or a run log) for 1,234.5 GPU-hours"
     assert judge(claim("delivered", 0.96, gpus=None), found).verdict == "undetermined"
     assert measure_ratio(0.97, 0.97, 0.97, 12, unseen_gpu_s=0.0).needed is None

@@ -239,8 +239,8 @@ def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:
 
 def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
     root = tmp_path / "w"
-    twice = pl.DataFrame({"cluster": ["c", "c"], "scheduler": ["slurm"] * 2, "job_id": ["1"] * 2,
-                          "submitted_at": [NOW] * 2, "state": ["FAILED"] * 2, "n_nodes": [0, 0], "n_gpus": [0, 0]})  # fmt: skip
+    once = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": NOW, "state": "FAILED"}
+    twice = pl.DataFrame([once | {"n_nodes": 0, "n_gpus": 0}] * 2)
 
     def load(writer: Writer) -> None:
         with writer.transaction():
