@@ -1,0 +1,178 @@
+"""The command line: everything has help, every question answers in every format, and one number is one number."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from app import cli
+from app.showing import QUESTIONS
+from queries.warehouse import open_reader
+from tests.app.dumps import tiny
+from tests.app.runs import trackside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    for arguments in (["ingest", "slurm", *tiny(120).write(folder)], ["compute"]):
+        done = trackside(*arguments, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to walk
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            for child in action.choices.values():
+                yield from parsers(child)
+
+
+def test_every_verb_and_option_has_help() -> None:
+    for parser in parsers(cli.build_parser()):
+        assert parser.description
+        for action in parser._actions:  # noqa: SLF001 - as above
+            if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+                assert action.help, f"{parser.prog} {action.option_strings or action.dest}"
+
+
+def test_what_can_be_shown_is_what_the_help_lists() -> None:
+    assert tuple(QUESTIONS) == cli.SHOWN
+    for what in QUESTIONS:
+        assert f"\n  {what}" in cli.SHOW_EPILOG
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_every_question_answers_in_every_format(what: str, warehouse: Path, tmp_path: Path) -> None:
+    def show(*options: str) -> str:
+        done = trackside("show", what, "--warehouse", str(warehouse), *options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "tiny" in show()
+    rows: list[dict[str, Any]] = json.loads(show("--format", "json"))
+    assert rows
+    assert pl.read_csv(io.StringIO(show("--format", "csv")), infer_schema_length=None).height == len(rows)
+    show("--format", "parquet", "-o", str(tmp_path / "rows.parquet"))
+    assert pl.read_parquet(tmp_path / "rows.parquet").height == len(rows)
+
+
+@pytest.mark.parametrize(("what", "by"), [("goodput", "user"), ("goodput", "day"), ("lost", "node"), ("lost", "run"),
+                                          ("ettr", "run"), ("restarts", "event"), ("lost", "partition")])  # fmt: skip
+def test_answers_can_be_split(what: str, by: str, warehouse: Path) -> None:
+    done = trackside("show", what, "--by", by, "--format", "json", "--warehouse", str(warehouse))
+    assert len(json.loads(done.stdout)) > 1
+
+
+@pytest.mark.parametrize("what", ["goodput", "ettr", "mttf", "restarts", "lost", "runs", "nodes"])
+def test_every_number_explains_itself(what: str, warehouse: Path) -> None:
+    said = trackside("show", what, "--explain", "--warehouse", str(warehouse)).stdout
+    for part in ("definition", "interval", "source", "window", "queries/named/", "constants"):
+        assert part in said
+    done = trackside("show", what, "--explain", "--format", "json", "--warehouse", str(warehouse))
+    explained = json.loads(done.stdout)["explain"]
+    assert explained["metrics"]
+    assert explained["sql"]
+    assert explained["constants"]["tiny"]["run_gap_hours"] == 24
+
+
+def test_one_number_is_the_same_wherever_it_is_seen(warehouse: Path) -> None:
+    shown = json.loads(trackside("show", "goodput", "--format", "json", "--warehouse", str(warehouse)).stdout)
+    with open_reader(warehouse) as reader:
+        stored = reader.table("cluster_metrics")
+    verified = json.loads(trackside("verify", "--format", "json", "--warehouse", str(warehouse)).stdout)
+    sql = "SELECT bound_high FROM cluster_metrics WHERE metric = 'goodput_allocated' ORDER BY window_from, window_until DESC"
+    asked = json.loads(trackside("sql", sql, "--format", "json", "--warehouse", str(warehouse)).stdout)
+    (row,) = (row for row in shown if row["metric"] == "goodput_allocated")
+    window = (pl.col("window_from") == stored["window_from"].min()) & (
+        pl.col("window_until") == stored["window_until"].max()
+    )
+    (kept,) = stored.filter(window & (pl.col("metric") == "goodput_allocated"))["bound_high"]
+    (claim,) = (claim for claim in verified if claim["claim"] == "goodput")
+    assert row["bound_high"] == kept == claim["high"] == asked[0]["bound_high"]
+    assert 0 < kept < 1
+
+
+def test_windows_add_up(warehouse: Path) -> None:
+    def gpu_seconds(*window: str) -> float:
+        done = trackside("show", "lost", "--format", "json", "--warehouse", str(warehouse), *window)
+        return float(sum(row["gpu_seconds"] for row in json.loads(done.stdout)))
+
+    cut = "2026-10-04T05:06:07.5"
+    assert gpu_seconds("--until", cut) + gpu_seconds("--since", cut) == pytest.approx(gpu_seconds(), rel=1e-12)
+
+
+def test_verify_exits_with_the_worst_verdict(warehouse: Path, tmp_path: Path) -> None:
+    def status(target: float, direction: str = "at_least") -> int:
+        claims = tmp_path / "claims.toml"
+        claims.write_text(
+            f'[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "busy"\nread_as = "busy"\nkind = "delivered"\n'
+            f'target = {target}\ndirection = "{direction}"\n'
+        )
+        return trackside("verify", "--claims", str(claims), "--warehouse", str(warehouse)).returncode
+
+    assert status(0.01) == 0
+    assert status(0.999) == 3
+    assert trackside("verify", "--warehouse", str(warehouse)).returncode == 3
+    (tmp_path / "open.toml").write_text(
+        '[[claim]]\nid = "m"\nmetric = "mfu"\nquoted = "q"\nread_as = "r"\nkind = "capability"\n'
+        'target = 0.5\ndirection = "at_least"\n'
+    )
+    done = trackside("verify", "--claims", str(tmp_path / "open.toml"), "--warehouse", str(warehouse))
+    assert done.returncode == 4
+    assert "run log" in done.stdout
+
+
+def test_export_and_sql(warehouse: Path) -> None:
+    done = trackside("export", "tables", "--warehouse", str(warehouse))
+    assert {"attempts", "gpu_time", "capacity"} <= set(done.stdout.split())
+    rows = pl.read_csv(
+        io.StringIO(trackside("export", "attempts", "--warehouse", str(warehouse)).stdout), infer_schema_length=None
+    )
+    assert rows.height > 120
+    assert trackside("export", "secrets", "--warehouse", str(warehouse)).returncode == 50
+    refused = trackside("sql", "DELETE FROM attempts", "--warehouse", str(warehouse))
+    assert refused.returncode == 50
+    assert "reading" in refused.stderr
+
+
+def test_help_and_version_need_nothing(tmp_path: Path) -> None:
+    assert "trackside ingest slurm" in trackside("--help", cwd=tmp_path).stdout
+    assert "duckdb" in trackside("--version", cwd=tmp_path).stdout
+    assert trackside(cwd=tmp_path).returncode == 0
+    assert trackside("dance", cwd=tmp_path).returncode == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from app import cli; cli.build_parser().format_help(); "
+        "print(sorted({'polars', 'duckdb', 'numpy', 'pydantic', 'rich', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_configuration_is_found_and_its_paths_are_its_own(warehouse: Path, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    config = tmp_path / "etc" / "trackside.toml"
+    config.write_text(f'warehouse = "../{warehouse.name}"\n')
+    (tmp_path / warehouse.name).symlink_to(warehouse)
+    assert trackside("show", "runs", "--config", str(config), cwd=tmp_path).returncode == 0
+    assert trackside("show", "runs", env={"TRACKSIDE_CONFIG": str(config)}, cwd=tmp_path).returncode == 0
+    assert trackside("show", "runs", env={"TRACKSIDE_WAREHOUSE": str(warehouse)}, cwd=tmp_path).returncode == 0
+    elsewhere = {"TRACKSIDE_WAREHOUSE": str(tmp_path / "nowhere")}
+    assert trackside("show", "runs", "--config", str(config), env=elsewhere).returncode == 40
+    assert trackside("show", "runs", "--warehouse", str(warehouse), env=elsewhere).returncode == 0

@@ -1,0 +1,64 @@
+"""The README and the dictionary say what is there: generated parts are current, commands exist, files are counted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app import cli, config, docs
+from app.errors import EXIT_STATUS
+from metrics.catalog import METRICS
+from queries import texts
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_generated_pages_are_current() -> None:
+    for path, text in docs.pages().items():
+        assert path.read_text() == text, f"{path.name}: run make fix"
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    told = [line.removeprefix("$ ").split("   #")[0] for line in lines if line.startswith("$ trackside")]
+    inline = re.findall(r"`(trackside [^`]+)`", README)
+    return sorted({re.sub(r"\s+", " ", each) for each in (*told, *inline)})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_in_the_readme_parses(command: str) -> None:
+    if command.startswith("trackside dashboards"):  # announced for the next step
+        return
+    cli.build_parser().parse_args(shlex.split(command.replace("TABLE", "attempts"))[1:])
+
+
+def test_the_readmes_configuration_is_accepted() -> None:
+    (block,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    config.parse(tomllib.loads(block), origin="README.md")
+    for section, model in (("slurm", config.Slurm), ("rules", config.Rules), ("sql", config.Sql)):
+        assert set(tomllib.loads(block)[section]) == set(model.model_fields)
+
+
+def test_every_metric_and_status_is_in_the_readme() -> None:
+    for metric in METRICS:
+        assert f"| `{metric.name}` |" in README
+    for status, meaning in EXIT_STATUS.values():
+        assert f"| {status} | {meaning} |" in README
+
+
+def test_every_table_is_in_the_dictionary() -> None:
+    dictionary = (ROOT / "queries" / "DICTIONARY.md").read_text()
+    for table in texts.all_tables():
+        assert f"\n## {table.name.removeprefix('raw.')}\n" in dictionary
+
+
+def test_the_make_verbs_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for verb in set(re.findall(r"(?:`|\$ )make (\w+)", README)):
+        assert re.search(rf"^{verb}:", makefile, re.MULTILINE), verb
