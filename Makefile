@@ -30,9 +30,9 @@ check: setup      ## formatting, lint, types, layers, generated files are curren
 	$(BIN)/python -m app.docs --check
 
 fix: setup        ## what check can mend by itself
+	$(BIN)/python -m app.docs
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/python -m app.docs
 
 test: setup       ## the tests; REAL=1 installs the real components (root, Debian) and skips nothing
 ifeq ($(REAL),1)

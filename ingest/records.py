@@ -21,7 +21,7 @@ Reading: TypeAlias = tuple[str, ...]
 MAX_LINES: Final = 1_000
 """Physical lines that one record may span."""
 
-MAX_TRIES: Final = 20
+MAX_TRIES: Final = 8
 """Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
 
 MAX_SURPLUS: Final = 200
@@ -89,11 +89,21 @@ class Assembler:
         surplus = len(fields) - len(self._names)
         if surplus < 0 or surplus > MAX_SURPLUS:
             return None
+        if surplus == 0 or self._free.count(True) == 1:
+            return self._only_reading(fields, surplus)
         ends = self._possible_ends(fields, surplus)
         found = list(itertools.islice(self._readings(fields, ends, 0, 0), MAX_READINGS))
         if not found or len(found) == MAX_READINGS or len({self._substance(reading) for reading in found}) > 1:
             return None
         return min(found, key=self._strain)
+
+    def _only_reading(self, fields: Sequence[str], surplus: int) -> Reading | None:
+        """The reading where there is no choice: nothing to spread, or one text to take it all."""
+        at = self._free.index(True) if surplus else 0
+        stop = at + surplus + 1
+        values = (*fields[:at], self._delimiter.join(fields[at:stop]), *fields[stop:])
+        fit = all(shape is None or shape.fullmatch(value) for shape, value in zip(self._shapes, values, strict=True))
+        return values if fit else None
 
     def last_fits(self, line: str) -> bool:
         """Whether the last field of a line looks like a value of the last column."""
@@ -106,12 +116,13 @@ class Assembler:
         for column in reversed(range(len(self._names))):
             after = possible[column + 1]
             widest = surplus if self._free[column] else 0
-            starts = range(column, column + surplus + 1)
             possible[column] = {
                 at
-                for at in starts
+                for at in range(column, column + surplus + 1)
                 if any(self._holds(column, fields, at, stop) for stop in after if at < stop <= at + widest + 1)
             }
+            if not possible[column]:
+                break
         return possible
 
     def _holds(self, column: int, fields: Sequence[str], at: int, stop: int) -> bool:
@@ -145,7 +156,7 @@ class Assembler:
         delimiters = tries = 0
         for stop in range(at + 1, min(len(lines), at + MAX_LINES) + 1):
             more = lines[stop - 1].count(self._delimiter)
-            if (stop > at + 1 and more == self._wanted) or tries == MAX_TRIES:
+            if tries == MAX_TRIES or (stop > at + 1 and (more == self._wanted or self._is_another(lines[stop - 1]))):
                 break
             delimiters += more
             if delimiters >= self._wanted:
@@ -158,7 +169,8 @@ class Assembler:
     def _with_tail(self, lines: Sequence[str], stop: int, reading: Reading) -> tuple[int, Reading]:
         """A line break inside the last column leaves lines behind that have no other owner."""
         end = stop
-        while self._open_end and end < len(lines) and self._is_tail(lines[end]):
+        most = min(len(lines), stop + MAX_LINES)
+        while self._open_end and end < most and self._is_tail(lines[end]):
             end += 1
         while end > stop and not lines[end - 1].strip():
             end -= 1
@@ -195,6 +207,13 @@ class Assembler:
     def _begins(self, line: str) -> bool:
         """Typed columns at the front say so."""
         return self._leading > 0 and self._delimiter in line and self._may_begin(line)
+
+    def _is_another(self, line: str) -> bool:
+        """Several typed columns at the front all say that another record begins here."""
+        fields = line.split(self._delimiter)[: self._leading]
+        if len(fields) <= MIN_TELLING or not fields[0] or not fields[1]:
+            return False
+        return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
 
     def _refuse(self, line: int, last: int, raw: str) -> Refused:
         have, wanted = raw.count(self._delimiter) + 1, self._wanted + 1

@@ -91,7 +91,8 @@ def test_one_number_is_the_same_wherever_it_is_seen(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         stored = reader.table("cluster_metrics")
     verified = json.loads(trackside("verify", "--format", "json", "--warehouse", str(warehouse)).stdout)
-    sql = "SELECT bound_high FROM cluster_metrics WHERE metric = 'goodput_allocated' ORDER BY window_from, window_until DESC"
+    first = "ORDER BY window_from, window_until DESC"
+    sql = f"SELECT bound_high FROM cluster_metrics WHERE metric = 'goodput_allocated' {first}"
     asked = json.loads(trackside("sql", sql, "--format", "json", "--warehouse", str(warehouse)).stdout)
     (row,) = (row for row in shown if row["metric"] == "goodput_allocated")
     window = (pl.col("window_from") == stored["window_from"].min()) & (

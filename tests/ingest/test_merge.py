@@ -162,13 +162,13 @@ def sightings(draw: st.DrawFn) -> dict[str, object]:
 many = st.lists(sightings(), max_size=12).map(lambda rows: frame(*rows) if rows else empty(ATTEMPTS))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(many, many)
 def test_merging_is_commutative(a: pl.DataFrame, b: pl.DataFrame) -> None:
     assert same_rows(merge_attempts(a, b), merge_attempts(b, a))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(many, many, many)
 def test_merging_is_associative(a: pl.DataFrame, b: pl.DataFrame, c: pl.DataFrame) -> None:
     whole = merge_attempts(a, b, c)
@@ -176,14 +176,14 @@ def test_merging_is_associative(a: pl.DataFrame, b: pl.DataFrame, c: pl.DataFram
     assert same_rows(merge_attempts(a, merge_attempts(b, c)), whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(many)
 def test_merging_again_changes_nothing(a: pl.DataFrame) -> None:
     once = merge_attempts(a)
     assert same_rows(merge_attempts(once, a, once), once)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(many)
 def test_each_key_is_there_once(a: pl.DataFrame) -> None:
     once = merge_attempts(a)

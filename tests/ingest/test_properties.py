@@ -57,7 +57,7 @@ def jobs(draw: st.DrawFn, zone: str | None) -> dict[str, str]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_what_is_written_is_read_back(data: st.DataObject) -> None:
     zone = data.draw(st.none() | st.sampled_from(ZONES))
@@ -79,7 +79,7 @@ def test_what_is_written_is_read_back(data: st.DataObject) -> None:
         assert one["n_gpus"] == 8 * one["n_nodes"] == 8 * int(row["NNodes"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.permutations(range(8)))
 def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
     rows = [{"JobIDRaw": str(n % 3), "DBIndex": str(n % 4), "ElapsedRaw": str(n)} for n in range(8)]
@@ -106,7 +106,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return data
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(damaged(), st.booleans())
 def test_no_bytes_can_break_the_account_of_rows(data: bytes, accept_truncated: bool) -> None:  # noqa: FBT001
     with suppress(InputError):
