@@ -78,7 +78,7 @@ def ingest_files(
         progress(name, number, len(inputs))
         try:
             parsed = _parse(data, kind, name, config, options, told, writer)
-            load(writer, parsed, origin=name, data=data, now=now)
+            load(writer, parsed, origin=name, data=data, now=now, cluster=options.cluster or config.cluster)
         except (InputError, UsageError) as error:
             reports.append(Report(name, error=error))
         else:
@@ -119,7 +119,8 @@ def _parse(  # noqa: PLR0917 - private, and every one of them is needed
             until=options.until,
         )
         # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
-        return replace(parsed, covers_until=options.until)
+        # One without any node event still tells that nothing happened.
+        return replace(parsed, covers_until=options.until, clusters=parsed.clusters or frozenset({cluster}))
     parsed = parse_nodes(
         data,
         origin=origin,
@@ -169,11 +170,13 @@ def ingest_live(
     until = options.until or second
     reports: list[Report] = []
 
+    cluster = options.cluster or config.cluster
+
     def attempt(what: str, fetch: Callable[[], Fetched], parse: Callable[[Fetched], Parsed]) -> Parsed | None:
         try:
             fetched = fetch()
             parsed = parse(fetched)
-            load(writer, parsed, origin=fetched.origin, data=fetched.data, now=now)
+            load(writer, parsed, origin=fetched.origin, data=fetched.data, now=now, cluster=cluster)
         except (SourceError, InputError) as error:
             reports.append(Report(what, error=error))
             return None
@@ -181,13 +184,13 @@ def ingest_live(
         return parsed
 
     progress("settings", 0, 1)
-    named = options.cluster or config.cluster
     settings = attempt(
         "scontrol show config",
         lambda: fetch_settings(runner),
-        lambda got: parse_settings(got.data, origin=got.origin, cluster=named),
+        lambda got: parse_settings(got.data, origin=got.origin, cluster=cluster),
     )
-    cluster = named or (next(iter(sorted(settings.clusters)), None) if settings else None)
+    if cluster is None and settings is not None:
+        cluster = min(settings.clusters, default=None)
     since = options.since or _resume_at(writer, config, cluster, until)
     progress("node events", 0, 1)
     events = attempt(
@@ -270,8 +273,17 @@ def _windows(since: datetime, until: datetime, length: timedelta) -> Iterator[tu
         low += length
 
 
-def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> None:
-    """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it."""
+def load(
+    writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime, cluster: str | None = None
+) -> None:
+    """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it.
+
+    An input without a row that could be loaded still speaks for its time, and its refused rows for themselves: they
+    are booked under `cluster`.
+    """
+    if not parsed.clusters:
+        told = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
+        parsed = replace(parsed, clusters=frozenset(told))
     with writer.transaction():
         frames = parsed.frames
         if "attempts" in frames:
@@ -288,8 +300,8 @@ def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datet
         if "cluster_settings" in frames:
             writer.replace("cluster_settings", frames["cluster_settings"], keys=["cluster", "name"])
         writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
-        for cluster in sorted(parsed.clusters):
-            writer.append("loads", _account(parsed, cluster, origin=origin, data=data, now=now))
+        for name in sorted(parsed.clusters):
+            writer.append("loads", _account(parsed, name, origin=origin, data=data, now=now))
 
 
 def _write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:

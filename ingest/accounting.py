@@ -228,6 +228,12 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
     # if it has an End.
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
+    # For a moment sacct may show a final state without its End, which then is at least Start + Elapsed; a later look
+    # at the row corrects it, since of two ends the later one counts.
+    guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
+    table = table.with_columns(guessed=guessed).with_columns(
+        end=pl.when("guessed").then(_last_seen_running()).otherwise("end")
+    )
     held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
     # An allocation without steps of its own may be recorded with its node list and request only.
     only_request = pl.col("alloc_tres").is_null() | ((pl.col("told_nodes") == 0) & (pl.col("given_gpus") == 0))
@@ -247,6 +253,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
             "miscounted"
         ),
         (~pl.col("held") & ~pending & (pl.col("elapsed_s") > 0)).alias("nowhere"),
+        "guessed",
         pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
         pl.when("held").then("given_error").alias("!tres"),
         pl.when(pl.col("final") & pl.col("end").is_null())
@@ -270,15 +277,19 @@ def _period() -> list[pl.Expr]:
     started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
     excess = (ended_at - pl.col("start")).dt.total_microseconds() / 1e6 - pl.col("elapsed_s")
     suspended = pl.coalesce("suspended", pl.when("held").then(excess.clip(lower_bound=0)))
-    run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
-    running_until = pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
-    still = pl.when(pl.col("held") & ~pl.col("ended")).then(running_until)
+    still = pl.when(pl.col("held") & ~pl.col("ended")).then(_last_seen_running())
     return [
         pl.when("held").then(started_at).alias("started_at"),
         ended_at.alias("ended_at"),
         suspended.alias("suspended_s"),
         pl.max_horizontal("submitted_at", pl.when("held").then("start"), ended_at, still).alias("seen_until"),
     ]
+
+
+def _last_seen_running() -> pl.Expr:
+    """How far a row's own Elapsed reaches: for a running job the time when sacct was asked."""
+    run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
+    return pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
 
 
 def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
@@ -332,6 +343,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *unread,
         *(f"unknown state {state}: {count} rows" for state, count in novel),
         *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
+        *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
         *_counted(good, "nowhere", "rows ran for some time but name no node; they hold no GPUs here"),
         *_no_gpus(good),
     ]

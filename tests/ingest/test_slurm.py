@@ -304,7 +304,7 @@ def test_a_cluster_without_gpus_in_its_tres_is_warned_of() -> None:
         ({"Start": "yesterday"}, "start: not a time: 'yesterday'"),
         ({"End": "12"}, "end: not a time: '12'"),
         ({"End": "1795247000"}, "End is before Start"),
-        ({"End": "Unknown"}, "COMPLETED without an End time"),
+        ({"End": "Unknown", "ElapsedRaw": ""}, "COMPLETED without an End time"),
         ({"State": ""}, "no state"),
         ({"Cluster": ""}, "no cluster name"),
         ({"NodeList": "n[1-"}, "node list 'n[1-': unbalanced bracket"),
@@ -316,6 +316,13 @@ def test_rows_that_cannot_be_believed_are_refused_with_the_reason(row: dict[str,
     assert refusals(parsed) == [(3, reason)]
     assert parsed.rejects.row(0)[:3] == ("c1", "slurm.accounting", "jobs.txt")
     assert "|alice|" in parsed.rejects["raw"][0]
+
+
+def test_a_final_state_whose_end_is_not_written_yet_ends_with_its_elapsed_time() -> None:
+    parsed = parse(text({"End": "Unknown"}))
+    (got,) = parsed.frames["attempts"].to_dicts()
+    assert (got["ended_at"] - got["started_at"]).total_seconds() == got["elapsed_s"] == 100
+    assert "1 rows have ended but tell no End; Start + Elapsed was taken for it" in parsed.warnings
 
 
 def test_a_bad_node_list_of_a_job_that_never_ran_is_no_reason() -> None:
