@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the Slurm lab needs (tests/lab/cluster.py) from Debian's own archive: about 31 MB, 15 s.
-# Run as root. A second run finds everything installed and ends at once.
+# Makes what the Slurm lab needs (tests/lab/cluster.py): packages from Debian's own archive (about 31 MB, 15 s) and
+# the users that its jobs run as. Run as root. A second run finds everything there and ends at once.
 set -euo pipefail
 
 packages=(
@@ -14,6 +14,8 @@ fail() {
     exit 1
 }
 
+users=(alice:2001 bob:2002 carol:2003 dave:2004) # as in tests/lab/config.py
+
 installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" = "ii " ]; }
 
 [ -e /etc/debian_version ] && command -v apt-get >/dev/null ||
@@ -23,9 +25,19 @@ missing=()
 for package in "${packages[@]}"; do
     installed "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+strangers=()
+for user in "${users[@]}"; do
+    [ "$(id -u "${user%:*}" 2>/dev/null)" = "${user#*:}" ] || strangers+=("$user")
+done
+[ $((${#missing[@]} + ${#strangers[@]})) -gt 0 ] || exit 0
 
-[ "$(id -u)" = 0 ] || fail "not root, and these packages are missing: ${missing[*]}. Run it with sudo"
+[ "$(id -u)" = 0 ] || fail "not root, and these are missing: ${missing[*]} ${strangers[*]}. Run it with sudo"
+
+for user in "${strangers[@]}"; do
+    useradd -u "${user#*:}" -M -d /tmp -s /bin/bash "${user%:*}" ||
+        fail "user ${user%:*} cannot be made with uid ${user#*:}: one of the two is taken here"
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
 
 # Debian starts a daemon right after unpacking it. The lab brings its own configuration and ports,
 # so nothing may start here; a policy that is already there is somebody's decision and stays.
