@@ -39,12 +39,15 @@ def say(text: str = "", *, error: bool = False) -> None:
 
 def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]) -> None:
     """Print rows as a table; `columns` maps a column to its heading and display unit."""
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    shown = Table(header_style="bold", box=None, pad_edge=False)
     for heading, unit in columns.values():
         shown.add_column(heading, justify="left" if unit in {"text", "time"} else "right", overflow="fold")
     for row in rows.iter_rows(named=True):
         shown.add_row(*(Text(display(row[name], unit)) for name, (_, unit) in columns.items()))
-    console().print(shown)
+    out = console()
+    if title:
+        out.print(Text(title, style="bold"))
+    out.print(shown)
 
 
 def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, one line per unit
@@ -73,8 +76,9 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 
 
 def _number(value: float) -> str:
-    size = abs(value)
-    return f"{value:,.2f}" if size == 0 or 0.01 <= size < 1e6 else f"{value:.3g}"
+    if value == 0:
+        return "0"
+    return f"{value:,.2f}" if 1 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _duration(seconds: float) -> str:

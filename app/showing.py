@@ -31,6 +31,26 @@ class Question:
     at_gpus: float = results.CLAIMED_GPUS
 
 
+PARTS = (
+    "metric",
+    "subject",
+    "value",
+    "numerator",
+    "denominator",
+    "n",
+    "bound_low",
+    "bound_high",
+    "ci_low",
+    "ci_high",
+    "ci_method",
+    "evidence_log",
+    "evidence_telemetry",
+    "evidence_accounting",
+    "evidence_assumed",
+)
+"""Parts of a number as result rows call them."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """Rows, how to read them, and what they rest on.
@@ -43,6 +63,9 @@ class Answer:
         queries: named queries that the rows were read from.
         notes: what a reader must know, beneath the table.
         when_empty: what it means, and what to do, if there are no rows.
+        parameters: what the queries were given beside the window.
+        worth_showing: rows that a table shows; machines get all.
+        parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
     """
 
     title: str
@@ -53,6 +76,8 @@ class Answer:
     notes: tuple[str, ...] = ()
     when_empty: str = "Nothing in this window."
     parameters: dict[str, Any] = field(default_factory=dict)
+    worth_showing: pl.Expr | None = None
+    parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
 
 
 LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "run")
@@ -89,7 +114,8 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
         return _ettr_of_run(source, window, question.run)
     if _dimension(question.by, ("cluster", "run"), "cluster") == "run":
         rows = results.ettr_run_rows(source, window)
-        return Answer("ETTR by run", rows, _ETTR_COLUMNS, metrics=("ettr",), queries=("ledger_sums", "runs"))
+        queries = ("ledger_sums", "runs")
+        return Answer("ETTR by run", rows, _ETTR_COLUMNS, metrics=("ettr",), queries=queries, parts=_ETTR_PARTS)
     rows = pl.concat(
         [
             results.ettr_rows(source, window),
@@ -129,6 +155,21 @@ _ETTR_COLUMNS = {
 }
 
 
+_ETTR_PARTS = {
+    "subject": "run_id",
+    "value": "ettr",
+    "numerator": "productive",
+    "denominator": "wall_gpu_s",
+    "n": "n_attempts",
+    "bound_low": "ettr_low",
+    "bound_high": "ettr_high",
+    "log_gpu_s": "by_log",
+    "telemetry_gpu_s": "by_telemetry",
+    "accounting_gpu_s": "by_accounting",
+    "assumed_gpu_s": "by_assumed",
+}
+
+
 def _ettr_of_run(source: Reader, window: Window, run: str) -> Answer:
     found = results.ettr_run_rows(source, window)
     one = found.filter((pl.col("run_id") == run) | pl.col("run_id").str.starts_with(f"{run}-"))
@@ -142,13 +183,19 @@ def _ettr_of_run(source: Reader, window: Window, run: str) -> Answer:
         f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen) / {row['wall_gpu_s']:,.0f} = "
         f"{row['ettr_high']:.4f}",
     )
-    return Answer("ETTR of a run", one, _ETTR_COLUMNS, ("ettr",), ("ledger_sums", "runs"), arithmetic)
+    return Answer(
+        "ETTR of a run", one, _ETTR_COLUMNS, ("ettr",), ("ledger_sums", "runs"), arithmetic, parts=_ETTR_PARTS
+    )
 
 
 def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""
     _dimension(question.by, ("size",), "size")
-    rows = results.failure_rate_rows(source, window, claimed_gpus=question.at_gpus)
+    per_gpu = pl.col("size").is_in(["pooled", "over 128"])
+    rows = results.failure_rate_rows(source, window, claimed_gpus=question.at_gpus).with_columns(
+        numerator=pl.when(per_gpu).then("exposure_gpu_days").otherwise("exposure_job_days"),
+        denominator=pl.col("n_failures"),
+    )
     pooled = rows.filter(
         (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     ).row(0, named=True)
@@ -171,6 +218,19 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         metrics=("mttf",),
         queries=("attempts", "interruptions"),
         notes=(_scaled(pooled, question.at_gpus),),
+        worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
+        parts={
+            "metric": "class",
+            "counted": "counted",
+            "subject": "size",
+            "value": "mttf_d",
+            "numerator": "numerator",
+            "denominator": "denominator",
+            "n": "n_attempts",
+            "ci_low": "mttf_low_d",
+            "ci_high": "mttf_high_d",
+        },
+        when_empty="No attempt held GPUs in this window.",
     )
 
 
@@ -229,6 +289,15 @@ def restarts(source: Reader, window: Window, question: Question) -> Answer:
         ("time_to_job_restart",),
         ("restarts",),
         when_empty=_NO_RESTARTS,
+        parts={
+            "metric": "class",
+            "subject": "cause",
+            "value": "median_s",
+            "n": "n",
+            "n_waiting": "n_waiting",
+            "ci_low": "median_low_s",
+            "ci_high": "median_high_s",
+        },
     )
 
 
@@ -261,6 +330,14 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
             f"{guess['value'] / 3600:,.2f} GPU-h if half an hourly checkpoint interval was lost each time.",
         ),
         parameters={"dimension": subject},
+        parts={
+            "metric": "state",
+            "subject": "category",
+            "cause": "cause",
+            "evidence": "evidence",
+            "numerator_gpu_s": "gpu_seconds",
+            "value": "share",
+        },
         when_empty="No GPU-time in this window: is it within what `trackside status` says is covered?",
     )
 
@@ -319,6 +396,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("ettr",),
         queries=("runs", "ledger_sums"),
+        parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
         when_empty="No run in this window.",
     )
 
@@ -371,6 +449,13 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         metrics=("availability",),
         queries=("ledger_sums", "interruptions", "nodes"),
         parameters={"dimension": "node"},
+        parts={
+            "subject": "node",
+            "value": "availability",
+            "unavailable_gpu_h": "unavailable_gpu_hours",
+            "denominator_gpu_h": "gpu_hours",
+            "n": "interruptions",
+        },
         when_empty="No node with GPUs in this window.",
     )
 
@@ -405,6 +490,8 @@ def answer(source: Reader, what: str, windows: list[Window], question: Question)
         tuple(dict.fromkeys(notes)),
         first.when_empty,
         first.parameters,
+        first.worth_showing,
+        first.parts,
     )
 
 
@@ -423,7 +510,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
             }
             for metric in (catalog.BY_NAME[name] for name in found.metrics)
         ],
-        "numbers": _numbers(found.rows),
+        "numbers": _numbers(found),
         "windows": [{"cluster": w.cluster, "since": _iso(w.since), "until": _iso(w.until)} for w in windows],
         "parameters": found.parameters,
         "sql": {name: texts.named_queries()[name].sql for name in found.queries},
@@ -433,14 +520,11 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
     }
 
 
-def _numbers(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Numerator, denominator, n and evidence of each number, where the rows carry them."""
-    kept = ("metric", "subject", "value", "numerator", "denominator", "n", "bound_low", "bound_high", "ci_low",
-            "ci_high", "ci_method", "evidence_log", "evidence_telemetry", "evidence_accounting",
-            "evidence_assumed")  # fmt: skip
-    if "numerator" not in rows.columns:
-        return []
-    return rows.select(name for name in kept if name in rows.columns).to_dicts()
+def _numbers(found: Answer) -> list[dict[str, Any]]:
+    """The parts of each number: numerator, denominator, n, bounds, interval, evidence."""
+    rows = found.rows if found.worth_showing is None else found.rows.filter(found.worth_showing)
+    parts = {name: column for name, column in found.parts.items() if column in rows.columns}
+    return rows.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()
 
 
 def _iso(moment: datetime) -> str:

@@ -168,11 +168,12 @@ def show(options: argparse.Namespace) -> int:
     if options.format != "table":
         output.write(found.rows, options.format, options.output, extra=explained and {"explain": explained})
         return 0
-    if found.rows.is_empty():
+    shown = found.rows if found.worth_showing is None else found.rows.filter(found.worth_showing)
+    if shown.is_empty():
         output.say(found.when_empty)
     else:
         spans = ", ".join(f"{w.cluster} {_iso(w.since)} to {_iso(w.until)}" for w in windows)
-        output.table(f"{found.title}: {spans}", found.rows, found.columns)
+        output.table(f"{found.title}: {spans}", shown, found.columns)
     for note in found.notes:
         output.say(note)
     if explained is not None:
