@@ -158,12 +158,14 @@ def doctor(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """Answer a question."""
     from app import showing  # noqa: PLC0415
+    from app.questions import QUESTIONS  # noqa: PLC0415
 
     _, root = _settings(options)
     question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at)
     with open_reader(root) as reader:
         windows = _windows(reader, options)
-        found = showing.answer(reader, options.what, windows, question)
+        answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
+        found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
     if options.format != "table":
         output.write(found.rows, options.format, options.output, extra=explained and {"explain": explained})

@@ -13,12 +13,7 @@ transaction, publishes it, and removes files that nothing refers to.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import json
-import os
-import shutil
-import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +23,7 @@ from urllib.parse import quote
 import duckdb
 import polars as pl
 
-from queries import texts
+from queries import folder, texts
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -45,9 +40,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
 Params = dict[str, Any]
-
-PUBLISHED_KEPT = 2
-"""Published copies that stay: the current one, and the one before it for readers who have just resolved it."""
 
 _CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
@@ -217,12 +209,12 @@ class Writer(_Connection):
         if table not in texts.sample_tables():
             raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(texts.sample_tables())}")
         version = self.data_version + 1
-        folder = Path("raw", table, f"cluster={quote(cluster, safe='')}", f"day={day.isoformat()}")
-        path = folder / f"{version:08d}.parquet"
-        (self.root / folder).mkdir(parents=True, exist_ok=True)
+        place = Path("raw", table, f"cluster={quote(cluster, safe='')}", f"day={day.isoformat()}")
+        path = place / f"{version:08d}.parquet"
+        (self.root / place).mkdir(parents=True, exist_ok=True)
         with _disk_errors(self.root):
             rows.write_parquet(self.root / path, compression="zstd", statistics=True)
-            _sync(self.root / path)
+            folder.sync(self.root / path)
         self._connection.execute(
             "UPDATE partitions SET removed_version = ? WHERE table_name = ? AND cluster = ? AND day = ? "
             "AND removed_version IS NULL",
@@ -301,9 +293,9 @@ class Writer(_Connection):
             # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.
             self.close()
             target = self.root / "published" / f"{version:08d}.duckdb"
-            if _current(self.root) != target:
-                _copy_and_point(self.root / "warehouse.duckdb", target)
-            _sweep(self.root, paths)
+            if folder.current_copy(self.root) != target:
+                folder.copy_and_point(self.root / "warehouse.duckdb", target)
+            folder.sweep(self.root, paths)
 
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
@@ -333,10 +325,10 @@ def open_writer(root: Path, *, verb: str, now: datetime) -> Iterator[Writer]:
         NewerWarehouseError, CorruptWarehouseError, WriteError: as they say.
     """
     root = root.absolute()
-    _refuse_other_folders(root)
+    folder.refuse_other_folders(root)
     with _disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
-    with _locked(root, verb=verb, now=now):
+    with folder.locked(root, verb=verb, now=now):
         writer = Writer(root, _connect(root / "warehouse.duckdb", root, read_only=False))
         try:
             with _duckdb_errors(root):
@@ -473,7 +465,7 @@ def _refuse_newer(reader: Reader) -> None:
 
 
 def _published(root: Path) -> Path:
-    current = _current(root)
+    current = folder.current_copy(root)
     if current is None:
         raise NoWarehouseError(
             f"there is no warehouse in {root} yet.\n"
@@ -481,56 +473,6 @@ def _published(root: Path) -> Path:
             "Or point at another place with --warehouse DIR or $TRACKSIDE_WAREHOUSE."
         )
     return current
-
-
-def _current(root: Path) -> Path | None:
-    pointer = root / "published" / "current"
-    try:
-        target = pointer.parent / pointer.readlink()
-    except OSError:
-        return None
-    return target if target.exists() else None
-
-
-def _refuse_other_folders(root: Path) -> None:
-    if root.is_file():
-        raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
-    if not root.is_dir() or (root / "warehouse.duckdb").exists():
-        return
-    strangers = [item.name for item in root.iterdir() if item.name not in {"lock", "published", "raw"}]
-    if strangers:
-        raise NoWarehouseError(
-            f"{root} holds other things ({', '.join(sorted(strangers)[:3])} ...) and no warehouse. "
-            "Point --warehouse at an empty or new directory."
-        )
-
-
-@contextlib.contextmanager
-def _locked(root: Path, *, verb: str, now: datetime) -> Iterator[None]:
-    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LockedWarehouseError(_who_holds(root)) from error
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "verb": verb, "since": now.isoformat()}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _who_holds(root: Path) -> str:
-    try:
-        holder = json.loads((root / "lock").read_text())
-        who = f"process {holder['pid']} on {holder['host']} ({holder['verb']}, since {holder['since']})"
-    except (OSError, ValueError, KeyError):
-        who = "another process"
-    return (
-        f"{root} is being written by {who}.\nWait until it is done, or stop it: whatever it has not finished, "
-        "it can do again. Reading (show, status, sql) works meanwhile."
-    )
 
 
 @contextlib.contextmanager
@@ -554,33 +496,6 @@ def _duckdb_errors(root: Path) -> Iterator[None]:
         raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
 
 
-def _copy_and_point(live: Path, target: Path) -> None:
-    """Copy the closed database file, then swing the pointer; readers see the old copy or the new one."""
-    folder = target.parent
-    folder.mkdir(exist_ok=True)
-    unfinished = target.with_suffix(".unfinished")
-    shutil.copyfile(live, unfinished)
-    _sync(unfinished)
-    unfinished.replace(target)
-    pointer = folder / "current.unfinished"
-    pointer.unlink(missing_ok=True)
-    pointer.symlink_to(target.name)
-    pointer.replace(folder / "current")
-
-
-def _sweep(root: Path, manifest: Sequence[tuple[str, int | None]]) -> None:
-    """Remove old copies, unfinished files, and Parquet files that no copy kept refers to."""
-    folder = root / "published"
-    copies = sorted(folder.glob("*.duckdb"))
-    for old in [*copies[:-PUBLISHED_KEPT], *folder.glob("*.unfinished")]:
-        old.unlink()
-    oldest_kept = int(copies[-PUBLISHED_KEPT:][0].stem)
-    wanted = {path for path, removed in manifest if removed is None or removed > oldest_kept}
-    for file in (root / "raw").glob("*/cluster=*/day=*/*.parquet"):
-        if str(file.relative_to(root)) not in wanted:
-            file.unlink()
-
-
 def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, *, temporary: bool) -> str:
     """SQL of the view that joins a sample table's declaration with its files."""
     rows = connection.execute(
@@ -599,8 +514,3 @@ def _literal(text: str) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from app import cli
-from app.showing import QUESTIONS
+from app.questions import QUESTIONS
 from queries.warehouse import open_reader
 from tests.app.dumps import tiny
 from tests.app.runs import trackside

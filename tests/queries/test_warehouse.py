@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from queries import texts, warehouse
+from queries import folder, texts
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -111,7 +111,7 @@ def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
     root = tmp_path / "w"
     for name in ["a", "b", "c", "d"]:
         put(root, name)
-    assert len(list((root / "published").glob("*.duckdb"))) == warehouse.PUBLISHED_KEPT
+    assert len(list((root / "published").glob("*.duckdb"))) == folder.PUBLISHED_KEPT
     assert names(root) == ["a", "b", "c", "d"]
 
 
@@ -223,7 +223,7 @@ def test_a_partition_is_replaced_whole_and_old_files_go_when_nobody_can_need_the
         }
     write(0.6)
     write(0.7)
-    assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= warehouse.PUBLISHED_KEPT + 1
+    assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= folder.PUBLISHED_KEPT + 1
 
 
 def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:

@@ -1,0 +1,419 @@
+"""The questions of `trackside show`: one function each, from a reader and a window to an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from app.showing import Answer, Question
+from metrics.restarts import restart_summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.results import Window
+    from queries.warehouse import Reader
+
+LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "run")
+
+
+def goodput(source: Reader, window: Window, question: Question) -> Answer:
+    """Goodput, occupancy and availability."""
+    dimension = _dimension(question.by, LEDGER_DIMENSIONS, "cluster")
+    return Answer(
+        "Goodput",
+        results.goodput_rows(source, window, dimension),
+        {
+            "subject": (dimension, "text"),
+            "metric": ("metric", "text"),
+            "value": ("value", "ratio"),
+            "bound_low": ("at least", "ratio"),
+            "bound_high": ("at most", "ratio"),
+            "numerator": ("numerator GPU-h", "gpu_h"),
+            "denominator": ("denominator GPU-h", "gpu_h"),
+            "note": ("note", "text"),
+        },
+        metrics=("goodput_allocated", "goodput_capacity", "occupancy", "availability"),
+        queries=("ledger_sums", "inventoried"),
+        notes=("at least / at most: all unseen time counted unproductive / productive. Accounting alone does not see "
+               "what allocated GPUs did: add telemetry or a run log to narrow the bounds.",),
+        parameters={"dimension": dimension},
+        when_empty="No GPU-time in this window: is it within what `trackside status` says is covered?",
+    )  # fmt: skip
+
+
+def ettr(source: Reader, window: Window, question: Question) -> Answer:
+    """ETTR in total, per run, or of one run with its arithmetic."""
+    if question.run is not None:
+        return _ettr_of_run(source, window, question.run)
+    if _dimension(question.by, ("cluster", "run"), "cluster") == "run":
+        rows = results.ettr_run_rows(source, window)
+        queries = ("ledger_sums", "runs")
+        return Answer("ETTR by run", rows, _ETTR_COLUMNS, metrics=("ettr",), queries=queries, parts=_ETTR_PARTS)
+    rows = pl.concat(
+        [
+            results.ettr_rows(source, window),
+            results.ettr_rows(source, window, min_run_s=86_400).with_columns(pl.col("metric") + " (runs >= 24 h)"),
+        ]
+    )
+    return Answer(
+        "ETTR, GPU-time weighted over runs",
+        rows,
+        {
+            "metric": ("metric", "text"),
+            "value": ("value", "ratio"),
+            "bound_low": ("at least", "ratio"),
+            "bound_high": ("at most", "ratio"),
+            "n": ("runs", "count"),
+            "numerator": ("numerator GPU-h", "gpu_h"),
+            "denominator": ("denominator GPU-h", "gpu_h"),
+            "note": ("note", "text"),
+        },
+        metrics=("ettr", "ettr_without_initial_queue", "ettr_imputed"),
+        queries=("ledger_sums", "attempts", "run_attempts", "runs"),
+        when_empty="No run held GPUs in this window.",
+    )
+
+
+_ETTR_COLUMNS = {
+    "run_id": ("run", "text"),
+    "n_attempts": ("attempts", "count"),
+    "ettr": ("ETTR", "ratio"),
+    "ettr_low": ("at least", "ratio"),
+    "ettr_high": ("at most", "ratio"),
+    "ettr_imputed": ("imputed (assumed)", "ratio"),
+    "queued_initial": ("first queue GPU-h", "gpu_h"),
+    "queued_requeue": ("requeue GPU-h", "gpu_h"),
+    "allocated": ("allocated GPU-h", "gpu_h"),
+    "unseen": ("unseen GPU-h", "gpu_h"),
+}
+
+
+_ETTR_PARTS = {
+    "subject": "run_id",
+    "value": "ettr",
+    "numerator": "productive",
+    "denominator": "wall_gpu_s",
+    "n": "n_attempts",
+    "bound_low": "ettr_low",
+    "bound_high": "ettr_high",
+    "log_gpu_s": "by_log",
+    "telemetry_gpu_s": "by_telemetry",
+    "accounting_gpu_s": "by_accounting",
+    "assumed_gpu_s": "by_assumed",
+}
+
+
+def _ettr_of_run(source: Reader, window: Window, run: str) -> Answer:
+    found = results.ettr_run_rows(source, window)
+    one = found.filter((pl.col("run_id") == run) | pl.col("run_id").str.starts_with(f"{run}-"))
+    if one.is_empty():
+        raise UsageError(f"no run {run!r} held GPUs in this window; `trackside show runs` lists them")
+    row = one.row(0, named=True)
+    arithmetic = (
+        f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
+        f"  at least {row['productive']:,.0f} / ({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + "
+        f"{row['allocated']:,.0f}) = {row['ettr_low']:.4f}",
+        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen) / {row['wall_gpu_s']:,.0f} = "
+        f"{row['ettr_high']:.4f}",
+    )
+    return Answer(
+        "ETTR of a run", one, _ETTR_COLUMNS, ("ettr",), ("ledger_sums", "runs"), arithmetic, parts=_ETTR_PARTS
+    )
+
+
+def mttf(source: Reader, window: Window, question: Question) -> Answer:
+    """Failure rates and MTTF."""
+    _dimension(question.by, ("size",), "size")
+    per_gpu = pl.col("size").is_in(["pooled", "over 128"])
+    rows = results.failure_rate_rows(source, window, claimed_gpus=question.at_gpus).with_columns(
+        numerator=pl.when(per_gpu).then("exposure_gpu_days").otherwise("exposure_job_days"),
+        denominator=pl.col("n_failures"),
+    )
+    pooled = rows.filter(
+        (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
+    ).row(0, named=True)
+    return Answer(
+        "MTTF by job size",
+        rows,
+        {
+            "class": ("class", "text"),
+            "counted": ("counted", "text"),
+            "size": ("GPUs", "text"),
+            "n_failures": ("failures", "count"),
+            "n_attempts": ("attempts", "count"),
+            "exposure_gpu_days": ("GPU-days", "number"),
+            "rate_per_gpu_day": ("per GPU-day", "number"),
+            "mttf_d": ("MTTF d", "number"),
+            "mttf_low_d": ("95 % from", "number"),
+            "mttf_high_d": ("to", "number_or_open"),
+            "note": ("note", "text"),
+        },
+        metrics=("mttf",),
+        queries=("attempts", "interruptions"),
+        notes=(_scaled(pooled, question.at_gpus),),
+        worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
+        parts={
+            "metric": "class",
+            "counted": "counted",
+            "subject": "size",
+            "value": "mttf_d",
+            "numerator": "numerator",
+            "denominator": "denominator",
+            "n": "n_attempts",
+            "ci_low": "mttf_low_d",
+            "ci_high": "mttf_high_d",
+        },
+        when_empty="No attempt held GPUs in this window.",
+    )
+
+
+def _scaled(pooled: dict[str, Any], gpus: float) -> str:
+    """The pooled estimate for a job of a given size, said with its assumption."""
+    if not pooled["exposure_gpu_days"]:
+        return "No exposure yet: no attempt held GPUs in this window."
+    low = pooled["mttf_low_d"] / gpus
+    high = "no upper limit" if pooled["mttf_high_d"] is None else f"{pooled['mttf_high_d'] / gpus:.4g} d"
+    value = "no failure yet" if pooled["mttf_d"] is None else f"{pooled['mttf_d'] / gpus:.4g} d"
+    return (
+        f"At {gpus:g} GPUs, pooled over all sizes (assumes that the rate grows with the number of GPUs): MTTF {value}, "
+        f"95 % interval {low:.4g} d to {high}."
+    )
+
+
+def restarts(source: Reader, window: Window, question: Question) -> Answer:
+    """Time to job restart: summed up by class and cause, or each."""
+    rows = results.restart_rows(source, window)
+    if _dimension(question.by, ("cause", "event"), "cause") == "event":
+        return Answer(
+            "Restarts",
+            rows,
+            {
+                "run_id": ("run", "text"),
+                "attempt_no": ("attempt", "count"),
+                "class": ("class", "text"),
+                "cause": ("cause", "text"),
+                "n_gpus": ("GPUs", "count"),
+                "interrupted_at": ("interrupted", "time"),
+                "restarted_at": ("restarted", "time"),
+                "time_to_requeue_s": ("Slurm's hold", "seconds"),
+                "queue_s": ("queue", "seconds"),
+                "time_to_job_restart_s": ("to restart", "seconds"),
+            },
+            ("time_to_job_restart",),
+            ("restarts",),
+            when_empty=_NO_RESTARTS,
+        )
+    return Answer(
+        "Time to job restart (end of the interrupted attempt to start of the next)",
+        restart_summary(rows),
+        {
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "n": ("n", "count"),
+            "n_waiting": ("waiting", "count"),
+            "median_s": ("median", "seconds"),
+            "median_low_s": ("95 % from", "seconds"),
+            "median_high_s": ("to", "seconds"),
+            "p90_s": ("p90", "seconds"),
+            "mean_s": ("mean", "seconds"),
+            "hold_median_s": ("Slurm's hold", "seconds"),
+            "queue_median_s": ("queue", "seconds"),
+        },
+        ("time_to_job_restart",),
+        ("restarts",),
+        when_empty=_NO_RESTARTS,
+        parts={
+            "metric": "class",
+            "subject": "cause",
+            "value": "median_s",
+            "n": "n",
+            "n_waiting": "n_waiting",
+            "ci_low": "median_low_s",
+            "ci_high": "median_high_s",
+        },
+    )
+
+
+_NO_RESTARTS = "No interrupted run was restarted in this window."
+
+
+def lost(source: Reader, window: Window, question: Question) -> Answer:
+    """Where all GPU-time went."""
+    dimension = _dimension(question.by, (*LEDGER_DIMENSIONS, "cause"), "cause")
+    subject = "cluster" if dimension == "cause" else dimension
+    rows = results.lost_rows(source, window, subject)
+    guess = results.lost_imputed_rows(source, window).row(0, named=True)
+    shown = {} if subject == "cluster" else {"subject": (subject, "text")}
+    return Answer(
+        "Where the GPU-time went",
+        rows,
+        shown
+        | {
+            "state": ("state", "text"),
+            "category": ("category", "text"),
+            "cause": ("cause", "text"),
+            "evidence": ("evidence", "text"),
+            "gpu_hours": ("GPU-h", "number"),
+            "share": ("share", "ratio"),
+        },
+        metrics=("lost_imputed",),
+        queries=("ledger_sums", "interruptions"),
+        notes=(
+            f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost "
+            f"{guess['value'] / 3600:,.2f} GPU-h if half an hourly checkpoint interval was lost each time.",
+        ),
+        parameters={"dimension": subject},
+        parts={
+            "metric": "state",
+            "subject": "category",
+            "cause": "cause",
+            "evidence": "evidence",
+            "numerator_gpu_s": "gpu_seconds",
+            "value": "share",
+        },
+        when_empty="No GPU-time in this window: is it within what `trackside status` says is covered?",
+    )
+
+
+def interruptions(source: Reader, window: Window, question: Question) -> Answer:
+    """Attempts that ended otherwise than by completing."""
+    _dimension(question.by, ("event",), "event")
+    return Answer(
+        "Interruptions",
+        source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until).drop(
+            "milli_gpus"
+        ),
+        {
+            "ended_at": ("ended", "time"),
+            "run_id": ("run", "text"),
+            "attempt_no": ("attempt", "count"),
+            "state": ("state", "text"),
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "node": ("node", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "runtime_s": ("ran", "seconds"),
+            "detail": ("evidence", "text"),
+        },
+        queries=("interruptions",),
+        when_empty="No attempt ended otherwise than by completing in this window.",
+    )
+
+
+def runs(source: Reader, window: Window, question: Question) -> Answer:
+    """Training runs with their attempts and bounds."""
+    _dimension(question.by, ("run",), "run")
+    found = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    ratios = results.ettr_run_rows(source, window).select(
+        "cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated"
+    )
+    rows = found.join(ratios, on=["cluster", "run_id"], how="left")
+    if question.run is not None:
+        rows = rows.filter((pl.col("run_id") == question.run) | pl.col("run_id").str.starts_with(f"{question.run}-"))
+    return Answer(
+        "Runs",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "user": ("user", "text"),
+            "name": ("name", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "n_attempts": ("attempts", "count"),
+            "joined_by": ("joined by", "text"),
+            "state": ("state", "text"),
+            "started_at": ("started", "time"),
+            "ended_at": ("ended", "time"),
+            "allocated": ("GPU-h", "gpu_h"),
+            "ettr_low": ("ETTR at least", "ratio"),
+            "ettr_high": ("at most", "ratio"),
+        },
+        metrics=("ettr",),
+        queries=("runs", "ledger_sums"),
+        parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
+        when_empty="No run in this window.",
+    )
+
+
+def nodes(source: Reader, window: Window, question: Question) -> Answer:
+    """Nodes: GPUs, where their time went, and the interruptions they are to blame for."""
+    _dimension(question.by, ("node",), "node")
+    sums = results.ledger_sums(source, window, "node")
+    hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
+    parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
+        hours.sum().alias("gpu_hours"),
+        *(hours.filter(pl.col("state") == state).sum().alias(f"{state}_gpu_hours") for state in _STATES),
+        hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
+    )
+    blamed = (
+        source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+        .filter(pl.col("class") == "infrastructure")
+        .group_by("cluster", "node")
+        .agg(pl.len().alias("interruptions"))
+    )
+    newest = (
+        source.query("nodes", cluster=window.cluster)
+        .sort("valid_from")
+        .group_by("cluster", "node")
+        .agg((pl.col("milli_gpus").last() / 1000).alias("n_gpus"), pl.col("gpu_model").last())
+    )
+    rows = (
+        parts.join(newest, on=["cluster", "node"], how="left")
+        .join(blamed, on=["cluster", "node"], how="left")
+        .with_columns(
+            pl.col("interruptions").fill_null(0), availability=1 - pl.col("unavailable_gpu_hours") / pl.col("gpu_hours")
+        )
+        .sort("interruptions", "unavailable_gpu_hours", "node", descending=[True, True, False])
+    )
+    return Answer(
+        "Nodes, those that cost most first",
+        rows,
+        {
+            "node": ("node", "text"),
+            "gpu_model": ("model", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "interruptions": ("interruptions", "count"),
+            "availability": ("availability", "ratio"),
+            "gpu_hours": ("GPU-h", "number"),
+            "allocated_gpu_hours": ("allocated", "number"),
+            "idle_gpu_hours": ("idle", "number"),
+            "unavailable_gpu_hours": ("unavailable", "number"),
+            "stalled_gpu_hours": ("stalled", "number"),
+        },
+        metrics=("availability",),
+        queries=("ledger_sums", "interruptions", "nodes"),
+        parameters={"dimension": "node"},
+        parts={
+            "subject": "node",
+            "value": "availability",
+            "unavailable_gpu_h": "unavailable_gpu_hours",
+            "denominator_gpu_h": "gpu_hours",
+            "n": "interruptions",
+        },
+        when_empty="No node with GPUs in this window.",
+    )
+
+
+_STATES = ("allocated", "idle", "unavailable")
+
+QUESTIONS: dict[str, Callable[[Reader, Window, Question], Answer]] = {
+    "goodput": goodput,
+    "ettr": ettr,
+    "mttf": mttf,
+    "restarts": restarts,
+    "lost": lost,
+    "interruptions": interruptions,
+    "runs": runs,
+    "nodes": nodes,
+}
+
+
+def _dimension(asked: str | None, allowed: tuple[str, ...], default: str) -> str:
+    if asked is None:
+        return default
+    if asked not in allowed:
+        raise UsageError(f"--by {asked} is not for this question; it takes: {', '.join(allowed)}")
+    return asked
