@@ -10,7 +10,8 @@ from app import clock, config, output
 from app.errors import UsageError
 from app.results import Window
 from app.times import parse_time
-from queries.warehouse import Limits, open_reader, open_writer, user_sql
+from queries.sandbox import Limits, user_sql
+from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
     import argparse

@@ -23,7 +23,8 @@ from queries.errors import (
     QueryError,
     WriteError,
 )
-from queries.warehouse import Limits, Writer, open_reader, open_writer, user_sql
+from queries.sandbox import Limits, user_sql
+from queries.warehouse import Writer, open_reader, open_writer
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DAY = date(2026, 10, 31)
