@@ -52,12 +52,13 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
         )
         worst = 1
     output.say("\nwarehouse")
-    worst = max(worst, _warehouse(root, now))
+    broken, loaded = _warehouse(root, now)
+    worst = max(worst, broken)
     output.say("\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
-    output.say("\nwith what you have you get these numbers")
+    output.say("\nwhat each source gives (ok: it has been read)")
     for source in SOURCES:
-        _line("-", f"{source.name}: feeds {', '.join(source.feeds)}")
+        _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
     output.say(
         "\nWith accounting alone: occupancy, availability, MTTF, interruptions and restarts exactly; goodput and ETTR\n"
         "as bounds, since accounting does not see what allocated GPUs did. Telemetry and run logs narrow the bounds;\n"
@@ -70,11 +71,14 @@ def _line(state: State, text: str) -> None:
     output.say(f"  {state:<5}{text}")
 
 
-def _warehouse(root: Path, now: datetime) -> int:
+def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
+    """Exit status, and the sources that have been read."""
+    loaded: set[str] = set()
     try:
         with open_reader(root) as reader:
             _line("ok", f"{root}: data version {reader.data_version}")
             for row in reader.query("status_sources").iter_rows(named=True):
+                loaded.add(row["source"])
                 age_s = None if row["covers_until"] is None else (now - row["covers_until"]).total_seconds()
                 state: State = "warn" if row["rows_rejected"] else "ok"
                 _line(
@@ -91,8 +95,8 @@ def _warehouse(root: Path, now: datetime) -> int:
         _line("-", str(error).splitlines()[0] + " (make one with: trackside ingest slurm)")
     except WarehouseError as error:
         _line("fail", str(error))
-        return exit_status(error) or 1
-    return 0
+        return exit_status(error) or 1, loaded
+    return 0, loaded
 
 
 def _slurm(settings: Config) -> int:

@@ -1,0 +1,48 @@
+"""Doctor and status: what is there, what is missing, what it allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.app.dumps import tiny
+from tests.app.runs import trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_without_anything_it_says_what_to_do_and_is_content(tmp_path: Path) -> None:
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 0
+    assert "trackside ingest slurm" in done.stdout
+    assert "load files instead" in done.stdout
+
+
+def test_with_a_warehouse_it_says_which_sources_it_has(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert "ok   Slurm job accounting" in done.stdout
+    assert "-    Slurm node inventory" in done.stdout
+
+
+def test_a_broken_warehouse_is_a_failure(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
+    for copy in (tmp_path / "w" / "published").glob("*.duckdb"):
+        copy.write_bytes(b"rubbish" * 1000)
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 41
+    assert "fail" in done.stdout
+
+
+def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", *files, *where).returncode == 0
+    assert "nothing computed yet; run: trackside compute" in trackside("status", *where).stdout
+    assert trackside("compute", *where).returncode == 0
+    assert "ledger covers 2026-10-01" in trackside("status", *where).stdout
+    assert trackside("ingest", "slurm", *files, *where).returncode == 0
+    said = trackside("show", "goodput", *where)
+    assert "since the last computation; run: trackside compute" in said.stderr
