@@ -158,8 +158,12 @@ def _window_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _format_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("table", "json", "csv", "parquet"), default="table", help="default: table")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal")
+    parser.add_argument(
+        "--format", choices=("table", "json", "csv", "parquet"), default="table", help="default: table (export: csv)"
+    )
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write there; an ending .json, .csv or .parquet is a --format"
+    )
 
 
 def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
@@ -220,7 +224,7 @@ def _sql_options(parser: argparse.ArgumentParser) -> None:
 def _export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", help="table or view; `trackside export tables` lists them")
     _format_options(parser)
-    parser.set_defaults(format="csv")
+    parser.set_defaults(format=None)
 
 
 if __name__ == "__main__":

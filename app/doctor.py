@@ -84,7 +84,7 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                 _line(
                     state,
                     f"{row['cluster']} {row['source']}: {row['rows_loaded']:,} rows, {row['rows_rejected']:,} refused, "
-                    f"ends {output.display(age_s, 'seconds')} ago",
+                    + ("no time of its own" if age_s is None else f"ends {output.display(age_s, 'seconds')} ago"),
                 )
             for result in reader.checks():
                 _line(

@@ -168,8 +168,8 @@ def show(options: argparse.Namespace) -> int:
         answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
-    if options.format != "table":
-        output.write(found.rows, options.format, options.output, extra=explained and {"explain": explained})
+    if _form(options) != "table":
+        output.write(found.rows, _form(options), options.output, extra=explained and {"explain": explained})
         return 0
     shown = found.rows if found.worth_showing is None else found.rows.filter(found.worth_showing)
     if shown.is_empty():
@@ -195,12 +195,12 @@ def verify(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         windows = _windows(reader, options)
         judged = [(window, verifying.verify(reader, window, claims)) for window in windows]
-    if options.format == "table":
+    if _form(options) == "table":
         for window, verdicts in judged:
             output.verdicts(verdicts, f"{window.cluster} {_iso(window.since)} to {_iso(window.until)}")
     else:
         rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
-        output.write(rows, options.format, options.output)
+        output.write(rows, _form(options), options.output)
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
 
 
@@ -209,10 +209,10 @@ def sql(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory)
     rows, more = user_sql(root, options.sql, limits)
-    if options.format == "table":
+    if _form(options) == "table":
         output.table("", rows, {name: (name, "text") for name in rows.columns})
     else:
-        output.write(rows, options.format, options.output)
+        output.write(rows, _form(options), options.output)
     if more:
         output.say(f"only the first {limits.rows:,} rows are shown (config: sql.rows)", error=True)
     return 0
@@ -227,11 +227,22 @@ def export(options: argparse.Namespace) -> int:
                 output.say(name)
             return 0
         rows = reader.table(options.table)
-    if options.format == "table":
+    if _form(options) == "table":
         output.table(options.table, rows, {name: (name, "text") for name in rows.columns})
     else:
-        output.write(rows, options.format, options.output)
+        output.write(rows, _form(options), options.output)
     return 0
+
+
+def _form(options: argparse.Namespace) -> str:
+    """The format asked for; a file's ending says it too."""
+    form: str = options.format or ("csv" if options.output is None else "table")
+    if form != "table" or options.output is None:
+        return form
+    ending = options.output.suffix.removeprefix(".")
+    if ending not in output.FORMATS[1:]:
+        raise UsageError(f"{options.output}: say --format json, csv or parquet, or end the file's name so")
+    return ending
 
 
 def _settings(options: argparse.Namespace) -> tuple[config.Config, Path]:

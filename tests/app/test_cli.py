@@ -177,3 +177,17 @@ def test_the_configuration_is_found_and_its_paths_are_its_own(warehouse: Path, t
     elsewhere = {"TRACKSIDE_WAREHOUSE": str(tmp_path / "nowhere")}
     assert trackside("show", "runs", "--config", str(config), env=elsewhere).returncode == 40
     assert trackside("show", "runs", "--warehouse", str(warehouse), env=elsewhere).returncode == 0
+
+
+def test_a_files_ending_says_its_format(warehouse: Path, tmp_path: Path) -> None:
+    for verb in (["show", "runs"], ["export", "runs"], ["sql", "SELECT * FROM runs"]):
+        for ending, read in ((".json", pl.read_json), (".csv", pl.read_csv), (".parquet", pl.read_parquet)):
+            file = tmp_path / f"runs{ending}"
+            assert trackside(*verb, "-o", str(file), "--warehouse", str(warehouse)).returncode == 0
+            assert read(file).height > 100
+    refused = trackside("show", "runs", "-o", str(tmp_path / "runs.xls"), "--warehouse", str(warehouse))
+    assert refused.returncode == 2
+    assert "--format json, csv or parquet" in refused.stderr
+    nowhere = trackside("show", "runs", "-o", str(tmp_path / "no" / "runs.csv"), "--warehouse", str(warehouse))
+    assert nowhere.returncode == 2
+    assert "cannot be written" in nowhere.stderr
