@@ -236,7 +236,7 @@ def export(options: argparse.Namespace) -> int:
 
 def _form(options: argparse.Namespace) -> str:
     """The format asked for; a file's ending says it too."""
-    form: str = options.format or ("csv" if options.output is None else "table")
+    form = str(options.format or ("csv" if options.output is None else "table"))
     if form != "table" or options.output is None:
         return form
     ending = options.output.suffix.removeprefix(".")
