@@ -239,7 +239,7 @@ def _form(options: argparse.Namespace) -> str:
     form = str(options.format or ("csv" if options.output is None else "table"))
     if form != "table" or options.output is None:
         return form
-    ending = options.output.suffix.removeprefix(".")
+    ending = str(options.output.suffix).removeprefix(".")
     if ending not in output.FORMATS[1:]:
         raise UsageError(f"{options.output}: say --format json, csv or parquet, or end the file's name so")
     return ending
