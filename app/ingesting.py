@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,71 +166,88 @@ def ingest_live(
     Each part is loaded in a transaction of its own. If one fails, the others are still read, and so are the earlier
     windows of accounting; run again and it goes on behind the last one that is whole.
     """
-    second = now.replace(microsecond=0)
-    until = options.until or second
-    reports: list[Report] = []
+    live = _Live(writer, config, runner, now, cluster=options.cluster or config.cluster)
+    until = options.until or now.replace(microsecond=0)
+    progress("settings", 0, 1)
+    live.settings()
+    since = options.since or _resume_at(writer, config, live.cluster, until)
+    windows = list(_windows(since, until, timedelta(days=config.slurm.window_days)))
+    progress("node events", 0, 1)
+    born = live.events(since, until)
+    progress("inventory", 0, 1)
+    live.inventory()
+    for number, (low, high) in enumerate(windows):
+        progress(f"accounting {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M}", number, len(windows))
+        if not live.accounting(low, high, born):
+            break  # behind a failed window nothing is loaded, so the next ingest resumes there
+    return live.reports
 
-    cluster = options.cluster or config.cluster
 
-    def attempt(what: str, fetch: Callable[[], Fetched], parse: Callable[[Fetched], Parsed]) -> Parsed | None:
+@dataclass
+class _Live:
+    """One live ingest: what it works with, and what came of each part so far."""
+
+    writer: Writer
+    config: Config
+    runner: Runner
+    now: datetime
+    cluster: str | None
+    reports: list[Report] = field(default_factory=list)
+
+    def settings(self) -> None:
+        """Read the scheduler's settings, and learn the cluster's name from them."""
+
+        def parse(got: Fetched) -> Parsed:
+            return parse_settings(got.data, origin=got.origin, cluster=self.cluster)
+
+        found = self._load("scontrol show config", lambda: fetch_settings(self.runner), parse)
+        if self.cluster is None and found is not None:
+            self.cluster = min(found.clusters, default=None)
+
+    def events(self, since: datetime, until: datetime) -> datetime | None:
+        """Read node events; the cluster's first sign of life that they tell of."""
+        planned = self.config.rules.planned_reasons
+
+        def parse(got: Fetched) -> Parsed:
+            found = parse_events(got.data, origin=got.origin, cluster=self.cluster, planned_reasons=planned)
+            return _window(found, since, until)
+
+        found = self._load("sacctmgr show event", lambda: fetch_events(self.runner, since=since, until=until), parse)
+        return None if found is None else found.covers_from
+
+    def inventory(self) -> None:
+        """Read which nodes there are now. Slurm's answer does not name the cluster."""
+        cluster = self.cluster
+        if cluster is None:
+            return
+        planned, as_of = self.config.rules.planned_reasons, self.now.replace(microsecond=0)
+
+        def parse(got: Fetched) -> Parsed:
+            found = parse_nodes(got.data, origin=got.origin, cluster=cluster, as_of=as_of, planned_reasons=planned)
+            return seen_until_now(found)
+
+        self._load("scontrol show node", lambda: fetch_nodes(self.runner), parse)
+
+    def accounting(self, since: datetime, until: datetime, born: datetime | None) -> bool:
+        """Read one window of accounting; whether that worked."""
+
+        def parse(got: Fetched) -> Parsed:
+            found = parse_accounting(got.data, origin=got.origin, cluster=self.cluster, since=since, until=until)
+            return _alive(found, born)
+
+        return self._load("sacct", lambda: fetch_accounting(self.runner, since=since, until=until), parse) is not None
+
+    def _load(self, what: str, fetch: Callable[[], Fetched], parse: Callable[[Fetched], Parsed]) -> Parsed | None:
         try:
             fetched = fetch()
             parsed = parse(fetched)
-            load(writer, parsed, origin=fetched.origin, data=fetched.data, now=now, cluster=cluster)
+            parsed = replace(parsed, warnings=[*fetched.warnings, *parsed.warnings])
+            load(self.writer, parsed, origin=fetched.origin, data=fetched.data, now=self.now, cluster=self.cluster)
         except (SourceError, InputError) as error:
-            reports.append(Report(what, error=error))
+            self.reports.append(Report(what, error=error))
             return None
-        reports.append(Report(fetched.origin, parsed))
+        self.reports.append(Report(fetched.origin, parsed))
         return parsed
-
-    progress("settings", 0, 1)
-    settings = attempt(
-        "scontrol show config",
-        lambda: fetch_settings(runner),
-        lambda got: parse_settings(got.data, origin=got.origin, cluster=cluster),
-    )
-    if cluster is None and settings is not None:
-        cluster = min(settings.clusters, default=None)
-    since = options.since or _resume_at(writer, config, cluster, until)
-    progress("node events", 0, 1)
-    events = attempt(
-        "sacctmgr show event",
-        lambda: fetch_events(runner, since=since, until=until),
-        lambda got: _window(
-            parse_events(got.data, origin=got.origin, cluster=cluster, planned_reasons=config.rules.planned_reasons),
-            since,
-            until,
-        ),
-    )
-    if cluster is not None:
-        progress("inventory", 0, 1)
-        attempt(
-            "scontrol show node",
-            lambda: fetch_nodes(runner),
-            lambda got: seen_until_now(
-                parse_nodes(
-                    got.data,
-                    origin=got.origin,
-                    cluster=cluster,
-                    as_of=second,
-                    planned_reasons=config.rules.planned_reasons,
-                )
-            ),
-        )
-    born = None if events is None else events.covers_from
-    windows = list(_windows(since, until, timedelta(days=config.slurm.window_days)))
-    for number, (low, high) in enumerate(windows):
-        progress(f"accounting {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M}", number, len(windows))
-        done = attempt(
-            "sacct",
-            lambda low=low, high=high: fetch_accounting(runner, since=low, until=high),  # type: ignore[misc]  # mypy cannot type lambda defaults
-            lambda got, low=low, high=high: _alive(  # type: ignore[misc]  # as above
-                parse_accounting(got.data, origin=got.origin, cluster=cluster, since=low, until=high), born
-            ),
-        )
-        if done is None:
-            break  # behind a failed window nothing is loaded, so the next ingest resumes there
-    return reports
 
 
 def _resume_at(writer: Writer, config: Config, cluster: str | None, until: datetime) -> datetime:
