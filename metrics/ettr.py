@@ -63,13 +63,16 @@ def imputed(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until
 
     Every attempt is taken to have lost the restart overhead at its start and half a checkpoint interval at its end,
     whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. What is left between is clipped to
-    the window, so windows add up; an attempt that still runs has had no end yet. Kokolis et al., section IV.
+    the window, so windows add up; an attempt that still runs has had no end yet, and a resize is neither an end nor a
+    start. Kokolis et al., section IV.
 
     Returns:
         `cluster`, `run_id`, `imputed_gpu_s`.
     """
-    first = pl.col("started_at") + pl.duration(microseconds=round(IMPUTED_RESTART_S * 1e6))
-    last = pl.col("ended_at") - pl.duration(microseconds=round(IMPUTED_CHECKPOINT_S / 2 * 1e6))
+    starting = pl.when(pl.col("joined_by") == "resize").then(0.0).otherwise(IMPUTED_RESTART_S)
+    redone = pl.when(pl.col("state") == "RESIZING").then(0.0).otherwise(IMPUTED_CHECKPOINT_S / 2)
+    first = pl.col("started_at") + pl.duration(microseconds=(starting * 1e6).round())
+    last = pl.col("ended_at") - pl.duration(microseconds=(redone * 1e6).round())
     low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
     kept = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
     return (

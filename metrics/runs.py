@@ -20,7 +20,8 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
     A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
     `max_gap_s` after the one before it ended: Slurm opens the next row in the second in which it requeues the job,
     while an id that was given again (after MaxJobId or a lost database) comes much later or from another user.
-    The components of a heterogeneous job are one run, and share their attempt numbers.
+    The components of a heterogeneous job are one run, and share their attempt numbers. A resize opens a new row too
+    (`joined_by` is `resize`), though the job went on running.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -36,10 +37,11 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
     gap = frames.seconds(pl.col("submitted_at") - before)
     another = (pl.col("user") != pl.col("user").shift(1).over(job)).fill_null(value=False)
     leads = pl.col("group") == pl.col("job_id")
+    resized = (pl.col("state").shift(1).over(job) == "RESIZING").fill_null(value=False)
     chained = (
         attempts.with_columns(group=pl.coalesce("het_job_id", "job_id"))
         .sort(*job, "submitted_at")
-        .with_columns(fresh=before.is_null() | (gap > max_gap_s) | another)
+        .with_columns(fresh=before.is_null() | (gap > max_gap_s) | another, resized=resized)
         # The leader's chains are the runs; other components belong to the one that began last.
         .sort(*group, "submitted_at", ~leads, "job_id")
         .with_columns(chain=(pl.col("fresh") & leads).cum_sum().over(group))
@@ -49,7 +51,9 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
     return frames.conform(
         chained.with_columns(
             run_id=pl.col("group") + first.dt.strftime("-%Y%m%dT%H%M%SZ"),
-            joined_by=pl.when(~pl.col("fresh"))
+            joined_by=pl.when(~pl.col("fresh") & pl.col("resized"))
+            .then(pl.lit("resize"))
+            .when(~pl.col("fresh"))
             .then(pl.lit("requeue_chain"))
             .when(pl.col("het_job_id").is_not_null())
             .then(pl.lit("het"))
@@ -107,9 +111,9 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         executions(attempts, joined)
         .group_by("cluster", "run_id")
         .agg(
-            pl.when(pl.len() > 1)
+            pl.when((pl.col("joined_by") == "requeue_chain").any())
             .then(pl.lit("requeue_chain"))
-            .otherwise(pl.col("joined_by").first())
+            .otherwise(pl.col("joined_by").last())
             .alias("joined_by"),
             pl.col("user", "account").first(),
             pl.col("partition", "name").last(),

@@ -66,7 +66,7 @@ CREATE TABLE attempt_nodes (
 CREATE TABLE runs (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- job id and first submission: 29-20261121T073100Z
-    joined_by           VARCHAR NOT NULL,      -- how its attempts were joined: single, requeue_chain, het, explicit, adjudicated
+    joined_by           VARCHAR NOT NULL,      -- how its attempts were joined: single, requeue_chain, resize, het, explicit, adjudicated
     "user"              VARCHAR,               -- login name
     account             VARCHAR,               -- account
     "partition"         VARCHAR,               -- partition of the last attempt

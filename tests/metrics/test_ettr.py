@@ -275,3 +275,10 @@ def test_bounds_enclose_the_value(found: list[tuple[str, str, int]], queue: int)
         assert 0 <= low <= high <= 1
         if value is not None:
             assert low - 1e-12 <= value <= high + 1e-12
+
+
+def test_a_resize_costs_no_imputed_restart() -> None:
+    """Two hours on 16 GPUs, resized to 8 for three more: one start and one end, 5 min and 30 min lost."""
+    ran = attempts(attempt("7", 0, 0, 2, "RESIZING", gpus=16), attempt("7", 2, 2, 5, "COMPLETED", gpus=8))
+    found = imputed(ran, joined(ran), at(0), at(10))
+    assert found["imputed_gpu_s"].item() == pytest.approx((2 * HOUR - 300) * 16 + (3 * HOUR - 1800) * 8)
