@@ -59,6 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb is None:
         parser.print_help()
         return 0
+    return _guarded(options)
+
+
+def _guarded(options: argparse.Namespace) -> int:
     try:
         return _verb(options.run)(options)
     except KeyboardInterrupt:
@@ -68,16 +72,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
-        status = exit_status(error)
-        if status is None or os.environ.get("TRACKSIDE_DEBUG"):
-            import traceback  # noqa: PLC0415 - only when something is wrong with us
+        return _said(error)
 
-            traceback.print_exc()
-        if status is None:
-            _complain(f"this is a fault of Trackside ({type(error).__name__}); please report it with the lines above")
-            return INTERNAL
-        _complain(str(error))
-        return status
+
+def _said(error: Exception) -> int:
+    """Say what went wrong, and return the exit status for it."""
+    if _was_interrupted(error):
+        _complain("interrupted; what was not finished can be done again")
+        return INTERRUPTED
+    status = exit_status(error)
+    if status is None or os.environ.get("TRACKSIDE_DEBUG"):
+        import traceback  # noqa: PLC0415 - only when something is wrong with us
+
+        traceback.print_exception(error)
+    if status is None:
+        _complain(f"this is a fault of Trackside ({type(error).__name__}); please report it with the lines above")
+        return INTERNAL
+    _complain(str(error))
+    return status
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether a Ctrl-C is behind it: DuckDB wraps one into errors of its own."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or "query interrupted" in str(error).lower():
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _complain(message: str) -> None:
@@ -200,9 +221,16 @@ def _show_options(parser: argparse.ArgumentParser) -> None:
     _window_options(parser)
     parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
     parser.add_argument("--run", dest="run_id", metavar="R", help="only this run (a run id or a job id)")
-    parser.add_argument("--at", type=float, default=1024.0, metavar="GPUS", help="job size for mttf (default: 1024)")
+    parser.add_argument("--at", type=_gpus, metavar="GPUS", help="job size for mttf (default: 1024)")
     parser.add_argument("--explain", action="store_true", help="also print definition, SQL, parts and evidence")
     _format_options(parser)
+
+
+def _gpus(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError("a number of GPUs above 0")
+    return value
 
 
 def _verify_options(parser: argparse.ArgumentParser) -> None:

@@ -81,7 +81,8 @@ class Sql(_Section):
 
     rows: int = Field(default=10_000, gt=0, description="most rows")
     seconds: float = Field(default=60.0, gt=0, description="longest time")
-    memory: str = Field(default="2GB", pattern=r"^\d+(\.\d+)?[KMGT]i?B$", description="most memory")
+    memory_mb: int = Field(default=2_000, ge=100, description="most memory")
+    result_mb: int = Field(default=64, gt=0, description="largest result")
 
 
 class Config(_Section):

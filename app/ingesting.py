@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import UsageError
-from ingest.errors import InputError, SourceError
+from ingest.errors import InputError, SourceError, UnrecognisedInputError
 from ingest.frames import ATTEMPTS, NODE_STATES, NODES, Parsed, conform
 from ingest.merge import attempt_nodes, merge_attempts
 from ingest.node_merge import merge_node_states, merge_nodes
 from ingest.slurm import fetch_accounting, parse_accounting
 from ingest.slurm_nodes import fetch_events, fetch_nodes, fetch_settings, parse_events, parse_nodes, parse_settings
-from ingest.sniff import kind_of, read_bytes
+from ingest.sniff import kind_of, read_bytes, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def ingest_files(
     inputs: list[tuple[str, bytes, str]] = []
     for name in files:
         try:
-            data = sys.stdin.buffer.read() if name == "-" else read_bytes(Path(name))
+            data = _standard_input() if name == "-" else read_bytes(Path(name))
             inputs.append((name, data, kind_of(data, origin=name)))
         except InputError as error:
             reports.append(Report(name, error=error))
@@ -85,6 +85,12 @@ def ingest_files(
             told.append(parsed)
             reports.append(Report(name, parsed))
     return reports
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # closed by whoever started us
+        raise UnrecognisedInputError("standard input is closed; pipe a file into it")
+    return unpack(sys.stdin.buffer.read(), origin="-")
 
 
 def _parse(  # noqa: PLR0917 - private, and every one of them is needed

@@ -28,8 +28,23 @@ def console(*, error: bool = False) -> Console:
     """A console on stdout or stderr that never breaks tables where nobody looks at them."""
     made = Console(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
-        made = Console(stderr=error, highlight=False, width=200, no_color=True)
+        made = Console(stderr=error, highlight=False, width=_UNFOLDED, no_color=True)
     return made
+
+
+_UNFOLDED = 10_000
+"""Columns where nobody folds lines: in pipes and files."""
+
+_SHOWN = 200
+"""Characters of a cell that a table shows."""
+
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+
+
+def _safe(text: str) -> str:
+    """Text that leaves the terminal as it is: users name their jobs, and names may hold escape sequences."""
+    shown = text.replace("\n", "\N{SYMBOL FOR NEWLINE}").translate(_CONTROLS)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def say(text: str = "", *, error: bool = False) -> None:
@@ -43,7 +58,7 @@ def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]
     for heading, unit in columns.values():
         shown.add_column(heading, justify="left" if unit in {"text", "time"} else "right", overflow="fold")
     for row in rows.iter_rows(named=True):
-        shown.add_row(*(Text(display(row[name], unit)) for name, (_, unit) in columns.items()))
+        shown.add_row(*(Text(_safe(display(row[name], unit))) for name, (_, unit) in columns.items()))
     out = console()
     if title:
         out.print(Text(title, style="bold"))

@@ -354,6 +354,11 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         .group_by("cluster", "node")
         .agg(pl.len().alias("interruptions"))
     )
+    available = (
+        results.goodput_rows(source, window, "node")
+        .filter(pl.col("metric") == "availability")
+        .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
+    )
     newest = (
         source.query("nodes", cluster=window.cluster)
         .sort("valid_from")
@@ -363,9 +368,8 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
     rows = (
         parts.join(newest, on=["cluster", "node"], how="left")
         .join(blamed, on=["cluster", "node"], how="left")
-        .with_columns(
-            pl.col("interruptions").fill_null(0), availability=1 - pl.col("unavailable_gpu_hours") / pl.col("gpu_hours")
-        )
+        .join(available, on=["cluster", "node"], how="left")
+        .with_columns(pl.col("interruptions").fill_null(0))
         .sort("interruptions", "unavailable_gpu_hours", "node", descending=[True, True, False])
     )
     return Answer(

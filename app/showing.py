@@ -82,11 +82,16 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
     first = answers[0]
     if len(answers) == 1:
         return first
+    rows = [
+        a.rows if "cluster" in a.rows.columns else a.rows.select(pl.lit(w.cluster).alias("cluster"), pl.all())
+        for w, a in zip(windows, answers, strict=True)
+    ]
+    named = {heading for heading, _ in first.columns.values()}
     notes = tuple(f"{w.cluster}: {note}" for w, a in zip(windows, answers, strict=True) for note in a.notes)
     return Answer(
         first.title,
-        pl.concat([a.rows for a in answers], how="diagonal_relaxed"),
-        {"cluster": ("cluster", "text")} | first.columns,
+        pl.concat(rows, how="diagonal_relaxed"),
+        first.columns if "cluster" in named else {"cluster": ("cluster", "text")} | first.columns,
         first.metrics,
         first.queries,
         tuple(dict.fromkeys(notes)),

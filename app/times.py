@@ -28,7 +28,10 @@ def parse_time(text: str, *, end: datetime | None = None) -> datetime:
     """
     backwards = _BACKWARDS.fullmatch(text.strip())
     if backwards and end is not None:
-        return end - timedelta(seconds=float(backwards[1]) * _UNITS[backwards[2]])
+        try:
+            return end - timedelta(seconds=float(backwards[1]) * _UNITS[backwards[2]])
+        except OverflowError:
+            raise UsageError(f"{text!r} is longer than there has been time") from None
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

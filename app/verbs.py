@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app import clock, config, output
 from app.errors import UsageError
-from app.results import Window
+from app.results import CLAIMED_GPUS, Window
 from app.times import parse_time
 from queries.sandbox import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
@@ -122,7 +122,10 @@ def compute(options: argparse.Namespace) -> int:
         for cluster in done.empty:
             output.say(f"{cluster}: no accounting was loaded, so there is nothing to compute", error=True)
         _warn(done.warnings)
-        output.say("Next: trackside show goodput", error=True)
+        if done.clusters:
+            output.say("Next: trackside show goodput", error=True)
+        else:
+            output.say("Nothing could be computed. First: trackside ingest slurm", error=True)
     return 0
 
 
@@ -162,7 +165,11 @@ def show(options: argparse.Namespace) -> int:
     from app.questions import QUESTIONS  # noqa: PLC0415
 
     _, root = _settings(options)
-    question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at)
+    if options.run_id is not None and options.what not in {"ettr", "runs"}:
+        raise UsageError(f"--run is for `show runs` and `show ettr`; `show {options.what}` can be split with --by")
+    if options.at is not None and options.what != "mttf":
+        raise UsageError("--at is for `show mttf`")
+    question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at or CLAIMED_GPUS)
     with open_reader(root) as reader:
         windows = _windows(reader, options)
         answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
@@ -194,7 +201,10 @@ def verify(options: argparse.Namespace) -> int:
     claims = verifying.read_claims(options.claims or settings.claims)
     with open_reader(root) as reader:
         windows = _windows(reader, options)
-        judged = [(window, verifying.verify(reader, window, claims)) for window in windows]
+        judged = [
+            (window, verifying.verify(reader, window, claims, covered=_asked_and_covered(window, options)))
+            for window in windows
+        ]
     if _form(options) == "table":
         for window, verdicts in judged:
             output.verdicts(verdicts, f"{window.cluster} {_iso(window.since)} to {_iso(window.until)}")
@@ -204,17 +214,23 @@ def verify(options: argparse.Namespace) -> int:
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
 
 
+def _asked_and_covered(window: Window, options: argparse.Namespace) -> float:
+    since = _time(options.since, end=window.until) or window.since
+    until = _time(options.until, end=window.until) or window.until
+    return _covered(window, since, until)
+
+
 def sql(options: argparse.Namespace) -> int:
     """Run one SELECT."""
     settings, root = _settings(options)
-    limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory)
+    limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory_mb, settings.sql.result_mb)
     rows, more = user_sql(root, options.sql, limits)
     if _form(options) == "table":
         output.table("", rows, {name: (name, "text") for name in rows.columns})
     else:
         output.write(rows, _form(options), options.output)
     if more:
-        output.say(f"only the first {limits.rows:,} rows are shown (config: sql.rows)", error=True)
+        output.say(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
     return 0
 
 
@@ -267,6 +283,8 @@ def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
         low, high = computed["since"].item(), computed["until"].item()
         since, until = _time(options.since, end=high) or low, _time(options.until, end=high) or high
         window = Window(cluster, max(low, since), min(high, until))
+        if options.since and options.until and since >= until:
+            raise UsageError(f"--since {_iso(since)} is not before --until {_iso(until)}")
         if window.since >= window.until:
             raise UsageError(
                 f"{cluster}: nothing is known between {_iso(since)} and {_iso(until)}; "
@@ -274,9 +292,20 @@ def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
             )
         found.append(window)
         _warn_if_stale(reader, cluster)
+        covered = _covered(window, since, until)
+        if covered < 1:
+            said = f"{_iso(since)} to {_iso(until)}"
+            output.say(f"{cluster}: the data cover {covered:.1%} of {said}; the rest is not in any number", error=True)
+    if not found and reader.table("attempts").is_empty():
+        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:
         raise UsageError("nothing has been computed yet. Run: trackside compute")
     return found
+
+
+def _covered(window: Window, since: datetime, until: datetime) -> float:
+    """Share of the time asked for that the data speak for."""
+    return (window.until - window.since) / (until - since)
 
 
 def _warn_if_stale(reader: Reader, cluster: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
@@ -93,9 +94,25 @@ def read_claims(path: Path | None) -> list[Claim]:
     ]
 
 
-def verify(source: Source, window: Window, claims: list[Claim]) -> list[Judged]:
-    """Judge each claim against the data of a window."""
-    return [judge(claim, _MEASURES[claim.metric](source, window, claim)) for claim in claims]
+def verify(source: Source, window: Window, claims: list[Claim], *, covered: float = 1.0) -> list[Judged]:
+    """Judge each claim against the data of a window.
+
+    Args:
+        source: where the numbers come from.
+        window: the time that the data speak for.
+        claims: what to judge.
+        covered: share of the period that was asked for. A delivered claim is about the whole of it, so it stays
+            undetermined below 1.
+    """
+    judged = [judge(claim, _MEASURES[claim.metric](source, window, claim)) for claim in claims]
+    return [_of_whole_period(each, covered) for each in judged]
+
+
+def _of_whole_period(judged: Judged, covered: float) -> Judged:
+    if covered >= 1 or judged.claim.kind == "capability":
+        return judged
+    needed = f"data for the whole period: {covered:.1%} of it is covered"
+    return replace(judged, verdict="undetermined", measured=replace(judged.measured, needed=needed))
 
 
 def exit_status(judged: list[Judged]) -> int:

@@ -57,7 +57,7 @@ class SourceDownError(SourceError):
         self.stderr = "\n".join(stderr.strip().splitlines()[:SHOWN_LINES])
         how = "did not answer in time" if status is None else f"failed with exit status {status}"
         said = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
-        super().__init__(f"{self.command[0]} {how}.{said}\n{hint or 'Nothing was loaded; try again later.'}")
+        super().__init__(f"{self.command[0]} {how}.{said}\n{hint or 'What it printed was not used; try again later.'}")
 
 
 class InputError(ValueError):

@@ -225,8 +225,9 @@ def _setting(name: str, value: str) -> str:
 
 # --- live ----------------------------------------------------------------------------------------------
 
-_CONTROLLER_HINT = "slurmctld looks down or cannot be reached: check `scontrol ping`. Nothing was loaded."
-_DATABASE_HINT = "slurmdbd looks down or cannot be reached: check `sacctmgr show cluster`. Nothing was loaded."
+_REST = "This part was not read; the others are loaded all the same. Run it again later."
+_CONTROLLER_HINT = f"slurmctld looks down or cannot be reached: check `scontrol ping`.\n{_REST}"
+_DATABASE_HINT = f"slurmdbd looks down or cannot be reached: check `sacctmgr show cluster`.\n{_REST}"
 
 
 def fetch_events(runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None) -> Fetched:

@@ -70,7 +70,7 @@ METRICS: tuple[Metric, ...] = (
         "availability",
         "ratio",
         "Share of all GPU-time there was in which the GPUs were in service.",
-        "1 - unavailable GPU-seconds / GPU-seconds of all nodes in the inventory",
+        "1 - (unavailable + on dead nodes under attempts) GPU-seconds / GPU-seconds of all nodes in the inventory",
         "ledger_sums",
         "metrics.goodput.goodput",
         "bounds: time without a known node state counted unavailable (low) and available (high)",

@@ -27,6 +27,7 @@ ATTEMPTS: Schema = _KEY | {
     "started_at": TIME,
     "ended_at": TIME,
     "state": TEXT,
+    "reason": TEXT,
     "exit_code": COUNT,
     "cancelled_by": TEXT,
     "user": TEXT,
@@ -45,6 +46,7 @@ ATTEMPT_NODES: Schema = _KEY | {
     "ended_at": TIME,
     "suspended_s": NUMBER,
     "milli_gpus": COUNT,
+    "evidence": TEXT,
 }
 
 NODES: Schema = {

@@ -18,7 +18,8 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     - `goodput_allocated` = productive / allocated GPU-seconds
     - `goodput_capacity`  = productive / all GPU-seconds there were (cluster and node subjects)
     - `occupancy`         = allocated / all GPU-seconds there were
-    - `availability`      = 1 - unavailable / all GPU-seconds there were; bounded by time with no known node state
+    - `availability`      = 1 - (unavailable + held by attempts on dead nodes) / all GPU-seconds there were; bounded by
+      time with no known node state
 
     Args:
         sums: `frames.LEDGER_SUMS` within the window.
@@ -36,7 +37,9 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
         _sum(pl.col("category") == "unknown", "unknown"),
         _sum(pl.col("state") == "allocated", "allocated"),
-        _sum(pl.col("state") == "unavailable", "unavailable"),
+        _sum(
+            (pl.col("state") == "unavailable") | (pl.col("cause") == "node_down").fill_null(value=False), "unavailable"
+        ),
         _sum(pl.lit(value=True), "capacity"),
         *(
             _sum((pl.col("state") == "allocated") & (pl.col("evidence") == kind), f"allocated_{kind}")

@@ -57,7 +57,8 @@ def gpu_time(
 
     Returns:
         `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
-        inventory. Allocation above inventory is scaled down pro rata (largest remainder, to a thousandth of a GPU).
+        inventory. Allocation above inventory is scaled down pro rata (largest remainder, to a thousandth of a GPU),
+        first where the split over an attempt's nodes is only assumed, so that what is known stays as it is.
     """
     lanes = inventory.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
     capacity = _in_lanes(inventory, lanes).select(
@@ -117,7 +118,8 @@ def waiting_demand(
     """When eligible work that asks for GPUs waited, on the nodes where it could have run.
 
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
-    data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node.
+    data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node. A job that
+    its user holds, that depends on another, or that asks for what no node or rule allows, waits for no node.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -131,6 +133,7 @@ def waiting_demand(
     ends = covered.group_by("cluster").agg(pl.col("ended_at").max().alias("_end"))
     waits = (
         attempts.filter((pl.col("req_milli_gpus") > 0) | (pl.col("milli_gpus") > 0))
+        .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(_NOT_WAITING)))
         .join(ends, on="cluster")
         .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))
         .filter(pl.col("eligible_at") < pl.col("until"))
@@ -151,6 +154,10 @@ def waiting_demand(
     return merged.join(homes, left_on="lane", right_on="home").select(
         "cluster", "node", _time("started").alias("started_at"), _time("ended").alias("ended_at")
     )
+
+
+_NOT_WAITING = r"^(JobHeld|Dependency|BadConstraints|PartitionNodeLimit|PartitionTimeLimit|.*NotAllowed|Invalid)"
+"""Slurm's reasons of jobs that no idle node could start."""
 
 
 def _places(nodes: pl.DataFrame, inventory: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
@@ -222,7 +229,8 @@ def _allocated(held: pl.DataFrame, segments: pl.DataFrame, states: pl.DataFrame)
     Each attempt on a node is a lane of its own here (`holder`).
     """
     exists = merge_equal(segments.select("lane", "started", "ended"))
-    base = overlaps(held.select("lane", "holder", "started", "ended", "milli_gpus"), exists)
+    guessed = (pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64).alias("guessed")
+    base = overlaps(held.select("lane", "holder", "started", "ended", "milli_gpus", guessed), exists)
     own_lane = pl.col("holder").alias("lane")
     marks = [
         overlaps(base, _one_state(states, "down")).select(own_lane, "started", "ended", "down"),
@@ -235,7 +243,7 @@ def _allocated(held: pl.DataFrame, segments: pl.DataFrame, states: pl.DataFrame)
     )
     cut = base.join(marked, left_on="holder", right_on="lane", how="semi")
     holders = cut.select("holder", pl.col("lane").alias("node_lane")).unique()
-    layers = [cut.select(own_lane, "started", "ended", "milli_gpus"), *marks]
+    layers = [cut.select(own_lane, "started", "ended", "milli_gpus", "guessed"), *marks]
     pieces = (
         sweep(layers)
         .filter(pl.col("milli_gpus") > 0)  # marks may reach beyond the time that is covered
@@ -259,12 +267,12 @@ def _allocated(held: pl.DataFrame, segments: pl.DataFrame, states: pl.DataFrame)
         pl.lit("allocated").alias("state"),
         pl.when(cause.is_null()).then(pl.lit("unattributed")).otherwise(pl.lit("stalled")).alias("category"),
         cause,
-        pl.lit("accounting").alias("evidence"),
+        pl.when(pl.col("guessed") > 0).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),
         "milli_gpus",
     )
 
 
-_PIECE = ("started", "ended", "milli_gpus", "down", "suspended")
+_PIECE = ("started", "ended", "milli_gpus", "down", "suspended", "guessed")
 
 
 def _suspended(held: pl.DataFrame) -> pl.DataFrame:
@@ -281,18 +289,25 @@ def _suspended(held: pl.DataFrame) -> pl.DataFrame:
 def _scaled_down(base: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """Where attempts hold more than the node has: what to add to (that is, take from) each, per segment.
 
-    Each attempt's share is its GPUs x capacity / held, rounded down to a thousandth; the thousandths left over go to
-    the largest remainders, ties to the attempt that comes first.
+    Attempts whose GPUs on the node are known come first, and those whose split is assumed share what is left. Within
+    each of the two an attempt's share is its GPUs x room / held, rounded down to a thousandth; the thousandths left
+    over go to the largest remainders, ties to the attempt that comes first.
     """
-    over = segments.filter(pl.col("held") > pl.col("capacity")).select("lane", "started", "ended", "capacity", "held")
-    pairs = overlaps(base, over)
-    exact = pl.col("milli_gpus") * pl.col("capacity")
-    segment = ["lane", "started"]
+    over = segments.filter(pl.col("held") > pl.col("capacity")).select("lane", "started", "ended", "capacity")
+    segment, tier = ["lane", "started"], ["lane", "started", "guessed"]
+    known = pl.col("milli_gpus").filter(pl.col("guessed") == 0).sum().over(segment)
+    taken = pl.min_horizontal(known, "capacity")
+    room = pl.when(pl.col("guessed") > 0).then(pl.col("capacity") - taken).otherwise(taken)
+    held = pl.col("milli_gpus").sum().over(tier)
+    exact = pl.col("milli_gpus") * pl.col("room")
     shares = (
-        pairs.with_columns(share=exact // pl.col("held"), remainder=exact % pl.col("held"))
-        .with_columns(missing=pl.col("capacity") - pl.col("share").sum().over(segment))
-        .sort("lane", "started", pl.col("remainder"), "holder", descending=[False, False, True, False])
-        .with_columns(place=pl.int_range(pl.len()).over(segment))
+        overlaps(base, over)
+        .with_columns(room=room, held=held)
+        .with_columns(room=pl.min_horizontal("room", "held"))
+        .with_columns(share=exact // pl.col("held"), remainder=exact % pl.col("held"))
+        .with_columns(missing=pl.col("room") - pl.col("share").sum().over(tier))
+        .sort(*tier, pl.col("remainder"), "holder", descending=[False, False, False, True, False])
+        .with_columns(place=pl.int_range(pl.len()).over(tier))
         .with_columns(share=pl.col("share") + (pl.col("place") < pl.col("missing")).cast(pl.Int64))
     )
     return shares.with_columns(correction=pl.col("share") - pl.col("milli_gpus"))

@@ -13,7 +13,7 @@ import shutil
 import socket
 from typing import TYPE_CHECKING
 
-from queries.errors import LockedWarehouseError, NoWarehouseError
+from queries.errors import LockedWarehouseError, NoWarehouseError, WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,10 @@ def refuse_other_folders(root: Path) -> None:
 @contextlib.contextmanager
 def locked(root: Path, *, verb: str, now: datetime) -> Iterator[None]:
     """Hold the directory for writing, under a name that whoever meets the lock can read."""
-    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise WriteError(f"{root} cannot be written: {error.strerror}. Nothing was changed.") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

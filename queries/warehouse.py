@@ -365,7 +365,20 @@ def _connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConne
     except duckdb.Error as error:
         if "lock" in str(error).lower():
             raise LockedWarehouseError(f"{path} is open in another program: {_first_line(error)}") from error
+        _raise_if_disk(error, root)
         raise CorruptWarehouseError(_corrupt(path, root, error)) from error
+
+
+_DISK = ("no space left", "disk full", "read-only file system", "permission denied", "quota exceeded")
+
+
+def _raise_if_disk(error: Exception, root: Path) -> None:
+    """DuckDB calls many things fatal that only need room or permission."""
+    if any(words in str(error).lower() for words in _DISK):
+        raise WriteError(
+            f"{root} cannot be written: {_first_line(error)}.\n"
+            "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
+        ) from error
 
 
 def _corrupt(path: Path, root: Path, error: Exception) -> str:
@@ -425,7 +438,8 @@ def _duckdb_errors(root: Path) -> Iterator[None]:
         yield
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         raise WriteError(f"{root} cannot be written: {_first_line(error)}. Nothing was changed.") from error
-    except (duckdb.FatalException, duckdb.SerializationException) as error:
+    except (duckdb.FatalException, duckdb.SerializationException, duckdb.InternalException) as error:
+        _raise_if_disk(error, root)
         raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
 
 

@@ -1,4 +1,4 @@
--- warn: more GPUs were allocated on a node than its inventory has; the ledger scales them down pro rata
+-- warn: more GPUs were allocated on a node than its inventory has (or a split over nodes was assumed); the ledger scales them down
 WITH held AS (
     SELECT
         n.cluster,

@@ -9,6 +9,7 @@ SELECT
     started_at,
     ended_at,
     state,
+    reason,
     exit_code,
     cancelled_by,
     "user",

@@ -17,6 +17,7 @@ class Attempt:
     end: int | None
     milli_gpus: int
     suspended: int = 0
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Cluster:
 
 
 def shares(held: list[tuple[int, int]], capacity: int) -> dict[int, int]:
-    """What each (attempt, milli GPUs) gets of a node with this capacity: largest remainder."""
+    """What each (attempt, milli GPUs) gets of so much room: largest remainder."""
     total = sum(gpus for _, gpus in held)
     if total <= capacity:
         return dict(held)
@@ -50,6 +51,13 @@ def shares(held: list[tuple[int, int]], capacity: int) -> dict[int, int]:
     for attempt, _ in by_remainder[:left]:
         floors[attempt] += 1
     return floors
+
+
+def given(cluster: Cluster, held: list[tuple[int, int]], capacity: int) -> dict[int, int]:
+    """What is known comes first; attempts whose split is a guess share what is left."""
+    known = shares([each for each in held if not cluster.attempts[each[0]].guessed], capacity)
+    rest = [each for each in held if cluster.attempts[each[0]].guessed]
+    return known | shares(rest, capacity - sum(known.values()))
 
 
 def milli_gpu_seconds(cluster: Cluster) -> Counter[tuple[str, int | None, str, str | None]]:
@@ -76,8 +84,8 @@ def _one_second(
         if attempt.node == node and attempt.start <= second < end:
             held.append((index, attempt.milli_gpus))
     found: Counter[tuple[str, int | None, str, str | None]] = Counter()
-    given = shares(held, capacity)
-    for index, gpus in given.items():
+    held_now = given(cluster, held, capacity)
+    for index, gpus in held_now.items():
         attempt = cluster.attempts[index]
         end = cluster.until if attempt.end is None else attempt.end
         if "down" in states:
@@ -86,7 +94,7 @@ def _one_second(
             found[node, index, "stalled", "suspended"] += gpus
         else:
             found[node, index, "unattributed", None] += gpus
-    left = capacity - sum(given.values())
+    left = capacity - sum(held_now.values())
     if left:
         found[node, None, _out_of_use(cluster, states, second), None] += left
     return Counter({key: gpus for key, gpus in found.items() if gpus})

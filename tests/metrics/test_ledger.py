@@ -45,6 +45,7 @@ def attempt_nodes(cluster: Cluster) -> pl.DataFrame:
                 "ended_at": None if a.end is None else at(a.end),
                 "suspended_s": float(a.suspended),
                 "milli_gpus": a.milli_gpus,
+                "evidence": "assumed" if a.guessed else "accounting",
             }
             for index, a in enumerate(cluster.attempts)
         ),
@@ -132,7 +133,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         start, end = interval(open_end=True)
         suspended = draw(st.sampled_from([0, 0, 3, 100]))
         held = draw(st.sampled_from([500, 1000, 3000, 8000]))
-        attempts.append(Attempt(job, draw(st.sampled_from(["n1", "n2"])), start, end, held, suspended))
+        place, guessed = draw(st.sampled_from(["n1", "n2"])), draw(st.booleans())
+        attempts.append(Attempt(job, place, start, end, held, suspended, guessed))
     states = []
     for _ in range(draw(st.integers(0, 4))):
         start, end = interval(open_end=True)

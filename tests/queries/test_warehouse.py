@@ -284,12 +284,41 @@ def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
     assert (rows.height, more) == (10, True)
-    endless = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
+    assert user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=100))[1] is False
+    rows, more = user_sql(tmp_path / "w", "SELECT repeat('x', 100000) FROM range(1000)", Limits(result_mb=1))
+    assert more
+    assert rows.height < 1000
+
+
+@pytest.mark.parametrize(
+    "hungry",
+    [
+        "SELECT list(range) FROM range(300000000)",
+        "SELECT length(repeat('x', 3000000000))",
+        "SELECT repeat('x', 500000000) FROM range(10)",
+    ],
+)
+def test_a_persons_sql_cannot_eat_the_machine(hungry: str, tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+    with pytest.raises(QueryError, match=r"(?i)memory|allocat|large"):
+        user_sql(tmp_path / "w", hungry, Limits(memory_mb=100, seconds=30))
+
+
+def test_a_persons_sql_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than"):
-        user_sql(tmp_path / "w", endless, Limits(seconds=0.3))
-    hungry = "SELECT list(range) FROM range(300000000)"
-    with pytest.raises(QueryError, match=r"(?i)memory"):
-        user_sql(tmp_path / "w", hungry, Limits(memory="50MB"))
+        user_sql(tmp_path / "w", "SELECT count(*) FROM range(100000000) a, range(100000000) b", Limits(seconds=-3))
+
+
+def test_a_persons_sql_cannot_write_where_it_may_read(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "c", DAY, samples(0.1))
+    target = root / "raw" / "stolen.csv"
+    for sql in (f"COPY (SELECT 1) TO '{target}'", f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}'"):
+        with pytest.raises(QueryError, match="only one SELECT"):
+            user_sql(root, sql)
+    assert not target.exists()
 
 
 def test_times_are_utc_whatever_the_machine_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
