@@ -191,3 +191,85 @@ def test_a_files_ending_says_its_format(warehouse: Path, tmp_path: Path) -> None
     nowhere = trackside("show", "runs", "-o", str(tmp_path / "no" / "runs.csv"), "--warehouse", str(warehouse))
     assert nowhere.returncode == 2
     assert "cannot be written" in nowhere.stderr
+
+
+@pytest.fixture(scope="module")
+def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    for name in ("tiny", "other"):
+        files = []
+        for file in tiny(40).write(folder):
+            text = (folder / file).read_text().replace("tiny", name)
+            (folder / file).write_text(text)
+            files.append(file)
+        done = trackside("ingest", "slurm", *files, "--cluster", name, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    assert trackside("compute", "--warehouse", str(folder / "w")).returncode == 0
+    return folder / "w"
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_several_clusters_are_shown_side_by_side_and_told_apart(what: str, two_clusters: Path) -> None:
+    done = trackside("show", what, "--warehouse", str(two_clusters))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(trackside("show", what, "--format", "json", "--warehouse", str(two_clusters)).stdout)
+    assert {row["cluster"] for row in rows} == {"tiny", "other"}
+    one = trackside("show", what, "--format", "json", "--cluster", "other", "--warehouse", str(two_clusters))
+    assert len(json.loads(one.stdout)) * 2 == len(rows)
+
+
+def test_a_period_that_is_not_covered_is_not_judged(warehouse: Path, tmp_path: Path) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text(
+        '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "busy"\nread_as = "busy"\nkind = "delivered"\n'
+        'target = 0.01\ndirection = "at_least"\n'
+    )
+    where = ("--claims", str(claims), "--warehouse", str(warehouse))
+    assert trackside("verify", *where).returncode == 0
+    done = trackside("verify", *where, "--since", "2026-10-01", "--until", "2026-11-01")
+    assert done.returncode == 4
+    assert "data for the whole period" in done.stdout
+    assert "the data cover" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["mttf", "--at", "0"], ["mttf", "--at", "-5"], ["lost", "--run", "2"], ["goodput", "--at", "8"],
+     ["goodput", "--since", "99999999999d"], ["goodput", "--since", "2026-10-05", "--until", "2026-10-04"]],
+)  # fmt: skip
+def test_options_that_mean_nothing_here_are_refused(arguments: list[str], warehouse: Path) -> None:
+    done = trackside("show", *arguments, "--warehouse", str(warehouse))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    sacct = tmp_path / "sacct.txt"
+    sacct.write_text(
+        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobName\n"
+        "1|c|1790812800|1790812801|1790812901|FAILED|n1|gres/gpu=8|evil\x1b[31mred\n"
+    )
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", str(sacct), *where).returncode == 0
+    assert trackside("compute", *where).returncode == 0
+    shown = trackside("show", "runs", *where).stdout
+    assert "evil" in shown
+    assert "\x1b" not in shown
+
+
+def test_an_interrupt_is_one_whatever_it_is_wrapped_in() -> None:
+    wrapped = RuntimeError("Query interrupted")
+    wrapped.__cause__ = KeyboardInterrupt()
+    assert cli._was_interrupted(wrapped)  # noqa: SLF001 - the one line between Ctrl-C and a traceback
+    assert not cli._was_interrupted(ValueError("no"))  # noqa: SLF001 - as above
+
+
+def test_nothing_to_compute_says_what_comes_first(tmp_path: Path) -> None:
+    sacct = tmp_path / "sacct.txt"
+    sacct.write_text("JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n")
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", str(sacct), "--cluster", "c", *where).returncode == 0
+    assert "First: trackside ingest slurm" in trackside("compute", *where).stderr
+    refused = trackside("show", "goodput", *where)
+    assert refused.returncode == 2
+    assert "trackside ingest slurm" in refused.stderr

@@ -287,3 +287,27 @@ def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
     assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
         (at(10), at(40), 7000, "assumed")
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits"), [(None, True), ("Resources", True), ("JobHeldUser", False), ("PartitionNodeLimit", False)]
+)
+def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, waits: bool) -> None:  # noqa: FBT001 - a table
+    attempts = rows(
+        frames.ATTEMPTS,
+        {"cluster": "c", "job_id": "1", "eligible_at": at(5), "state": "PENDING", "reason": reason,
+         "req_milli_gpus": 8000, "milli_gpus": 0},
+    )  # fmt: skip
+    there = rows(frames.INVENTORY, {"cluster": "c", "node": "n1"})
+    found = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, 100))
+    assert (found.height > 0) == waits
+
+
+def test_gpus_that_are_known_are_not_scaled_for_a_guess() -> None:
+    """7 GPUs are known to be held; of 3 on two nodes it is only assumed that 2 are here: the guess gives way."""
+    cluster = Cluster(10, {"n1": 8000}, (Attempt(0, "n1", 0, 10, 7000), Attempt(1, "n1", 0, 10, 2000, guessed=True)))
+    found = ledger(cluster)
+    assert found.select("job_id", "milli_gpus", "evidence").unique().sort("job_id").rows() == [
+        ("000", 7000, "accounting"),
+        ("001", 1000, "assumed"),
+    ]
