@@ -62,6 +62,8 @@ def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]
     out = console()
     if title:
         out.print(Text(title, style="bold"))
+    # A table that is wider than the terminal is not folded into columns of three letters: lines go on, as in psql.
+    out.width = max(out.width, out.measure(shown, options=out.options.update(max_width=_UNFOLDED)).maximum)
     out.print(shown)
 
 

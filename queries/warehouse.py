@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Params = dict[str, Any]
 
+_RUN_AGAIN = "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
 _CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -375,10 +376,7 @@ _DISK = ("no space left", "disk full", "read-only file system", "permission deni
 def _raise_if_disk(error: Exception, root: Path) -> None:
     """DuckDB calls many things fatal that only need room or permission."""
     if any(words in str(error).lower() for words in _DISK):
-        raise WriteError(
-            f"{root} cannot be written: {_first_line(error)}.\n"
-            "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
-        ) from error
+        raise WriteError(f"{root} cannot be written: {_first_line(error)}.\n{_RUN_AGAIN}") from error
 
 
 def _corrupt(path: Path, root: Path, error: Exception) -> str:
@@ -428,7 +426,7 @@ def _disk_errors(root: Path) -> Iterator[None]:
         with _duckdb_errors(root):
             yield
     except OSError as error:
-        raise WriteError(f"{root} cannot be written: {error.strerror or error}. Nothing was changed.") from error
+        raise WriteError(f"{root} cannot be written: {error.strerror or error}.\n{_RUN_AGAIN}") from error
 
 
 @contextlib.contextmanager
@@ -437,7 +435,7 @@ def _duckdb_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        raise WriteError(f"{root} cannot be written: {_first_line(error)}. Nothing was changed.") from error
+        raise WriteError(f"{root} cannot be written: {_first_line(error)}.\n{_RUN_AGAIN}") from error
     except (duckdb.FatalException, duckdb.SerializationException, duckdb.InternalException) as error:
         _raise_if_disk(error, root)
         raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
