@@ -33,7 +33,7 @@ def demo(_: argparse.Namespace) -> int:
 
 def version(_: argparse.Namespace) -> int:
     """Print our version and the engines'."""
-    from app.doctor import versions  # noqa: PLC0415
+    from app.doctor import versions
 
     for name, number in versions().items():
         output.say(f"{name} {number}")
@@ -42,7 +42,7 @@ def version(_: argparse.Namespace) -> int:
 
 def ingest(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
-    from app import ingesting  # noqa: PLC0415
+    from app import ingesting
 
     settings, root = _settings(options)
     now = clock.now()
@@ -70,7 +70,7 @@ def ingest(options: argparse.Namespace) -> int:
 
 
 def _runner(timeout_s: float) -> Runner:
-    from ingest.live import subprocess_runner  # noqa: PLC0415
+    from ingest.live import subprocess_runner
 
     return lambda command, environment: subprocess_runner(command, environment, timeout_s=timeout_s)
 
@@ -102,7 +102,7 @@ def _report(reports: Sequence[Report], *, quiet: bool) -> None:
 
 def compute(options: argparse.Namespace) -> int:
     """Rebuild the derived tables."""
-    from app import computing  # noqa: PLC0415
+    from app import computing
 
     settings, root = _settings(options)
     _must_exist(root)
@@ -143,7 +143,7 @@ def _warn(found: Sequence[CheckResult]) -> None:
 
 def status(options: argparse.Namespace) -> int:
     """Show what was read and what was refused."""
-    from app.health import status as show_status  # noqa: PLC0415
+    from app.health import status as show_status
 
     _, root = _settings(options)
     with open_reader(root) as reader:
@@ -153,7 +153,7 @@ def status(options: argparse.Namespace) -> int:
 
 def doctor(options: argparse.Namespace) -> int:
     """Check installation, warehouse and sources."""
-    from app.doctor import examine  # noqa: PLC0415
+    from app.doctor import examine
 
     settings, root = _settings(options)
     return examine(root, settings, now=clock.now())
@@ -161,8 +161,8 @@ def doctor(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Answer a question."""
-    from app import showing  # noqa: PLC0415
-    from app.questions import QUESTIONS  # noqa: PLC0415
+    from app import showing
+    from app.questions import QUESTIONS
 
     _, root = _settings(options)
     if options.run_id is not None and options.what not in {"ettr", "runs"}:
@@ -193,9 +193,9 @@ def show(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """Judge claims."""
-    import polars as pl  # noqa: PLC0415
+    import polars as pl
 
-    from app import verifying  # noqa: PLC0415
+    from app import verifying
 
     settings, root = _settings(options)
     claims = verifying.read_claims(options.claims or settings.claims)
@@ -320,7 +320,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     if quiet or not sys.stderr.isatty():
         yield lambda _what, _done, _total: None
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=output.console(error=True), transient=True) as bar:

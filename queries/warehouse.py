@@ -354,7 +354,7 @@ def open_reader(root: Path) -> Iterator[Reader]:
         _refuse_newer(reader)
         if reader.meta("root") != str(root):  # the directory was moved: its views name files at the old place
             for table in texts.sample_tables():
-                reader._connection.execute(_sample_view(reader._connection, root, table, temporary=True))  # noqa: SLF001
+                reader._connection.execute(_sample_view(reader._connection, root, table, temporary=True))  # noqa: SLF001 - our own class
         yield reader
     finally:
         reader.close()
@@ -392,7 +392,7 @@ def _corrupt(path: Path, root: Path, error: Exception) -> str:
 
 def _refuse_newer(reader: Reader) -> None:
     try:
-        row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001
+        row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001 - our own class
     except duckdb.Error as error:
         raise CorruptWarehouseError(_corrupt(_published(reader.root), reader.root, error)) from error
     known = texts.schema_steps()[-1].number

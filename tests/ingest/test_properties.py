@@ -108,7 +108,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(damaged(), st.booleans())
-def test_no_bytes_can_break_the_account_of_rows(data: bytes, accept_truncated: bool) -> None:  # noqa: FBT001
+def test_no_bytes_can_break_the_account_of_rows(data: bytes, accept_truncated: bool) -> None:
     with suppress(InputError):
         kind_of(data)
     with suppress(InputError):

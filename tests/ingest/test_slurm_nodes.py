@@ -99,7 +99,7 @@ def test_the_number_tells_where_there_is_no_word(raw: str, state: str | None) ->
         ("", False),
     ],
 )
-def test_a_planned_reason_makes_it_maintenance(reason: str, planned: bool) -> None:  # noqa: FBT001
+def test_a_planned_reason_makes_it_maintenance(reason: str, planned: bool) -> None:
     [row] = states(events(f"c|n1|1795247806|Unknown|DRAIN|{reason}|bob"))
     assert (row["planned"], row["state"]) == (planned, "maintenance" if planned else "drained")
 

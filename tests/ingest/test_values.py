@@ -133,7 +133,7 @@ def test_exit_codes_are_status_and_signal(text: str, code: tuple[int | None, int
         ("???", None, None, False),
     ],
 )
-def test_states_without_their_tails(text: str, state: str | None, by: str | None, known: bool) -> None:  # noqa: FBT001
+def test_states_without_their_tails(text: str, state: str | None, by: str | None, known: bool) -> None:
     assert values.states(pl.Series([text])).row(0) == (state, by, known)
 
 

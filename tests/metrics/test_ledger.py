@@ -292,7 +292,7 @@ def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
 @pytest.mark.parametrize(
     ("reason", "waits"), [(None, True), ("Resources", True), ("JobHeldUser", False), ("PartitionNodeLimit", False)]
 )
-def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, waits: bool) -> None:  # noqa: FBT001 - a table
+def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, waits: bool) -> None:
     attempts = rows(
         frames.ATTEMPTS,
         {"cluster": "c", "job_id": "1", "eligible_at": at(5), "state": "PENDING", "reason": reason,

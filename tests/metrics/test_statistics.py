@@ -275,7 +275,7 @@ def test_median_interval_by_hand(n: int, low: float, high: float, coverage: floa
 
 
 @pytest.mark.parametrize(("n", "known"), [(35, False), (36, True)])
-def test_upper_end_of_the_90th_percentile_takes_36_values(n: int, known: bool) -> None:  # noqa: FBT001
+def test_upper_end_of_the_90th_percentile_takes_36_values(n: int, known: bool) -> None:
     """0.9^35 = 0.02503 and 0.9^36 = 0.0225: the chance that every value lies below."""
     assert math.isfinite(statistics.quantile_interval(np.arange(float(n)), 0.9).high) is known
 
