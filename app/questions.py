@@ -225,6 +225,7 @@ def restarts(source: Reader, window: Window, question: Question) -> Answer:
         },
         ("time_to_job_restart",),
         ("restarts",),
+        notes=_still_waiting(rows),
         when_empty=_NO_RESTARTS,
         parts={
             "metric": "class",
@@ -236,6 +237,14 @@ def restarts(source: Reader, window: Window, question: Question) -> Answer:
             "ci_high": "median_high_s",
         },
     )
+
+
+def _still_waiting(rows: pl.DataFrame) -> tuple[str, ...]:
+    """A sample that leaves out what has not ended yet flatters; say so."""
+    waiting = rows["time_to_job_restart_s"].null_count()
+    if not waiting:
+        return ()
+    return (f"{waiting} restart(s) still wait and are in no statistic, so the true times are longer.",)
 
 
 _NO_RESTARTS = "No interrupted run was restarted in this window."
