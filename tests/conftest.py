@@ -17,13 +17,24 @@ def slurm_lab() -> Iterator[SlurmLab]:
 
     Its tests carry `lab` and `xdist_group("lab")`, so that one worker alone starts one.
     """
+    with _started() as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def own_slurm_lab() -> Iterator[SlurmLab]:
+    """A running Slurm cluster of a module's own, where no other test has killed a node a minute ago."""
+    with _started() as lab:
+        yield lab
+
+
+def _started() -> SlurmLab:
     if lacking := missing():
         reason = f"no Slurm lab on this machine, missing: {', '.join(lacking)}"
         if os.environ.get("TRACKSIDE_TEST_REAL") == "1":
             pytest.fail(f"{reason}; tests/lab/install.sh installs it (as root, on Debian)")
         pytest.skip(f"{reason}; {HOW_TO_GET_IT}")
-    with SlurmLab() as lab:
-        yield lab
+    return SlurmLab()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

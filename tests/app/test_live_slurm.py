@@ -70,8 +70,8 @@ def trackside(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = Tru
 
 
 @pytest.fixture(scope="module")
-def scenario(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    lab = slurm_lab
+def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    lab = own_slurm_lab
     jobs = {"timed out": lab.sbatch("sleep 300", *ONE_GPU, "-t", "1")}
     jobs["killed"] = lab.sbatch(
         'if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 300; else sleep 6; fi',
