@@ -109,9 +109,10 @@ def _compute_cluster(
     progress(f"{cluster}: ledger")
     attempts = frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS)
     on_nodes = frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
-    _write_ledger(writer, cluster, rules, covered=covered, attempts=attempts, on_nodes=on_nodes)
+    states = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    _write_ledger(writer, cluster, rules, covered=covered, attempts=attempts, on_nodes=on_nodes, states=states)
     progress(f"{cluster}: runs and interruptions")
-    _write_runs(writer, cluster, rules, attempts, on_nodes)
+    _write_runs(writer, cluster, rules, attempts=attempts, on_nodes=on_nodes, states=states)
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
     _write_results(writer, window)
@@ -137,17 +138,16 @@ def _write_ledger(
     covered: pl.DataFrame,
     attempts: pl.DataFrame,
     on_nodes: pl.DataFrame,
+    states: pl.DataFrame,
 ) -> None:
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    told = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
-    states = with_silence(told, writer.query("slurmd_timeout", cluster=cluster))
-    there = inventory(nodes, on_nodes, told, covered)
+    there = inventory(nodes, on_nodes, states, covered)
     demand = waiting_demand(attempts, nodes, there, covered)
     known = _coverage(writer, cluster, "slurm.events", rules)
     ledger = gpu_time(
         inventory=there,
         attempt_nodes=on_nodes,
-        node_states=states,
+        node_states=with_silence(states, writer.query("slurmd_timeout", cluster=cluster)),
         demand=demand,
         states_known=known,
         covered=covered,
@@ -156,9 +156,16 @@ def _write_ledger(
     writer.run("insert_gpu_time", {"ledger": ledger})
 
 
-def _write_runs(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, on_nodes: pl.DataFrame) -> None:
+def _write_runs(
+    writer: Writer,
+    cluster: str,
+    rules: Rules,
+    *,
+    attempts: pl.DataFrame,
+    on_nodes: pl.DataFrame,
+    states: pl.DataFrame,
+) -> None:
     joined = run_attempts(attempts, max_gap_s=rules.run_gap_hours * 3600)
-    states = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
     health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
     critical = pl.concat(
         [critical_states(states, critical_reasons="|".join(rules.critical_reasons) or r"[^\s\S]"), health]

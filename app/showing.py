@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app import results
+from app.times import iso
 from metrics import catalog
 from queries import texts
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from app.results import Window
     from queries.warehouse import Reader
 
@@ -76,6 +75,11 @@ class Answer:
     worth_showing: pl.Expr | None = None
     parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
 
+    @property
+    def shown(self) -> pl.DataFrame:
+        """The rows that a person is shown."""
+        return self.rows if self.worth_showing is None else self.rows.filter(self.worth_showing)
+
 
 def together(answers: list[Answer], windows: list[Window]) -> Answer:
     """One answer from those of several clusters."""
@@ -118,7 +122,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
             for metric in (catalog.BY_NAME[name] for name in found.metrics)
         ],
         "numbers": _numbers(found),
-        "windows": [{"cluster": w.cluster, "since": _iso(w.since), "until": _iso(w.until)} for w in windows],
+        "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
         "parameters": found.parameters,
         "sql": {name: texts.named_queries()[name].sql for name in found.queries},
         "constants": {
@@ -129,10 +133,5 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
 
 def _numbers(found: Answer) -> list[dict[str, Any]]:
     """The parts of each number: numerator, denominator, n, bounds, interval, evidence."""
-    rows = found.rows if found.worth_showing is None else found.rows.filter(found.worth_showing)
-    parts = {name: column for name, column in found.parts.items() if column in rows.columns}
-    return rows.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()
-
-
-def _iso(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    parts = {name: column for name, column in found.parts.items() if column in found.rows.columns}
+    return found.shown.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()

@@ -11,6 +11,15 @@ _BACKWARDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+def iso(moment: datetime) -> str:
+    """A moment in UTC as every answer shows it.
+
+    >>> iso(datetime(2026, 10, 1, tzinfo=UTC))
+    '2026-10-01T00:00:00Z'
+    """
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def parse_time(text: str, *, end: datetime | None = None) -> datetime:
     """A moment in UTC: ISO 8601 (no zone means UTC), or a length back from the end of the data.
 

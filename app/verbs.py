@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app import clock, config, output
 from app.errors import UsageError
 from app.results import CLAIMED_GPUS, Window
-from app.times import parse_time
+from app.times import iso, parse_time
 from queries.sandbox import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
+
+    import polars as pl
 
     from app.ingesting import Report
     from ingest.live import Runner
@@ -118,7 +120,7 @@ def compute(options: argparse.Namespace) -> int:
         )
     if not options.quiet:
         for window in done.clusters:
-            output.say(f"{window.cluster}: {_iso(window.since)} to {_iso(window.until)}", error=True)
+            output.say(f"{window.cluster}: {iso(window.since)} to {iso(window.until)}", error=True)
         for cluster in done.empty:
             output.say(f"{cluster}: no accounting was loaded, so there is nothing to compute", error=True)
         _warn(done.warnings)
@@ -178,12 +180,11 @@ def show(options: argparse.Namespace) -> int:
     if _form(options) != "table":
         output.write(found.rows, _form(options), options.output, extra=explained and {"explain": explained})
         return 0
-    shown = found.rows if found.worth_showing is None else found.rows.filter(found.worth_showing)
-    if shown.is_empty():
+    if found.shown.is_empty():
         output.say(found.when_empty)
     else:
-        spans = ", ".join(f"{w.cluster} {_iso(w.since)} to {_iso(w.until)}" for w in windows)
-        output.table(f"{found.title}: {spans}", shown, found.columns)
+        spans = ", ".join(f"{w.cluster} {iso(w.since)} to {iso(w.until)}" for w in windows)
+        output.table(f"{found.title}: {spans}", found.shown, found.columns)
     for note in found.notes:
         output.say(note)
     if explained is not None:
@@ -200,24 +201,17 @@ def verify(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     claims = verifying.read_claims(options.claims or settings.claims)
     with open_reader(root) as reader:
-        windows = _windows(reader, options)
         judged = [
-            (window, verifying.verify(reader, window, claims, covered=_asked_and_covered(window, options)))
-            for window in windows
+            (window, verifying.verify(reader, window, claims, covered=covered))
+            for window, covered in _periods(reader, options)
         ]
     if _form(options) == "table":
         for window, verdicts in judged:
-            output.verdicts(verdicts, f"{window.cluster} {_iso(window.since)} to {_iso(window.until)}")
+            output.verdicts(verdicts, f"{window.cluster} {iso(window.since)} to {iso(window.until)}")
     else:
         rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
         output.write(rows, _form(options), options.output)
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
-
-
-def _asked_and_covered(window: Window, options: argparse.Namespace) -> float:
-    since = _time(options.since, end=window.until) or window.since
-    until = _time(options.until, end=window.until) or window.until
-    return _covered(window, since, until)
 
 
 def sql(options: argparse.Namespace) -> int:
@@ -225,10 +219,7 @@ def sql(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory_mb, settings.sql.result_mb)
     rows, more = user_sql(root, options.sql, limits)
-    if _form(options) == "table":
-        output.table("", rows, {name: (name, "text") for name in rows.columns})
-    else:
-        output.write(rows, _form(options), options.output)
+    _put(rows, options)
     if more:
         output.say(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
     return 0
@@ -243,11 +234,16 @@ def export(options: argparse.Namespace) -> int:
                 output.say(name)
             return 0
         rows = reader.table(options.table)
+    _put(rows, options, title=options.table)
+    return 0
+
+
+def _put(rows: pl.DataFrame, options: argparse.Namespace, *, title: str = "") -> None:
+    """Rows of any columns, in the format asked for."""
     if _form(options) == "table":
-        output.table(options.table, rows, {name: (name, "text") for name in rows.columns})
+        output.table(title, rows, {name: (name, "text") for name in rows.columns})
     else:
         output.write(rows, _form(options), options.output)
-    return 0
 
 
 def _form(options: argparse.Namespace) -> str:
@@ -272,6 +268,11 @@ def _time(text: str | None, *, end: datetime | None) -> datetime | None:
 
 def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
     """The computed window of each cluster, narrowed to what was asked."""
+    return [window for window, _ in _periods(reader, options)]
+
+
+def _periods(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, float]]:
+    """The window of each cluster, and the share of the time asked for that the data speak for."""
     known = [str(name) for name in reader.query("clusters")["cluster"]]
     if options.cluster is not None and options.cluster not in known:
         raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
@@ -284,28 +285,23 @@ def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
         since, until = _time(options.since, end=high) or low, _time(options.until, end=high) or high
         window = Window(cluster, max(low, since), min(high, until))
         if options.since and options.until and since >= until:
-            raise UsageError(f"--since {_iso(since)} is not before --until {_iso(until)}")
+            raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
         if window.since >= window.until:
             raise UsageError(
-                f"{cluster}: nothing is known between {_iso(since)} and {_iso(until)}; "
-                f"the data speak for {_iso(low)} to {_iso(high)}"
+                f"{cluster}: nothing is known between {iso(since)} and {iso(until)}; "
+                f"the data speak for {iso(low)} to {iso(high)}"
             )
-        found.append(window)
+        covered = (window.until - window.since) / (until - since)
+        found.append((window, covered))
         _warn_if_stale(reader, cluster)
-        covered = _covered(window, since, until)
         if covered < 1:
-            said = f"{_iso(since)} to {_iso(until)}"
+            said = f"{iso(since)} to {iso(until)}"
             output.say(f"{cluster}: the data cover {covered:.1%} of {said}; the rest is not in any number", error=True)
     if not found and reader.table("attempts").is_empty():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:
         raise UsageError("nothing has been computed yet. Run: trackside compute")
     return found
-
-
-def _covered(window: Window, since: datetime, until: datetime) -> float:
-    """Share of the time asked for that the data speak for."""
-    return (window.until - window.since) / (until - since)
 
 
 def _warn_if_stale(reader: Reader, cluster: str) -> None:
@@ -330,7 +326,3 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, description=what, completed=done, total=total if total > 1 else None)
 
         yield tell
-
-
-def _iso(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

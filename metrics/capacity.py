@@ -35,7 +35,9 @@ def coverage(loads: pl.DataFrame, *, gap_s: float = 3600.0) -> pl.DataFrame:
         pl.col("ended_at").dt.epoch("us").alias("ended"),
     )
     return union(known, gap=round(gap_s * 1e6)).select(
-        pl.col("lane").alias("cluster"), _time("started").alias("started_at"), _time("ended").alias("ended_at")
+        pl.col("lane").alias("cluster"),
+        frames.from_us("started").alias("started_at"),
+        frames.from_us("ended").alias("ended_at"),
     )
 
 
@@ -84,10 +86,6 @@ def allocated_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> p
         .filter(pl.col("started").is_not_null())
         .drop("_end")
     )
-
-
-def _time(column: str) -> pl.Expr:
-    return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
 
 
 def _sightings(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
@@ -174,6 +172,6 @@ def _within(found: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
         .join(windows, on="cluster")
         .with_columns(started=pl.max_horizontal("started", "from"), ended=pl.min_horizontal("ended", "until"))
         .filter(pl.col("started") < pl.col("ended"))
-        .with_columns(started_at=_time("started"), ended_at=_time("ended"))
+        .with_columns(started_at=frames.from_us("started"), ended_at=frames.from_us("ended"))
     )
     return frames.conform(clipped, frames.INVENTORY).sort("cluster", "node", "started_at")

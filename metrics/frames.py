@@ -180,6 +180,11 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.select(columns)
 
 
+def from_us(column: str) -> pl.Expr:
+    """Microseconds since 1970 as a time."""
+    return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
+
+
 def seconds(span: pl.Expr) -> pl.Expr:
     """A duration as seconds, to the microsecond."""
     return span.dt.total_microseconds() / 1e6

@@ -152,7 +152,7 @@ def waiting_demand(
     at_nodes = queued.join(places, on="lane").join(homes, on=["cluster", "node"])
     merged = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
     return merged.join(homes, left_on="lane", right_on="home").select(
-        "cluster", "node", _time("started").alias("started_at"), _time("ended").alias("ended_at")
+        "cluster", "node", frames.from_us("started").alias("started_at"), frames.from_us("ended").alias("ended_at")
     )
 
 
@@ -170,10 +170,6 @@ def _places(nodes: pl.DataFrame, inventory: pl.DataFrame, queues: pl.DataFrame) 
     )
     anywhere = queues.join(there.filter(~told).select("cluster", "node"), on="cluster")
     return pl.concat([by_name.select("lane", "cluster", "node"), anywhere.select("lane", "cluster", "node")])
-
-
-def _time(column: str) -> pl.Expr:
-    return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
 
 
 def _in_lanes(found: pl.DataFrame, lanes: pl.DataFrame, *, open_end: bool = False) -> pl.DataFrame:
@@ -318,7 +314,7 @@ def _named(rows: pl.DataFrame, lanes: pl.DataFrame, held: pl.DataFrame) -> pl.Da
     full = (
         rows.join(lanes, on="lane")
         .join(held.select("holder", "scheduler", "job_id", "submitted_at"), on="holder", how="left")
-        .with_columns(started_at=_time("started"), ended_at=_time("ended"))
+        .with_columns(started_at=frames.from_us("started"), ended_at=frames.from_us("ended"))
     )
     order = ["cluster", "node", "started_at", "job_id", "submitted_at", "category"]
     return frames.conform(full, frames.LEDGER).sort(order, nulls_last=True)

@@ -273,3 +273,14 @@ def test_nothing_to_compute_says_what_comes_first(tmp_path: Path) -> None:
     refused = trackside("show", "goodput", *where)
     assert refused.returncode == 2
     assert "trackside ingest slurm" in refused.stderr
+
+
+def test_a_relative_beginning_counts_from_the_end_of_the_data(warehouse: Path, tmp_path: Path) -> None:
+    """`--since 2d --until X` before the data's end: both ends are taken from the data, so all of it is covered."""
+    claims = tmp_path / "claims.toml"
+    claims.write_text(
+        '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "busy"\nread_as = "busy"\nkind = "delivered"\n'
+        'target = 0.01\ndirection = "at_least"\n'
+    )
+    where = ("--claims", str(claims), "--warehouse", str(warehouse))
+    assert trackside("verify", *where, "--since", "2d", "--until", "1d").returncode == 0

@@ -6,7 +6,7 @@ It must agree with `metrics.ledger` exactly. Times are whole seconds from 0; a c
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Cluster:
     waits: tuple[tuple[int, int], ...] = ()
     states_known_from: int = 0
     since: int = 0
-    tags: tuple[str, ...] = field(default=())
 
 
 def shares(held: list[tuple[int, int]], capacity: int) -> dict[int, int]:
