@@ -21,10 +21,14 @@ Does GPU time become training progress? Trackside accounts for every GPU-second 
 goodput, ETTR, MTTF and time to restart from that one account, each with its definition and evidence."""
 
 EPILOG = """\
+See it all on a simulated cluster:  trackside demo
+
 A first look at your own cluster, on a machine where sacct works:
   trackside ingest slurm          read Slurm (the last 30 days; later only what is new)
   trackside compute               build the ledger and the numbers
   trackside show goodput          ... ettr mttf restarts lost interruptions runs nodes
+  trackside ingest prometheus     add GPU telemetry; ingest runlog: what training loops logged
+  trackside explore               look at it in a browser
   trackside verify                judge a vendor's headline claims against your data
 
 Without Slurm at hand, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
@@ -37,6 +41,8 @@ what to show, and what it can be split --by:
   ettr           productive share of queued and scheduled time, over runs; --run R: the arithmetic of one
                  --by run
   mttf           mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size
+  mfu            model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run
+                 --by run
   restarts       from an interruption to the next start, by cause
                  --by event
   lost           where all GPU-time went, by category and cause
@@ -47,7 +53,7 @@ what to show, and what it can be split --by:
 
 times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"""
 
-SHOWN = ("goodput", "ettr", "mttf", "restarts", "lost", "interruptions", "runs", "nodes")
+SHOWN = ("goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,7 +139,7 @@ def build_parser() -> argparse.ArgumentParser:
         made.set_defaults(run=name)
         return made
 
-    add("demo", "simulate a cluster and show everything on it (comes with the next step)")
+    _demo_options(add("demo", "simulate a cluster, read it through the real ingesters, and show everything on it"))
     _ingest_sources(add("ingest", "read a source into the warehouse; reading twice equals reading once"), common)
     _window_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
     add("status", "show what was read, how fresh it is, what was refused, and which checks warn")
@@ -142,6 +148,16 @@ def build_parser() -> argparse.ArgumentParser:
     _verify_options(
         add("verify", "judge claims against the data: supported, refuted or undetermined", epilog=VERIFY_EPILOG)
     )
+    _report_options(
+        add("report", "write a report for a period: what was promised, what was delivered, how sure we are")
+    )
+    _explore_options(add("explore", "serve the explorer on this machine"))
+    _serve_options(
+        add("serve", "keep up to date and serve: ingest and compute on a schedule, explorer, /metrics, /healthz")
+    )
+    _dashboards_options(add("dashboards", "Grafana boards: write them, or check them"))
+    _simulate_options(add("simulate", "write the files that the sources of a simulated cluster would have written"))
+    _recorder_options(add("recorder", "print the one-file run-log recorder for training loops", epilog=RECORDER_EPILOG))
     _sql_options(add("sql", "run one SELECT on the published warehouse, sandboxed"))
     _export_options(add("export", "write a whole table or view"))
     return parser
@@ -155,6 +171,24 @@ files that make a complete picture, each from a machine where Slurm works:
   TZ=UTC SLURM_TIME_FORMAT=%s scontrol show node > nodes.txt
   scontrol show config > config.txt
 then: trackside ingest slurm sacct.txt events.txt nodes.txt config.txt"""
+
+PROMETHEUS_EPILOG = """\
+Without files the server is asked (--url, or [prometheus] url in the configuration); a token comes from the environment
+variable that token_env names, never from the command line. Files: OpenMetrics text with timestamps, or Parquet with the
+columns of gpu_hours. Reading twice equals reading once."""
+
+RUNLOG_EPILOG = """\
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py). A log that still grows may be
+read again at any time: what is new is added."""
+
+RECORDER_EPILOG = """\
+trackside recorder > trackside_log.py     one file, standard library only: copy it beside your training script
+  import trackside_log
+  log = trackside_log.start("run.jsonl", run_id="llama-8b", n_gpus=16, params_active=8.03e9, layers=32, heads=32,
+                            head_dim=128, seq_len=8192, dtype="bf16", gpu_model="H100")
+  for step in range(first, last):
+      with log.step(step, tokens=batch_tokens): train()
+then: trackside ingest runlog run.jsonl"""
 
 VERIFY_EPILOG = """\
 A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
@@ -202,6 +236,100 @@ def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentPa
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _slurm_options(slurm)
+    prometheus = sources.add_parser(
+        "prometheus",
+        help="GPU telemetry (DCGM) from a Prometheus-compatible server, or from files",
+        description="Read GPU utilisation, tensor activity, power and XIDs.",
+        epilog=PROMETHEUS_EPILOG,
+        parents=[common],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prometheus.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet, .gz is fine")
+    prometheus.add_argument(
+        "--url", metavar="URL", help="base address of the server, for example http://prometheus:9090"
+    )
+    prometheus.add_argument("--cluster", metavar="NAME", help="cluster that the series belong to")
+    _window_options(prometheus)
+    runlog = sources.add_parser(
+        "runlog",
+        help="run logs of training loops: steps, checkpoints, events",
+        description="Read run logs.",
+        epilog=RUNLOG_EPILOG,
+        parents=[common],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    runlog.add_argument(
+        "files", nargs="+", metavar="FILE", help="run logs (JSON lines), .gz is fine; - is standard input"
+    )
+    runlog.add_argument("--cluster", metavar="NAME", help="cluster of logs that do not name one")
+
+
+def _demo_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-serve", action="store_true", help="stop after the numbers, the report and the board")
+    parser.add_argument("--dir", type=Path, metavar="D", help="where to work (default: ./trackside-demo)")
+    _host_options(parser)
+
+
+def _host_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1, this machine only)"
+    )
+    parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0 takes a free one)")
+
+
+def _report_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("sla",), metavar="WHAT", help="sla")
+    parser.add_argument(
+        "--period",
+        required=True,
+        metavar="PERIOD",
+        help="2026-10 (a month), 2026-W40, 2026-10-05, or FROM..UNTIL (UTC)",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster (needed where there are several)")
+    parser.add_argument(
+        "--claims", type=Path, metavar="FILE", help="TOML file of claims (default: the vendor's headlines)"
+    )
+    parser.add_argument("--format", choices=("html", "json"), default=None, help="default: html, or what FILE ends in")
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write there (default: sla-CLUSTER-PERIOD.html)"
+    )
+
+
+def _explore_options(parser: argparse.ArgumentParser) -> None:
+    _host_options(parser)
+
+
+def _serve_options(parser: argparse.ArgumentParser) -> None:
+    _host_options(parser)
+    parser.add_argument(
+        "--every",
+        type=float,
+        metavar="MINUTES",
+        help="ingest and compute that often; 0 only serves (config: serve.every_minutes)",
+    )
+
+
+def _dashboards_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", choices=("build", "check"), help="build: write the JSON; check: validate what is written"
+    )
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        metavar="D",
+        help="folder of the boards (default: ./grafana for build; the ones that ship for check)",
+    )
+
+
+def _simulate_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dir", type=Path, required=True, metavar="D", help="folder for the files")
+    parser.add_argument("--gpus", type=int, default=1024, metavar="N", help="GPUs, a multiple of 8 (default: 1024)")
+    parser.add_argument("--days", type=int, default=61, metavar="N", help="days from 2026-09-01 on (default: 61)")
+    parser.add_argument("--seed", type=int, default=2026, metavar="N", help="the same seed gives the same files")
+
+
+def _recorder_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write there (default: standard output)")
 
 
 def _slurm_options(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -63,6 +63,30 @@ class Slurm(_Section):
     timeout_s: float = Field(default=300.0, gt=0, description="longest wait for one Slurm command")
 
 
+class Prometheus(_Section):
+    """How telemetry is read."""
+
+    url: str | None = Field(default=None, description="base address of the server: http://prometheus:9090")
+    cluster: str | None = Field(default=None, description="cluster that its series belong to")
+    selector: str = Field(default="", description='label matchers added to every query: cluster="a",env="prod"')
+    interval_s: int = Field(default=60, ge=10, le=3600, description="samples are averages over so many seconds")
+    lookback_hours: float = Field(default=24.0, gt=0, description="first ingest: how far back")
+    chunk_hours: float = Field(default=2.0, gt=0, description="asked for in pieces of this length")
+    timeout_s: float = Field(default=60.0, gt=0, description="longest wait for one answer")
+    retries: int = Field(default=3, ge=0, description="how often a piece is asked for again, waiting longer each time")
+    token_env: str | None = Field(default=None, description="environment variable that holds a bearer token")
+    verify_tls: bool = Field(default=True, description="check the server's certificate")
+
+
+class Serve(_Section):
+    """How explorer and exporter are served."""
+
+    host: str = Field(default="127.0.0.1", description="address to listen on; the default is this machine only")
+    port: int = Field(default=8050, ge=0, le=65535, description="port; 0 takes a free one")
+    every_minutes: float = Field(default=15.0, ge=0, description="`serve` ingests and computes that often; 0: never")
+    runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` reads: file patterns")
+
+
 class Rules(_Section):
     """What numbers depend on; printed with `--explain` and kept with every computation."""
 
@@ -74,6 +98,15 @@ class Rules(_Section):
     )
     run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap within a run")
     coverage_gap_hours: float = Field(default=1.0, ge=0, description="gaps between loads up to this are closed")
+    active_tensor: float = Field(default=0.02, gt=0, le=1, description="a GPU is active from this tensor activity on")
+    active_gr_engine: float = Field(default=0.1, gt=0, le=1, description="... without it: from this engine activity on")
+    active_gpu_util: float = Field(default=0.1, gt=0, le=1, description="... without both: above this utilisation")
+    hang_steps: float = Field(default=10.0, gt=1, description="no step for so many median steps is a hang ...")
+    hang_min_s: float = Field(default=300.0, gt=0, description="... but no shorter than this")
+    clock_skew_s: float = Field(default=60.0, ge=0, description="a log further outside its attempt is not used")
+    flop_convention: Literal["palm_full", "causal_half", "megatron_legacy", "megatron_causal", "6N_only"] = Field(
+        default="palm_full", description="how the FLOP of a token are counted for the headline MFU"
+    )
 
 
 class Sql(_Section):
@@ -93,6 +126,8 @@ class Config(_Section):
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")
     claims: Path | None = Field(default=None, description="claims file for `trackside verify`")
     slurm: Slurm = Slurm()
+    prometheus: Prometheus = Prometheus()
+    serve: Serve = Serve()
     rules: Rules = Rules()
     sql: Sql = Sql()
 

@@ -26,10 +26,56 @@ if TYPE_CHECKING:
     from queries.warehouse import CheckResult, Reader
 
 
-def demo(_: argparse.Namespace) -> int:
-    """Say that the demo is still to come; never pretend."""
-    output.say("The demo (a simulated cluster through the real ingesters) comes with the next step of the project.")
-    output.say("Today: `trackside ingest slurm`, `trackside compute`, `trackside show goodput`; see README.md.")
+def demo(options: argparse.Namespace) -> int:
+    """Simulate a cluster and show everything on it."""
+    from app.demo import run
+
+    return run(options)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """Write a simulated cluster's files."""
+    from app.simulate import run
+
+    return run(options)
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write a report for a period."""
+    from app.reports import run
+
+    return run(options)
+
+
+def explore(options: argparse.Namespace) -> int:
+    """Serve the explorer."""
+    from app.service import explore as run
+
+    return run(options)
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Ingest and compute on a schedule; serve explorer, exporter and health."""
+    from app.service import serve as run
+
+    return run(options)
+
+
+def dashboards(options: argparse.Namespace) -> int:
+    """Write or check the Grafana boards."""
+    from app.boards import run
+
+    return run(options)
+
+
+def recorder(options: argparse.Namespace) -> int:
+    """Print the run-log recorder."""
+    from app.runlogs import recorder_text
+
+    if options.output is None:
+        output.say(recorder_text().removesuffix("\n"))
+    else:
+        options.output.write_text(recorder_text(), encoding="utf-8")
     return 0
 
 
@@ -43,6 +89,55 @@ def version(_: argparse.Namespace) -> int:
 
 
 def ingest(options: argparse.Namespace) -> int:
+    """Read one source."""
+    return {"slurm": _ingest_slurm, "prometheus": _ingest_prometheus, "runlog": _ingest_runlog}[options.source](options)
+
+
+def _ingest_prometheus(options: argparse.Namespace) -> int:
+    """Read telemetry from a server or from files."""
+    from app import ingesting, telemetry
+
+    settings, root = _settings(options)
+    now = clock.now()
+    asked = telemetry.Asked(
+        url=options.url,
+        cluster=options.cluster,
+        since=_time(options.since, end=now),
+        until=_time(options.until, end=now),
+    )
+    with (
+        _progress(quiet=options.quiet) as tell,
+        open_writer(root, verb="trackside ingest prometheus", now=now) as writer,
+    ):
+        if options.files:
+            reports = telemetry.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
+        else:
+            reports = telemetry.ingest_live(writer, settings, asked, now=now, progress=tell)
+    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
+
+
+def _ingest_runlog(options: argparse.Namespace) -> int:
+    """Read run logs."""
+    from app import ingesting, runlogs
+
+    settings, root = _settings(options)
+    now = clock.now()
+    cluster = options.cluster or settings.cluster
+    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest runlog", now=now) as writer:
+        reports = runlogs.ingest_files(writer, options.files, cluster=cluster, now=now, progress=tell)
+    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
+
+
+def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool) -> int:
+    _report(reports, quiet=quiet)
+    if error is not None:
+        raise error
+    if not quiet:
+        output.say("Next: trackside compute", error=True)
+    return 0
+
+
+def _ingest_slurm(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
     from app import ingesting
 
@@ -62,13 +157,7 @@ def ingest(options: argparse.Namespace) -> int:
         else:
             runner = _runner(settings.slurm.timeout_s)
             reports = ingesting.ingest_live(writer, settings, asked, now=now, runner=runner, progress=tell)
-    _report(reports, quiet=options.quiet)
-    error = ingesting.first_error(reports)
-    if error is not None:
-        raise error
-    if not options.quiet:
-        output.say("Next: trackside compute", error=True)
-    return 0
+    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
 
 
 def _runner(timeout_s: float) -> Runner:

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Schema: TypeAlias = dict[str, pl.DataType]
-SourceName: TypeAlias = Literal["slurm.accounting", "slurm.events", "slurm.nodes", "slurm.config"]
+SourceName: TypeAlias = Literal[
+    "slurm.accounting",
+    "slurm.events",
+    "slurm.nodes",
+    "slurm.config",
+    "prometheus.gpu",
+    "prometheus.gpu_hours",
+    "runlog",
+]
 
 TIME: Final = pl.Datetime("us", "UTC")
 GPUS: Final = pl.Decimal(12, 3)
@@ -119,6 +127,103 @@ NODE_STATES: Final[Schema] = {
 
 CLUSTER_SETTINGS: Final[Schema] = {"cluster": TEXT, "name": TEXT, "value": TEXT}
 
+GPU_SAMPLES: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "ts": TIME,
+    "interval_s": pl.Float32(),
+    "gpu_util": pl.Float32(),
+    "gr_engine_active": pl.Float32(),
+    "sm_active": pl.Float32(),
+    "tensor_active": pl.Float32(),
+    "dram_active": pl.Float32(),
+    "memory_used_bytes": pl.Float32(),
+    "power_w": pl.Float32(),
+    "temperature_c": pl.Float32(),
+    "sm_clock_hz": pl.Float32(),
+}
+
+GPU_HOURS: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "ts": TIME,
+    "metric": TEXT,
+    "mean": REAL,
+    "max": REAL,
+    "p95": REAL,
+    "active_s": REAL,
+    "covered_s": REAL,
+}
+
+HEALTH_EVENTS: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "ts": TIME,
+    "kind": TEXT,
+    "code": TEXT,
+    "class": TEXT,
+    "severity": TEXT,
+    "source": TEXT,
+    "evidence": TEXT,
+    "detail": TEXT,
+}
+
+RUN_SESSIONS: Final[Schema] = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "restart_count": WHOLE,
+    "rank": WHOLE,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "world": WHOLE,
+    "node": TEXT,
+    "gpu_model": TEXT,
+    "n_gpus": WHOLE,
+    "dtype": TEXT,
+    "params": REAL,
+    "params_active": REAL,
+    "layers": WHOLE,
+    "heads": WHOLE,
+    "head_dim": WHOLE,
+    "seq_len": WHOLE,
+    "flops_per_token": REAL,
+    "flop_convention": TEXT,
+    "origin": TEXT,
+}
+
+STEPS: Final[Schema] = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "step": WHOLE,
+    "ts": TIME,
+    "duration_s": REAL,
+    "tokens": REAL,
+    "loss": REAL,
+}
+
+RUN_EVENTS: Final[Schema] = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "ts": TIME,
+    "kind": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "ended_at": TIME,
+    "step": WHOLE,
+    "durable_at": TIME,
+    "blocking": FLAG,
+    "detail": TEXT,
+}
+
 REJECTS: Final[Schema] = {
     "cluster": TEXT,
     "source": TEXT,
@@ -134,6 +239,12 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "nodes": NODES,
     "node_states": NODE_STATES,
     "cluster_settings": CLUSTER_SETTINGS,
+    "gpu_samples": GPU_SAMPLES,
+    "gpu_hours": GPU_HOURS,
+    "health_events": HEALTH_EVENTS,
+    "run_sessions": RUN_SESSIONS,
+    "steps": STEPS,
+    "run_events": RUN_EVENTS,
     "rejects": REJECTS,
 }
 

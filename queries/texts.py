@@ -130,8 +130,8 @@ def tables_of(step: Step) -> tuple[Table, ...]:
 
 
 def all_tables() -> tuple[Table, ...]:
-    """Every declared table, in schema order."""
-    return tuple(table for step in schema_steps() for table in tables_of(step))
+    """Every declared table, in schema order; where a later step declares one anew, that counts."""
+    return tuple({table.name: table for step in schema_steps() for table in tables_of(step)}.values())
 
 
 def sample_tables() -> tuple[str, ...]:

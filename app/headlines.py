@@ -1,0 +1,161 @@
+"""The headline numbers of a cluster in a window: what `show`, the explorer, the report and the exporter open with.
+
+Each is taken from the same functions of `app.results` that `show` uses, so it is one number wherever it is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app import results
+from metrics.catalog import BY_NAME
+from metrics.restarts import restart_summary
+
+if TYPE_CHECKING:
+    from app.results import Source, Window
+    from metrics.catalog import Metric
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number with all that it needs to defend itself.
+
+    Attributes:
+        metric: name in `metrics.catalog`.
+        title: for people.
+        unit: ratio, d or s.
+        value: the number; None means it cannot be told.
+        numerator: above the line.
+        denominator: below it.
+        n: events, runs or steps behind it.
+        bound_low: all that was not seen counted unproductive.
+        bound_high: all that was not seen counted productive.
+        ci_low: lower end of the 95 % sampling interval.
+        ci_high: upper end; None with a `ci_low` means no upper limit.
+        evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.
+        note: what a reader must know.
+        show: the command that shows where it comes from.
+    """
+
+    metric: str
+    title: str
+    unit: str
+    value: float | None = None
+    numerator: float | None = None
+    denominator: float | None = None
+    n: int | None = None
+    bound_low: float | None = None
+    bound_high: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    evidence: tuple[tuple[str, float], ...] = ()
+    note: str | None = None
+    show: str = ""
+
+    @property
+    def definition(self) -> Metric:
+        """Its entry in the catalog: formula, source, how uncertainty is given."""
+        return BY_NAME[self.metric]
+
+
+TITLES = {
+    "goodput_allocated": "Goodput (of allocated)",
+    "goodput_capacity": "Goodput (of capacity)",
+    "occupancy": "Occupancy",
+    "availability": "Availability",
+    "ettr": "ETTR",
+    "mfu": "MFU",
+    "mttf": "MTTF",
+    "time_to_job_restart": "Time to job restart",
+}
+
+
+def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_GPUS) -> tuple[Headline, ...]:
+    """The headline numbers, in the order in which people see them.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        gpus: job size that MTTF is scaled to.
+    """
+    ratios = [
+        _from_row(row)
+        for row in pl.concat([results.goodput_rows(source, window), results.ettr_rows(source, window)]).iter_rows(
+            named=True
+        )
+        if row["metric"] in TITLES
+    ]
+    return (*ratios, mttf_at(source, window, gpus), restart_median(source, window))
+
+
+def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
+    """MTTF of a job of that size by the pooled rate (assumes that the rate grows with the number of GPUs), in days."""
+    rates = results.failure_rate_rows(source, window, claimed_gpus=gpus)
+    pooled = rates.filter(
+        (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
+    ).row(0, named=True)
+    exposed = bool(pooled["exposure_gpu_days"])
+    return Headline(
+        metric="mttf",
+        title=f"{TITLES['mttf']} at {gpus:g} GPUs",
+        unit="d",
+        value=_over(pooled["mttf_d"], gpus),
+        numerator=_over(pooled["exposure_gpu_days"], gpus),
+        denominator=float(pooled["n_failures"]),
+        n=pooled["n_failures"],
+        ci_low=_over(pooled["mttf_low_d"], gpus) if exposed else None,
+        ci_high=_over(pooled["mttf_high_d"], gpus),
+        evidence=(("accounting", 1.0),) if exposed else (),
+        note=f"pooled over all job sizes, scaled to {gpus:g} GPUs (assumes 1/N)",
+        show=f"trackside show mttf --at {gpus:g}",
+    )
+
+
+def restart_median(source: Source, window: Window) -> Headline:
+    """Median time from the end of an attempt that infrastructure interrupted to the start of the next."""
+    rows = results.restart_rows(source, window).filter(pl.col("class") == "infrastructure")
+    waiting = rows["time_to_job_restart_s"].null_count()
+    together = restart_summary(rows.with_columns(cause=pl.lit("all")))
+    made = Headline(
+        metric="time_to_job_restart",
+        title=f"{TITLES['time_to_job_restart']} (median)",
+        unit="s",
+        n=0,
+        note=f"{waiting} still wait and are not in the median" if waiting else None,
+        show="trackside show restarts",
+    )
+    if together.is_empty():
+        return made
+    row = together.row(0, named=True)
+    told = {"value": row["median_s"], "n": row["n"], "ci_low": row["median_low_s"], "ci_high": row["median_high_s"]}
+    return Headline(**{**made.__dict__, **told, "evidence": (("accounting", 1.0),)})
+
+
+def _over(value: float | None, divisor: float) -> float | None:
+    return None if value is None else value / divisor
+
+
+def _from_row(row: dict[str, Any]) -> Headline:
+    kinds = ("log", "telemetry", "accounting", "assumed")
+    return Headline(
+        metric=row["metric"],
+        title=TITLES[row["metric"]],
+        unit=row["unit"],
+        evidence=tuple((kind, share) for kind in kinds if (share := row[f"evidence_{kind}"])),
+        show=f"trackside show {_SHOWN_BY[row['metric']]}",
+        **{name: row[name] for name in _SAME},
+    )
+
+
+_SAME = ("value", "numerator", "denominator", "n", "bound_low", "bound_high", "ci_low", "ci_high", "note")
+_SHOWN_BY = {
+    "goodput_allocated": "goodput",
+    "goodput_capacity": "goodput",
+    "occupancy": "goodput",
+    "availability": "goodput",
+    "ettr": "ettr",
+    "mfu": "mfu",
+}
