@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app import results, verifying
+from app.logs import read_logs
 from app.results import Window
 from metrics import frames
+from metrics.activity import active_time
 from metrics.capacity import coverage, inventory
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
 from metrics.ledger import gpu_time, waiting_demand, with_silence
-from metrics.restarts import restarts
+from metrics.restarts import restarts, with_log_times
 from metrics.runs import run_attempts, runs
+from metrics.steplog import Rules as StepRules
+from metrics.steplog import logged_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from app.config import Config, Rules
+    from app.logs import Logs
     from queries.warehouse import CheckResult, Writer
 
 DERIVED = (
@@ -32,6 +37,7 @@ DERIVED = (
     "run_attempts",
     "interruptions",
     "restarts",
+    "mfu",
     "failure_rates",
     "cluster_metrics",
     "run_metrics",
@@ -106,17 +112,36 @@ def _compute_cluster(
     if covered.is_empty():
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
-    progress(f"{cluster}: ledger")
-    attempts = frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS)
-    on_nodes = frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
-    states = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
-    _write_ledger(writer, cluster, rules, covered=covered, attempts=attempts, on_nodes=on_nodes, states=states)
     progress(f"{cluster}: runs and interruptions")
-    _write_runs(writer, cluster, rules, attempts=attempts, on_nodes=on_nodes, states=states)
+    facts = _Facts(
+        covered,
+        frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
+        frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES),
+    )
+    logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
+    joined = run_attempts(facts.attempts, max_gap_s=rules.run_gap_hours * 3600, explicit=logs.names())
+    logs = logs.in_runs(joined)
+    executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
+    interrupted = _interruptions(writer, cluster, rules, facts, joined)
+    _write_runs(writer, facts, logs, joined=joined, interrupted=interrupted, executed=executed)
+    progress(f"{cluster}: ledger")
+    logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
+    _write_ledger(writer, window, rules, facts, logged)
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
     _write_results(writer, window)
     return window
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What accounting says of a cluster, as metrics read it."""
+
+    covered: pl.DataFrame
+    attempts: pl.DataFrame
+    on_nodes: pl.DataFrame
+    states: pl.DataFrame
 
 
 def _coverage(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
@@ -130,51 +155,54 @@ def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None)
     return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
 
 
-def _write_ledger(
-    writer: Writer,
-    cluster: str,
-    rules: Rules,
-    *,
-    covered: pl.DataFrame,
-    attempts: pl.DataFrame,
-    on_nodes: pl.DataFrame,
-    states: pl.DataFrame,
-) -> None:
+def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, logged: pl.DataFrame) -> None:
+    cluster = window.cluster
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    there = inventory(nodes, on_nodes, states, covered)
-    demand = waiting_demand(attempts, nodes, there, covered)
-    known = _coverage(writer, cluster, "slurm.events", rules)
+    there = inventory(nodes, facts.on_nodes, facts.states, facts.covered)
+    activity = writer.query(
+        "activity",
+        cluster=cluster,
+        since=window.since,
+        until=window.until,
+        active_tensor=rules.active_tensor,
+        active_gr_engine=rules.active_gr_engine,
+        active_gpu_util=rules.active_gpu_util,
+    )
     ledger = gpu_time(
         inventory=there,
-        attempt_nodes=on_nodes,
-        node_states=with_silence(states, writer.query("slurmd_timeout", cluster=cluster)),
-        demand=demand,
-        states_known=known,
-        covered=covered,
+        attempt_nodes=facts.on_nodes,
+        node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
+        demand=waiting_demand(facts.attempts, nodes, there, facts.covered),
+        states_known=_coverage(writer, cluster, "slurm.events", rules),
+        covered=facts.covered,
+        logged=logged,
+        active=active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered),
     )
     writer.append("inventory", _with_gpus(there, "gpus"))
     writer.run("insert_gpu_time", {"ledger": ledger})
 
 
+def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: _Facts, joined: pl.DataFrame) -> pl.DataFrame:
+    health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
+    critical = critical_states(facts.states, critical_reasons="|".join(rules.critical_reasons) or r"[^\s\S]")
+    return interruptions(facts.attempts, joined, facts.on_nodes, pl.concat([critical, health]))
+
+
 def _write_runs(
     writer: Writer,
-    cluster: str,
-    rules: Rules,
+    facts: _Facts,
+    logs: Logs,
     *,
-    attempts: pl.DataFrame,
-    on_nodes: pl.DataFrame,
-    states: pl.DataFrame,
+    joined: pl.DataFrame,
+    interrupted: pl.DataFrame,
+    executed: pl.DataFrame,
 ) -> None:
-    joined = run_attempts(attempts, max_gap_s=rules.run_gap_hours * 3600)
-    health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
-    critical = pl.concat(
-        [critical_states(states, critical_reasons="|".join(rules.critical_reasons) or r"[^\s\S]"), health]
-    )
-    interrupted = interruptions(attempts, joined, on_nodes, critical)
+    again = restarts(facts.attempts, joined, interrupted)
+    timed = with_log_times(again, joined, executed, logs.sessions, logs.events)
     writer.append("run_attempts", joined)
-    writer.append("runs", _with_gpus(runs(attempts, joined), "n_gpus"))
+    writer.append("runs", _with_gpus(runs(facts.attempts, joined), "n_gpus"))
     writer.append("interruptions", _with_gpus(interrupted, "n_gpus"))
-    writer.append("restarts", _with_gpus(restarts(attempts, joined, interrupted), "n_gpus"))
+    writer.append("restarts", _with_gpus(timed, "n_gpus"))
 
 
 def _with_gpus(table: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
+from app.logs import computed_logs
 from metrics import frames
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
 from metrics.failure_rates import OVER_128, POOLED, around, buckets, failure_rates
@@ -144,6 +145,31 @@ def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = C
 def restart_rows(source: Source, window: Window) -> pl.DataFrame:
     """One row per restart in the window."""
     return source.query("restarts", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def run_timeline(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
+    """What the GPUs of a run did when, and when it waited for them (category `queued`): one row per interval.
+
+    Returns:
+        `attempt_no`, `job_id`, `submitted_at`, `started_at`, `ended_at`, `category`, `cause`, `evidence`, `gpus`.
+    """
+    return source.query("run_timeline", cluster=cluster, run_id=run_id)
+
+
+def run_steps(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
+    """Every execution of a step that a run logged.
+
+    Returns:
+        `attempt_no`, `step`, `ts`, `duration_s`, `tokens`, `loss`, `kept`; in the order of time.
+    """
+    _, executed = computed_logs(source, cluster)
+    joined = source.query("run_attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "attempt_no")
+    return (
+        executed.filter(pl.col("run") == run_id)
+        .join(joined, on=list(frames.ATTEMPT_KEY))
+        .sort("ts", "step")
+        .select("attempt_no", "step", "ts", "duration_s", "tokens", "loss", "kept")
+    )
 
 
 def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

@@ -110,6 +110,78 @@ RUN_ATTEMPTS: Schema = _KEY | {"run_id": TEXT, "attempt_no": COUNT, "joined_by":
 
 EVENTS: Schema = {"cluster": TEXT, "node": TEXT, "ts": TIME, "kind": TEXT, "detail": TEXT}
 
+SESSIONS: Schema = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "restart_count": COUNT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "read_at": TIME,
+    "gpu_model": TEXT,
+    "n_gpus": COUNT,
+    "dtype": TEXT,
+    "params_active": NUMBER,
+    "layers": COUNT,
+    "heads": COUNT,
+    "head_dim": COUNT,
+    "seq_len": COUNT,
+    "flops_per_token": NUMBER,
+    "flop_convention": TEXT,
+}
+
+STEPS: Schema = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "step": COUNT,
+    "ts": TIME,
+    "duration_s": NUMBER,
+    "tokens": NUMBER,
+    "loss": NUMBER,
+}
+
+RUN_EVENTS: Schema = {
+    "cluster": TEXT,
+    "run_id": TEXT,
+    "scheduler": TEXT,
+    "job_id": TEXT,
+    "ts": TIME,
+    "ended_at": TIME,
+    "kind": TEXT,
+    "step": COUNT,
+    "durable_at": TIME,
+    "blocking": FLAG,
+}
+
+ACTIVITY: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "active_share": NUMBER,
+}
+
+LOGGED: Schema = _KEY | {
+    "started_at": TIME,
+    "ended_at": TIME,
+    "category": TEXT,
+    "cause": TEXT,
+    "milli_share": COUNT,
+}
+
+ACTIVE: Schema = _KEY | {
+    "node": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "category": TEXT,
+    "cause": TEXT,
+    "milli_gpus": COUNT,
+}
+
 INTERRUPTIONS: Schema = _KEY | {
     "run_id": TEXT,
     "attempt_no": COUNT,
@@ -139,6 +211,11 @@ RESTARTS: Schema = _KEY | {
     "time_to_requeue_s": NUMBER,
     "queue_s": NUMBER,
     "time_to_job_restart_s": NUMBER,
+    "launch_s": NUMBER,
+    "load_s": NUMBER,
+    "warm_up_s": NUMBER,
+    "time_to_first_step_s": NUMBER,
+    "time_to_recover_s": NUMBER,
 }
 
 RESULT: Schema = {

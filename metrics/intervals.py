@@ -120,18 +120,23 @@ def split_days(pieces: pl.DataFrame) -> pl.DataFrame:
     >>> split_days(pl.DataFrame({"lane": [0], "started": [DAY_US - 2], "ended": [DAY_US + 3]})).rows()
     [(0, 86399999998, 86400000000), (0, 86400000000, 86400000003)]
     """
-    first = pl.col("started") // DAY_US
-    last = (pl.col("ended") - 1) // DAY_US
+    return split_every(pieces, DAY_US)
+
+
+def split_every(pieces: pl.DataFrame, width: int) -> pl.DataFrame:
+    """Cut intervals at the multiples of `width` microseconds."""
+    first = pl.col("started") // width
+    last = (pl.col("ended") - 1) // width
     long = pieces.filter(first != last)
     if long.is_empty():
         return pieces
     cut = (
-        long.with_columns(pl.int_ranges(first, last + 1).alias("_day"))
-        .explode("_day")
+        long.with_columns(pl.int_ranges(first, last + 1).alias("_part"))
+        .explode("_part")
         .with_columns(
-            started=pl.max_horizontal(pl.col("started"), pl.col("_day") * DAY_US),
-            ended=pl.min_horizontal(pl.col("ended"), (pl.col("_day") + 1) * DAY_US),
+            started=pl.max_horizontal(pl.col("started"), pl.col("_part") * width),
+            ended=pl.min_horizontal(pl.col("ended"), (pl.col("_part") + 1) * width),
         )
-        .drop("_day")
+        .drop("_part")
     )
     return pl.concat([pieces.filter(first == last), cut])

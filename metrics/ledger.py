@@ -2,7 +2,7 @@
 
 An allocation beats a node state, and a node state beats idle: only GPUs that no attempt holds can be unavailable or
 idle. Within an allocation, what accounting alone can tell is carved out (`stalled`: GPUs of a dead node, suspended
-time); the rest is `unattributed` until logs or telemetry speak.
+time); of the rest a run log says what it was, else telemetry does, and what neither speaks for is `unattributed`.
 
 All of it is whole numbers, microseconds and thousandths of a GPU, so the categories add up to capacity exactly, in
 any window and any grouping. The construction is three sweeps (see `metrics.intervals`): one over nodes, which yields
@@ -10,6 +10,8 @@ what is left beside the allocations; one over attempts on nodes, only for those 
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -44,8 +46,10 @@ def gpu_time(
     demand: pl.DataFrame,
     states_known: pl.DataFrame,
     covered: pl.DataFrame,
+    logged: pl.DataFrame | None = None,
+    active: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Build the ledger from accounting evidence.
+    """Build the ledger.
 
     Args:
         inventory: `frames.INVENTORY`, what the ledger adds up to.
@@ -54,6 +58,8 @@ def gpu_time(
         demand: `cluster`, `node`, `started_at`, `ended_at`: times at which eligible work waited that could run there.
         states_known: `frames.COVERAGE` of node events; outside it a node without allocation is `unknown`.
         covered: `frames.COVERAGE` of accounting.
+        logged: `frames.LOGGED`, what run logs say of attempts; it beats telemetry.
+        active: `frames.ACTIVE`, what telemetry says of attempts on nodes.
 
     Returns:
         `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
@@ -79,7 +85,15 @@ def gpu_time(
             _in_lanes(demand, lanes).select("lane", "started", "ended", pl.lit(1).alias("waiting")),
         ]
     ).filter(pl.col("capacity") > 0)
-    rows = pl.concat([_left_over(segments), _allocated(held, segments, states)])
+    allocated = _allocated(held, segments, states)
+    seen = [
+        evidence
+        for evidence in (_logged_layers(logged, held), _active_layers(active, held))
+        if not evidence.found.is_empty()
+    ]
+    for evidence in seen:
+        allocated = _refined(allocated, evidence)
+    rows = pl.concat([_left_over(segments), allocated])
     return _named(split_days(rows), lanes, held)
 
 
@@ -307,6 +321,103 @@ def _scaled_down(base: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
         .with_columns(share=pl.col("share") + (pl.col("place") < pl.col("missing")).cast(pl.Int64))
     )
     return shares.with_columns(correction=pl.col("share") - pl.col("milli_gpus"))
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What one kind of evidence says: `lane` (a holder), `started`, `ended`, `category`, `cause`, `milli_gpus`."""
+
+    kind: str
+    found: pl.DataFrame
+
+
+def _logged_layers(logged: pl.DataFrame | None, held: pl.DataFrame) -> _Evidence:
+    """A log speaks for all nodes of its attempt alike."""
+    said = frames.empty(frames.LOGGED) if logged is None else logged
+    holders = held.select("holder", pl.col("milli_gpus").alias("held"), *frames.ATTEMPT_KEY)
+    share = (pl.col("held") * pl.col("milli_share")) // _THOUSAND
+    return _Evidence("log", _in_holders(said, holders, list(frames.ATTEMPT_KEY)).with_columns(milli_gpus=share))
+
+
+def _active_layers(active: pl.DataFrame | None, held: pl.DataFrame) -> _Evidence:
+    said = frames.empty(frames.ACTIVE) if active is None else active
+    key = [*frames.ATTEMPT_KEY, "node"]
+    return _Evidence("telemetry", _in_holders(said, held.select("holder", *key), key))
+
+
+_THOUSAND = 1000
+
+
+def _in_holders(said: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    return said.join(holders, on=key).with_columns(
+        lane="holder", started=pl.col("started_at").dt.epoch("us"), ended=pl.col("ended_at").dt.epoch("us")
+    )
+
+
+def _refined(allocated: pl.DataFrame, evidence: _Evidence) -> pl.DataFrame:
+    """Put what evidence says in the place of `unattributed`; what it does not speak for stays as it was.
+
+    Each pair of category and cause is a layer of the sweep. Where they claim more GPUs than the piece has (an
+    over-allocated node), the pairs are served in their order.
+    """
+    mine = evidence.found.select(pl.col("lane").alias("holder")).unique()
+    open_ = pl.col("category") == "unattributed"
+    spoken_for = allocated.filter(open_).join(mine, on="holder", how="semi")
+    rest = pl.concat([allocated.filter(~open_), allocated.filter(open_).join(mine, on="holder", how="anti")])
+    kinds = evidence.found.select("category", "cause").unique().sort("category", "cause", nulls_last=False)
+    said = evidence.found.join(kinds.with_row_index("kind"), on=["category", "cause"], nulls_equal=True)
+    layers = [
+        rows.select("lane", "started", "ended", pl.col("milli_gpus").alias(f"kind_{number}"))
+        for number, rows in ((n, said.filter(pl.col("kind") == n)) for n in range(kinds.height))
+    ]
+    whole = spoken_for.select(
+        pl.col("holder").alias("lane"),
+        "started",
+        "ended",
+        "milli_gpus",
+        (pl.col("evidence") == "assumed").cast(pl.Int64).alias("guessed"),
+    )
+    names = [f"kind_{number}" for number in range(kinds.height)]
+    pieces = sweep([whole, *layers]).filter(pl.col("milli_gpus") > 0)
+    pieces = pieces.with_columns(left=pl.col("milli_gpus"))
+    for name in names:
+        pieces = pieces.with_columns(pl.min_horizontal(name, "left").alias(f"served_{name}")).with_columns(
+            left=pl.col("left") - pl.col(f"served_{name}")
+        )
+    parts = [
+        pieces.filter(pl.col(f"served_{name}") > 0).select(
+            "lane",
+            "started",
+            "ended",
+            "guessed",
+            pl.lit(category).alias("category"),
+            pl.lit(cause, dtype=pl.String).alias("cause"),
+            pl.lit(evidence.kind).alias("evidence"),
+            pl.col(f"served_{name}").alias("milli_gpus"),
+        )
+        for name, (category, cause) in zip(names, kinds.iter_rows(), strict=True)
+    ]
+    unseen = pieces.filter(pl.col("left") > 0).select(
+        "lane",
+        "started",
+        "ended",
+        "guessed",
+        pl.lit("unattributed").alias("category"),
+        pl.lit(None, dtype=pl.String).alias("cause"),
+        pl.when(pl.col("guessed") > 0).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),
+        pl.col("left").alias("milli_gpus"),
+    )
+    merged = pl.concat([merge_equal(part) for part in (*parts, unseen)])
+    homes = spoken_for.select("holder", pl.col("lane").alias("node_lane")).unique()
+    return pl.concat(
+        [
+            rest,
+            merged.rename({"lane": "holder"})
+            .join(homes, on="holder")
+            .with_columns(lane="node_lane", state=pl.lit("allocated"))
+            .select(rest.columns),
+        ]
+    )
 
 
 def _named(rows: pl.DataFrame, lanes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:

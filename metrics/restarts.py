@@ -54,6 +54,107 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
     ).sort("cluster", "interrupted_at", "job_id")
 
 
+def with_log_times(
+    restarted: pl.DataFrame,
+    joined: pl.DataFrame,
+    executed: pl.DataFrame,
+    sessions: pl.DataFrame,
+    events: pl.DataFrame,
+) -> pl.DataFrame:
+    """Add what only logs know: launch, load, warm-up, time to first step and to recovery.
+
+    t0 is the end of the interrupted attempt's last step, t5 the first log line of the next attempt, t6 the end of its
+    checkpoint load, t7 the end of its first step, and t8 the end of the step that the interrupted attempt had last
+    finished, when the run executes it again. What was not logged stays null.
+
+    Args:
+        restarted: `frames.RESTARTS`.
+        joined: `frames.RUN_ATTEMPTS`.
+        executed: as `metrics.steplog.executions_of_steps` returns it.
+        sessions: as `metrics.steplog.match_sessions` returns it; only usable ones count.
+        events: `frames.RUN_EVENTS`.
+
+    Returns:
+        `frames.RESTARTS`; seconds.
+
+    Source: metric-definitions 4.3.
+    """
+    facts = _attempt_facts(joined, executed, sessions, events)
+    run = ["cluster", "run_id", "attempt_no"]
+    broken = facts.select(*run, pl.col("last_end").alias("t0"), "last_step")
+    following = facts.select(
+        "cluster", "run_id", (pl.col("attempt_no") - 1).alias("attempt_no"), "t5", "t6", pl.col("first_end").alias("t7")
+    )
+    named = restarted.drop("launch_s", "load_s", "warm_up_s", "time_to_first_step_s", "time_to_recover_s")
+    timed = named.join(broken, on=run, how="left").join(following, on=run, how="left")
+    ready = pl.coalesce("t6", "t5")
+    recovered = _recovered(timed.select(*run, "t0", "last_step"), executed)
+    start = pl.col("restarted_at").dt.epoch("us")
+    return frames.conform(
+        timed.join(recovered, on=run, how="left").with_columns(
+            launch_s=(pl.col("t5") - start) / 1e6,
+            load_s=(pl.col("t6") - pl.col("t5")) / 1e6,
+            warm_up_s=(pl.col("t7") - ready) / 1e6,
+            time_to_first_step_s=(pl.col("t7") - pl.col("t0")) / 1e6,
+            time_to_recover_s=(pl.col("t8") - pl.col("t0")) / 1e6,
+        ),
+        frames.RESTARTS,
+    )
+
+
+def _attempt_facts(
+    joined: pl.DataFrame, executed: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
+) -> pl.DataFrame:
+    """Per logged attempt of a run: first log line, end of the checkpoint load, first and last step's end (us)."""
+    key = list(frames.ATTEMPT_KEY)
+    usable = sessions.filter("usable")
+    head = usable.group_by(key).agg(pl.col("started_at").min().dt.epoch("us").alias("t5"))
+    steps = (
+        executed.sort("begin")
+        .group_by(key)
+        .agg(
+            pl.col("begin").first().alias("first_begin"),
+            pl.col("end").first().alias("first_end"),
+            pl.col("end").last().alias("last_end"),
+            pl.col("step").last().alias("last_step"),
+        )
+    )
+    loads = (
+        events.filter((pl.col("kind") == "checkpoint_load") & pl.col("ended_at").is_not_null())
+        .join(
+            usable.select("cluster", "scheduler", "job_id", "submitted_at", _from="started_at", _to="ended_at"),
+            on=["cluster", "scheduler", "job_id"],
+        )
+        .filter((pl.col("ts") >= pl.col("_from")) & (pl.col("ts") <= pl.col("_to")))
+        .join(steps.select(*key, "first_begin"), on=key)
+        .with_columns(t6=pl.col("ended_at").dt.epoch("us"))
+        .filter(pl.col("t6") <= pl.col("first_begin"))
+        .group_by(key)
+        .agg(pl.col("t6").max())
+    )
+    found = head.join(steps, on=key, how="left").join(loads, on=key, how="left")
+    return (
+        joined.join(found, on=key)
+        .sort("cluster", "run_id", "attempt_no", "t5")
+        .unique(["cluster", "run_id", "attempt_no"], keep="first", maintain_order=True)
+    )
+
+
+def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
+    """When each interrupted run had executed again what it had when it was interrupted (`t8`)."""
+    run = ["cluster", "run_id", "attempt_no"]
+    steps = executed.select("cluster", pl.col("run").alias("run_id"), "step", "end")
+    again = steps.group_by("cluster", "run_id", "step").agg(pl.col("end").sort())
+    return (
+        broken.drop_nulls(["t0", "last_step"])
+        .join(again, left_on=["cluster", "run_id", "last_step"], right_on=["cluster", "run_id", "step"])
+        .explode("end")
+        .filter(pl.col("end") > pl.col("t0"))
+        .group_by(run)
+        .agg(pl.col("end").min().alias("t8"))
+    )
+
+
 def restart_summary(restarted: pl.DataFrame) -> pl.DataFrame:
     """Median, 90th percentile and mean of the time to job restart, per class and cause, and over all of a class.
 

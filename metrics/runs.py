@@ -14,7 +14,9 @@ MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
 
 
-def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.DataFrame:
+def run_attempts(
+    attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S, explicit: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Say which run each attempt belongs to, its number in the run, and the rule that joined it.
 
     A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
@@ -23,9 +25,14 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
     The components of a heterogeneous job are one run, and share their attempt numbers. A resize opens a new row too
     (`joined_by` is `resize`), though the job went on running.
 
+    Attempts whose own logs name the same run of the same user are one run, under that name (`explicit`), together
+    with the attempts of their chains that left no log.
+
     Args:
         attempts: `frames.ATTEMPTS`.
         max_gap_s: as above, in seconds.
+        explicit: `cluster`, `scheduler`, `job_id`, `submitted_at`, `run_id`: what logs say, as
+            `metrics.steplog.explicit_runs` returns it.
 
     Returns:
         `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the run's first submission, which later
@@ -48,7 +55,7 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
         .with_columns(attempt_no=pl.int_range(1, pl.len() + 1).over([*job, "chain"]))
     )
     first = pl.col("submitted_at").min().over([*group, "chain"])
-    return frames.conform(
+    found = frames.conform(
         chained.with_columns(
             run_id=pl.col("group") + first.dt.strftime("-%Y%m%dT%H%M%SZ"),
             joined_by=pl.when(~pl.col("fresh") & pl.col("resized"))
@@ -60,7 +67,48 @@ def run_attempts(attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S) -> pl.
             .otherwise(pl.lit("single")),
         ),
         frames.RUN_ATTEMPTS,
-    ).sort("cluster", "run_id", "attempt_no", "job_id")
+    )
+    if explicit is not None and not explicit.is_empty():
+        found = _under_logged_names(found, attempts, explicit)
+    return found.sort("cluster", "run_id", "attempt_no", "job_id")
+
+
+def _under_logged_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
+    """Give runs the names that logs give them, and put together those that have the same name.
+
+    Within a chain an attempt without a log belongs to the name before it, or the first one after. A name that
+    several users gave is not one run; each user's is told apart by the user's name behind it.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    chain = ["cluster", "run_id"]
+    named = (
+        found.join(explicit.rename({"run_id": "logged"}), on=key, how="left")
+        .join(attempts.select(*key, "user", _at=pl.coalesce("started_at", "submitted_at")), on=key)
+        .sort(*chain, "attempt_no", "job_id")
+        .with_columns(pl.col("logged").fill_null(strategy="forward").over(chain))
+        .with_columns(pl.col("logged").fill_null(strategy="backward").over(chain))
+    )
+    plain = named.filter(pl.col("logged").is_null()).select(found.columns)
+    several = pl.col("user").n_unique().over("cluster", "logged") > 1
+    mine = named.filter(pl.col("logged").is_not_null()).with_columns(
+        name=pl.when(several).then(pl.col("logged") + "@" + pl.col("user").fill_null("?")).otherwise("logged")
+    )
+    # Attempt numbers follow each other in time; components of a heterogeneous job share theirs.
+    order = (
+        mine.group_by("cluster", "name", "run_id", "attempt_no")
+        .agg(pl.col("_at").min())
+        .sort("cluster", "name", "_at", "run_id", "attempt_no")
+        .with_columns(number=pl.int_range(1, pl.len() + 1).over("cluster", "name"))
+        .with_columns(
+            joined=(pl.col("run_id") != pl.col("run_id").shift(1).over("cluster", "name")).fill_null(value=True)
+        )
+    )
+    renamed = mine.join(order.drop("_at"), on=["cluster", "name", "run_id", "attempt_no"]).with_columns(
+        run_id="name",
+        attempt_no=pl.col("number").cast(pl.Int64),
+        joined_by=pl.when("joined").then(pl.lit("explicit")).otherwise("joined_by"),
+    )
+    return pl.concat([plain, frames.conform(renamed, frames.RUN_ATTEMPTS).select(found.columns)])
 
 
 def by_id() -> list[pl.Expr]:
@@ -111,7 +159,9 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         executions(attempts, joined)
         .group_by("cluster", "run_id")
         .agg(
-            pl.when((pl.col("joined_by") == "requeue_chain").any())
+            pl.when((pl.col("joined_by") == "explicit").any())
+            .then(pl.lit("explicit"))
+            .when((pl.col("joined_by") == "requeue_chain").any())
             .then(pl.lit("requeue_chain"))
             .otherwise(pl.col("joined_by").last())
             .alias("joined_by"),

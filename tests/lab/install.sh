@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the Slurm lab needs (tests/lab/cluster.py): packages from Debian's own archive (about 31 MB, 15 s) and
+# Makes what the labs need (tests/lab: Slurm, Prometheus, Chromium): packages from Debian's own archive (about 140 MB, a minute) and
 # the users that its jobs run as. Run as root. A second run finds everything there and ends at once.
 set -euo pipefail
 
@@ -7,6 +7,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin
     munge mariadb-server jq
+    prometheus chromium chromium-driver fonts-dejavu-core
 )
 
 fail() {

@@ -1,0 +1,62 @@
+"""Run logs as metrics read them: sessions matched to attempts, executions of steps, events."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metrics import frames
+from metrics.steplog import Rules as StepRules
+from metrics.steplog import executions_of_steps, explicit_runs, match_sessions, with_runs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from app.results import Source
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of a cluster.
+
+    Attributes:
+        sessions: as `metrics.steplog.match_sessions` (with `run`, once the runs are known) returns them.
+        steps: `frames.STEPS`.
+        events: `frames.RUN_EVENTS`.
+    """
+
+    sessions: pl.DataFrame
+    steps: pl.DataFrame
+    events: pl.DataFrame
+
+    def names(self) -> pl.DataFrame:
+        """The run id that each attempt's own log gives it."""
+        return explicit_runs(self.sessions)
+
+    def in_runs(self, joined: pl.DataFrame) -> Logs:
+        """With the runs that the attempts were joined to."""
+        return Logs(with_runs(self.sessions, joined), self.steps, self.events)
+
+    def executions(self, rules: StepRules) -> pl.DataFrame:
+        """Each execution of each step, as `metrics.steplog.executions_of_steps` returns it."""
+        return executions_of_steps(self.steps, self.sessions, self.events, rules)
+
+
+def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
+    """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
+    said = frames.conform(source.query("run_sessions", cluster=cluster), frames.SESSIONS)
+    return Logs(
+        match_sessions(said, attempts, clock_skew_s=clock_skew_s),
+        frames.conform(source.query("steps", cluster=cluster), frames.STEPS),
+        frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
+    )
+
+
+def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
+    """Logs and executions by the constants and runs of the last computation."""
+    constants = json.loads(source.query("computed", cluster=cluster)["constants"].item())
+    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
+    joined = frames.conform(source.query("run_attempts", cluster=cluster), frames.RUN_ATTEMPTS)
+    logs = read_logs(source, cluster, attempts, clock_skew_s=constants["clock_skew_s"]).in_runs(joined)
+    return logs, logs.executions(StepRules(constants["hang_steps"], constants["hang_min_s"]))

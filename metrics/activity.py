@@ -1,0 +1,302 @@
+"""What telemetry says that allocated GPUs did, for attempts without a log: activity decides.
+
+A GPU is *active* by the constants of our design 4 (tensor activity, else engine activity, else utilisation). An
+attempt is productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That
+is the reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accelerators have duty cycle > 10 %) and of
+metric-definitions 5.3, L2. Before the first such moment it starts up, after the last it tears down, in between it is
+stalled; GPUs that it never uses are stalled all the time (`idle_gpus`).
+
+Where samples are hours (`active_share` between 0 and 1), the share of the hour takes the place of the moment. On a
+node that several attempts share, nobody knows whose GPUs are the active ones: only what must be so is said, and the
+rest stays unattributed.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.capacity import allocated_intervals
+from metrics.intervals import merge_equal, overlaps, split_every, sweep
+
+HANG_US = 300_000_000
+"""Every GPU inactive for this long amid an attempt is a hang; microseconds."""
+
+_MILLI = 1000
+_BASE = ("lane", "started", "ended", "category", "cause", "milli_gpus")
+
+
+def active_time(
+    activity: pl.DataFrame, attempt_nodes: pl.DataFrame, inventory: pl.DataFrame, covered: pl.DataFrame
+) -> pl.DataFrame:
+    """What the GPUs of attempts did, as far as telemetry can tell.
+
+    Args:
+        activity: `frames.ACTIVITY`; intervals of one GPU do not overlap; `active_share` is 0 or 1 for samples, and
+            in between for roll-ups.
+        attempt_nodes: `frames.ATTEMPT_NODES`; attempts whose GPUs on a node are only assumed are left out.
+        inventory: `frames.INVENTORY`, how many GPUs each node has.
+        covered: `frames.COVERAGE` of accounting.
+
+    Returns:
+        `frames.ACTIVE`: at each instant the `milli_gpus` of an attempt on a node add up to at most what it holds;
+        the rest telemetry cannot tell.
+    """
+    capacity = inventory.group_by("cluster", "node").agg(pl.col("milli_gpus").max().alias("capacity"))
+    held = (
+        allocated_intervals(attempt_nodes, covered)
+        .filter(pl.col("evidence") != "assumed")
+        .join(capacity, on=["cluster", "node"])
+        .with_row_index("holder")
+        .with_columns(whole=pl.col("milli_gpus") == pl.col("capacity"))
+    )
+    samples = activity.select(
+        "cluster",
+        "node",
+        "gpu",
+        pl.col("started_at").dt.epoch("us").alias("started"),
+        pl.col("ended_at").dt.epoch("us").alias("ended"),
+        "active_share",
+    )
+    exact = pl.col("active_share").is_in([0.0, 1.0]) & (pl.col("ended") - pl.col("started") != _HOUR)
+    pieces = [
+        _whole_nodes(held.filter("whole"), samples.filter(exact)),
+        _whole_nodes_by_hour(held, samples.filter(~exact)),
+        _shared_nodes(held, samples),
+    ]
+    full = (
+        pl.concat(pieces)
+        .join(held.select("holder", *frames.ATTEMPT_KEY, "node"), left_on="lane", right_on="holder")
+        .with_columns(started_at=frames.from_us("started"), ended_at=frames.from_us("ended"))
+    )
+    return frames.conform(full, frames.ACTIVE).sort(*frames.ATTEMPT_KEY, "node", "started_at", "category", "cause")
+
+
+_HOUR = 3_600_000_000
+
+
+def _per_gpu(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Samples of the GPUs that each holder holds, clipped to it, and whether it uses that GPU at all."""
+    holders = held.select("cluster", "node", "holder", *frames.ATTEMPT_KEY[1:], "started", "ended")
+    own = overlaps(_in_hours(samples), _in_hours(holders), on=["cluster", "node", "hour"])
+    return own.with_columns(used=(pl.col("active_share").max() > 0).over("holder", "gpu"))
+
+
+def _in_hours(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Cut at full hours and numbered by hour, so that what shares time is found by an equality."""
+    return split_every(intervals.filter(pl.col("started") < pl.col("ended")), _HOUR).with_columns(
+        hour=pl.col("started") // _HOUR
+    )
+
+
+def _attempt_lanes(own: pl.DataFrame) -> pl.DataFrame:
+    key = list(frames.ATTEMPT_KEY)
+    return own.select(key).unique().sort(key).with_row_index("attempt")
+
+
+def _whole_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that hold whole nodes, from samples."""
+    own = _per_gpu(held, samples)
+    own = own.join(_attempt_lanes(own), on=list(frames.ATTEMPT_KEY))
+    used = own.filter("used")
+    inactive = pl.col("active_share") == 0
+    together = sweep(
+        [
+            used.select(
+                pl.col("attempt").alias("lane"),
+                "started",
+                "ended",
+                pl.lit(1).alias("seen"),
+                inactive.cast(pl.Int64).alias("inactive"),
+            )
+        ]
+    ).rename({"lane": "attempt"})
+    judged = _judged(
+        together.with_columns(productive=pl.col("inactive") == 0, idle=pl.col("inactive") == pl.col("seen"))
+    )
+    on_node = [
+        used.select(pl.col("holder").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("busy")),
+        own.filter(~pl.col("used")).select(
+            pl.col("holder").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("unused")
+        ),
+    ]
+    seen = sweep(on_node).join(own.select("holder", "attempt").unique(), left_on="lane", right_on="holder")
+    idle = seen.filter(pl.col("unused") > 0).select(
+        "lane",
+        "started",
+        "ended",
+        pl.lit("stalled").alias("category"),
+        pl.lit("idle_gpus").alias("cause"),
+        pl.col("unused").alias("milli_gpus"),
+    )
+    codes = judged.select("category", "cause").unique().sort("category", "cause").with_row_index("code", offset=1)
+    coded = judged.join(codes, on=["category", "cause"], nulls_equal=True)
+    holders = own.select("holder", "attempt").unique()
+    told = coded.join(holders, on="attempt").select(
+        pl.col("holder").alias("lane"), "started", "ended", pl.col("code").cast(pl.Int64)
+    )
+    busy = (
+        sweep([on_node[0], told])
+        .filter((pl.col("busy") > 0) & (pl.col("code") > 0))
+        .join(codes.with_columns(pl.col("code").cast(pl.Int64)), on="code")
+        .select("lane", "started", "ended", "category", "cause", pl.col("busy").alias("milli_gpus"))
+        .sort("lane", "started")
+    )
+    return pl.concat([merge_equal(idle.select(_BASE).sort("lane", "started")), merge_equal(busy.select(_BASE))])
+
+
+def _judged(together: pl.DataFrame) -> pl.DataFrame:
+    """Category of each stretch of an attempt: productive, or what being unproductive at that place means."""
+    first = pl.col("started").filter("productive").min().over("attempt")
+    last = pl.col("ended").filter("productive").max().over("attempt")
+    ordered = merge_equal(
+        together.select(pl.col("attempt").alias("lane"), "started", "ended", "productive", "idle").sort(
+            "lane", "started"
+        )
+    ).rename({"lane": "attempt"})
+    long = pl.col("ended") - pl.col("started") >= HANG_US
+    place = (
+        pl.when("productive")
+        .then(pl.lit("productive"))
+        .when(pl.col("started") < first)
+        .then(pl.lit("startup"))
+        .when(pl.col("started") >= last)
+        .then(pl.lit("teardown"))
+        .otherwise(pl.lit("stalled"))
+    )
+    return ordered.with_columns(category=place).with_columns(
+        cause=pl.when(pl.col("category") != "stalled")
+        .then(None)
+        .when(pl.col("idle") & long)
+        .then(pl.lit("hang"))
+        .otherwise(pl.lit("inactive"))
+    )
+
+
+def _whole_nodes_by_hour(held: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that hold whole nodes, from hourly shares: what must have been, within the part of the hour they held.
+
+    Of an hour's active seconds as many belong to the holder as others cannot have had (`low`), and at most as many
+    as it held (`high`). Productive is the least of its used GPUs' `low`; unproductive for certain is what exceeds
+    the least `high`.
+    """
+    own = _per_gpu(held.filter("whole"), hours.with_columns(hour_from="started", hour_until="ended"))
+    others = _held_by_others(held, own)
+    seconds = pl.col("ended") - pl.col("started")
+    active = pl.col("active_share") * (pl.col("hour_until") - pl.col("hour_from"))
+    bounded = (
+        own.join(others, on=["holder", "hour"], how="left")
+        .with_columns(length=seconds, low=active - pl.col("elsewhere").fill_null(0), high=active)
+        .with_columns(low=pl.min_horizontal(pl.col("low").clip(0), "length"), high=pl.min_horizontal("high", "length"))
+    )
+    bounded = bounded.join(_attempt_lanes(bounded), on=list(frames.ATTEMPT_KEY))
+    cell = ["attempt", "hour_from"]
+    used = (
+        bounded.filter("used")
+        .with_columns(
+            low_share=(pl.col("low") / pl.col("length")).min().over(cell),
+            high_share=(pl.col("high") / pl.col("length")).min().over(cell),
+            first=pl.col("hour_from").min().over("attempt"),
+            last=pl.col("hour_from").max().over("attempt"),
+        )
+        .group_by("holder", "started", "ended")
+        .agg(
+            pl.len().alias("gpus"),
+            pl.col("low_share", "high_share").first(),
+            (pl.col("hour_from") == pl.col("first")).first().alias("is_first"),
+            (pl.col("hour_from") == pl.col("last")).first().alias("is_last"),
+        )
+    )
+    milli = pl.col("gpus").cast(pl.Float64) * _MILLI
+    productive = used.with_columns(
+        category=pl.lit("productive"),
+        cause=pl.lit(None, dtype=pl.String),
+        milli_gpus=(milli * pl.col("low_share")).floor().cast(pl.Int64),
+    )
+    stalled = used.with_columns(
+        category=pl.when("is_first")
+        .then(pl.lit("startup"))
+        .when("is_last")
+        .then(pl.lit("teardown"))
+        .otherwise(pl.lit("stalled")),
+        cause=pl.when(~pl.col("is_first") & ~pl.col("is_last")).then(pl.lit("inactive")),
+        milli_gpus=(milli * (1 - pl.col("high_share"))).floor().cast(pl.Int64),
+    )
+    idle = (
+        bounded.filter(~pl.col("used"))
+        .group_by("holder", "started", "ended")
+        .agg(pl.len().alias("gpus"))
+        .with_columns(
+            category=pl.lit("stalled"), cause=pl.lit("idle_gpus"), milli_gpus=pl.col("gpus").cast(pl.Int64) * _MILLI
+        )
+    )
+    lane = pl.col("holder").alias("lane")
+    parts = [part.select(lane, *_BASE[1:]).filter(pl.col("milli_gpus") > 0) for part in (productive, stalled, idle)]
+    return pl.concat(parts)
+
+
+def _held_by_others(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """Microseconds of each hour that other attempts held the node: `holder`, `hour`, `elsewhere`."""
+    place = ["cluster", "node", "hour"]
+    parts = (
+        _in_hours(held.select("cluster", "node", "holder", "started", "ended"))
+        .group_by(*place, "holder")
+        .agg((pl.col("ended") - pl.col("started")).sum().alias("length"))
+    )
+    rest = parts.with_columns(elsewhere=pl.col("length").sum().over(place) - pl.col("length"))
+    return rest.join(own.select("holder", "hour").unique(), on=["holder", "hour"], how="semi").select(
+        "holder", "hour", "elsewhere"
+    )
+
+
+def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
+
+    With `active` of a node's C GPUs active and h of them held, at least h - (C - active) of the held ones are
+    active, and at least h - active are not. Only nodes all of whose GPUs have samples tell anything.
+    """
+    parts = held.filter(~pl.col("whole"))
+    nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
+    here = samples.join(nodes, on=["cluster", "node"])
+    milli = (pl.col("active_share") * _MILLI).round().cast(pl.Int64)
+    # An hour in which a part changed hands cannot be divided; `steady` holders have it all to themselves.
+    states = sweep(
+        [
+            here.select(
+                pl.col("place").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("seen"), milli.alias("active")
+            )
+        ]
+    ).rename({"lane": "place"})
+    own = overlaps(
+        _in_hours(
+            parts.join(nodes, on=["cluster", "node"]).select(
+                "place", "holder", "started", "ended", "milli_gpus", "capacity"
+            )
+        ),
+        _in_hours(states).with_columns(_from="started", _until="ended"),
+        on=["place", "hour"],
+    ).filter(pl.col("seen") == pl.col("capacity"))
+    fractional = (pl.col("active") % _MILLI) > 0
+    steady = (pl.col("started") == pl.col("_from")) & (pl.col("ended") == pl.col("_until"))
+    certain = own.filter(~fractional | steady).with_columns(
+        productive=(pl.col("milli_gpus") - (pl.col("capacity") - pl.col("active"))).clip(0),
+        idle=(pl.col("milli_gpus") - pl.col("active")).clip(0),
+    )
+    lane = pl.col("holder").alias("lane")
+    busy = certain.filter(pl.col("productive") > 0).select(
+        lane,
+        "started",
+        "ended",
+        pl.lit("productive").alias("category"),
+        pl.lit(None, dtype=pl.String).alias("cause"),
+        pl.col("productive").alias("milli_gpus"),
+    )
+    idle = certain.filter(pl.col("idle") > 0).select(
+        lane,
+        "started",
+        "ended",
+        pl.lit("stalled").alias("category"),
+        pl.lit("idle_gpus").alias("cause"),
+        pl.col("idle").alias("milli_gpus"),
+    )
+    return pl.concat([merge_equal(busy.sort("lane", "started")), merge_equal(idle.sort("lane", "started"))])

@@ -1,0 +1,110 @@
+"""What a log says of each second of an attempt, slowly: plain Python, second by second, from the definitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Step:
+    number: int
+    begin: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Session:
+    start: int
+    steps: tuple[Step, ...] = ()
+    events: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    start: int
+    end: int
+    state: str
+    sessions: tuple[Session, ...] = ()
+
+
+HANG_STEPS, HANG_MIN = 10, 30
+MEANS = {
+    "checkpoint_save": ("checkpoint", None),
+    "eval": ("other_work", "eval"),
+    "checkpoint_load": ("startup", "checkpoint_load"),
+    "compile": ("startup", "compile"),
+    "init": ("startup", "init"),
+}
+
+
+def kept_steps(attempts: list[Attempt]) -> set[tuple[int, int]]:
+    """(number, begin) of the executions that no later execution of the same or an earlier step undid."""
+    order = sorted((s.begin, s.number) for a in attempts for session in a.sessions for s in session.steps)
+    return {
+        (number, begin)
+        for i, (begin, number) in enumerate(order)
+        if not any(other <= number for _, other in order[i + 1 :])
+    }
+
+
+def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | None]]:
+    """Seconds of an attempt by category and cause. Every session has at least one step."""
+    attempt, kept = attempts[index], kept_steps(attempts)
+    found: Counter[tuple[str, str | None]] = Counter()
+    for second in range(attempt.start, attempt.end):
+        found[_said(attempt, kept, second)] += 1
+    return found
+
+
+def _said(attempt: Attempt, kept: set[tuple[int, int]], second: int) -> tuple[str, str | None]:
+    first_step = min(s.begin for session in attempt.sessions for s in session.steps)
+    for kind, meaning in MEANS.items():
+        if any(k == kind and b <= second < e for session in attempt.sessions for k, b, e in session.events):
+            return meaning
+    if any(k == "data" and b <= second < e for session in attempt.sessions for k, b, e in session.events):
+        begin = max(b for session in attempt.sessions for k, b, e in session.events if k == "data" and b <= second < e)
+        return ("startup", "data") if begin < first_step else ("stalled", "data_stall")
+    current = None
+    for number, session in enumerate(attempt.sessions):
+        if second >= session.start:
+            current = number
+    if current is None:
+        return "startup", "launch"
+    session = attempt.sessions[current]
+    if second < session.steps[0].begin:
+        return "startup", "init"
+    final = current == len(attempt.sessions) - 1
+    until = attempt.end if final else attempt.sessions[current + 1].start
+    return _among_steps(session, kept, second, until=until, ended=attempt.state if final else "GONE")
+
+
+def _among_steps(
+    session: Session, kept: set[tuple[int, int]], second: int, *, until: int, ended: str
+) -> tuple[str, str | None]:
+    lost_to = "rerun" if ended in {"COMPLETED", "GONE"} else ended
+    usual = median(step.length for step in session.steps)
+    hang = max(usual * HANG_STEPS, HANG_MIN)
+    last_event = max((e for _, _, e in session.events), default=0)
+    place = max(i for i, step in enumerate(session.steps) if step.begin <= second)
+    step = session.steps[place]
+    is_last = place == len(session.steps) - 1
+    following = max(last_event, step.begin + step.length) if is_last else session.steps[place + 1].begin
+    busy = sum(
+        any(b <= t < e for _, b, e in session.events if b >= step.begin) for t in range(step.begin, following)
+    )
+    pause = following - (step.begin + step.length) - busy
+    reach = following if pause <= hang else step.begin + step.length
+    if second < reach:
+        return ("productive", None) if (step.number, step.begin) in kept else ("lost", None)
+    if second < following:
+        return "stalled", "hang"
+    broke_off = ended != "COMPLETED"
+    if broke_off and second < following + usual:
+        return "lost", lost_to
+    if broke_off and until - following > hang:
+        return "stalled", "hang"
+    if broke_off and ended == "GONE":
+        return "stalled", "restart_in_place"
+    return "teardown", None

@@ -1,0 +1,237 @@
+"""What logs say of attempts: cases by hand, and a slow twin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import frames
+from metrics.steplog import Rules, executions_of_steps, explicit_runs, logged_time, match_sessions, with_runs
+from tests.metrics import slow_steplog
+from tests.metrics.slow_steplog import Attempt, Session, Step
+from tests.metrics.tables import rows
+
+EPOCH = datetime(2026, 3, 2, tzinfo=UTC)
+RULES = Rules(hang_steps=10, hang_min_s=30)
+
+
+def at(second: float) -> datetime:
+    return EPOCH + timedelta(seconds=second)
+
+
+def key(number: int) -> dict[str, object]:
+    return {"cluster": "c", "scheduler": "slurm", "job_id": "7", "submitted_at": at(number)}
+
+
+def attempts_of(tried: list[Attempt]) -> pl.DataFrame:
+    return rows(
+        frames.ATTEMPTS,
+        *(
+            key(number)
+            | {"started_at": at(a.start), "ended_at": at(a.end), "state": a.state, "milli_gpus": 16_000, "n_nodes": 2}
+            for number, a in enumerate(tried)
+        ),
+    )
+
+
+def sessions_of(tried: list[Attempt], **more: object) -> pl.DataFrame:
+    named = {"cluster": "c", "run_id": "r", "scheduler": "slurm", "job_id": "7", "n_gpus": 16}
+    found = []
+    for number, a in enumerate(tried):
+        for session in a.sessions:
+            last = max(
+                [session.start, *(s.begin + s.length for s in session.steps), *(e for _, _, e in session.events)]
+            )
+            times = {"started_at": at(session.start), "ended_at": at(last), "restart_count": number}
+            found.append(named | times | more)
+    return rows(frames.SESSIONS, *found)
+
+
+def steps_of(tried: list[Attempt]) -> pl.DataFrame:
+    named = {"cluster": "c", "run_id": "r", "scheduler": "slurm", "job_id": "7", "tokens": 1000.0}
+    return rows(
+        frames.STEPS,
+        *(
+            named | {"step": s.number, "ts": at(s.begin), "duration_s": float(s.length)}
+            for a in tried
+            for session in a.sessions
+            for s in session.steps
+        ),
+    )
+
+
+def events_of(tried: list[Attempt]) -> pl.DataFrame:
+    named = {"cluster": "c", "run_id": "r", "scheduler": "slurm", "job_id": "7", "blocking": True}
+    return rows(
+        frames.RUN_EVENTS,
+        *(
+            named | {"kind": kind, "ts": at(begin), "ended_at": at(end), "durable_at": at(end), "step": 0}
+            for a in tried
+            for session in a.sessions
+            for kind, begin, end in session.events
+        ),
+    )
+
+
+def interruptions_of(tried: list[Attempt]) -> pl.DataFrame:
+    return rows(
+        frames.INTERRUPTIONS,
+        *(key(number) | {"cause": a.state} for number, a in enumerate(tried) if a.state != "COMPLETED"),
+    )
+
+
+def logged(tried: list[Attempt], **session: object) -> pl.DataFrame:
+    ran, events = attempts_of(tried), events_of(tried)
+    joined = rows(frames.RUN_ATTEMPTS, *(key(n) | {"run_id": "r", "attempt_no": n + 1} for n in range(len(tried))))
+    matched = with_runs(match_sessions(sessions_of(tried, **session), ran), joined)
+    executed = executions_of_steps(steps_of(tried), matched, events, RULES)
+    return logged_time(executed, matched, events, ran, interruptions_of(tried))
+
+
+def sums(found: pl.DataFrame, number: int) -> Counter[tuple[str, str | None]]:
+    total: Counter[tuple[str, str | None]] = Counter()
+    for row in found.filter(pl.col("submitted_at") == at(number)).iter_rows(named=True):
+        cause = None if row["category"] in {"productive"} else row["cause"]
+        total[row["category"], cause] += round((row["ended_at"] - row["started_at"]).total_seconds())
+    return total
+
+
+def training(first: int, begin: int, n: int, length: int = 10) -> tuple[Step, ...]:
+    return tuple(Step(first + i, begin + i * length, length) for i in range(n))
+
+
+def test_a_kill_loses_the_steps_run_again_and_the_unfinished_one() -> None:
+    first = Attempt(0, 225, "NODE_FAIL", (Session(20, training(0, 100, 12), (("checkpoint_load", 30, 60),)),))
+    second = Attempt(400, 800, "COMPLETED", (Session(410, training(5, 500, 20)),))
+    found = logged([first, second])
+    assert sums(found, 0) == {
+        ("startup", "launch"): 20,
+        ("startup", "init"): 10 + 40,
+        ("startup", "checkpoint_load"): 30,
+        ("productive", None): 50,
+        ("lost", "NODE_FAIL"): 70 + 5,
+    }
+    assert sums(found, 1) == {
+        ("startup", "launch"): 10,
+        ("startup", "init"): 90,
+        ("productive", None): 200,
+        ("teardown", None): 100,
+    }
+
+
+def test_blocking_checkpoints_are_carved_out_and_others_are_not() -> None:
+    steps = (Step(0, 10, 10), Step(1, 25, 10))
+    events = (("checkpoint_save", 20, 25), ("eval", 35, 50))
+    assert sums(logged([Attempt(0, 60, "COMPLETED", (Session(10, steps, events),))]), 0) == {
+        ("startup", "launch"): 10,
+        ("productive", None): 20,
+        ("checkpoint", None): 5,
+        ("other_work", "eval"): 15,
+        ("teardown", None): 10,
+    }
+
+
+def test_a_long_pause_is_a_hang_and_one_that_an_event_explains_is_not() -> None:
+    steps = (*training(0, 10, 3), *training(3, 540, 3))
+    explained = Attempt(0, 570, "COMPLETED", (Session(10, steps, (("eval", 45, 535),)),))
+    assert ("stalled", "hang") not in sums(logged([explained]), 0)
+    assert sums(logged([Attempt(0, 570, "COMPLETED", (Session(10, steps),))]), 0)["stalled", "hang"] == 500
+
+
+def test_an_attempt_that_hung_until_it_was_killed_is_stalled() -> None:
+    found = sums(logged([Attempt(0, 1000, "CANCELLED", (Session(0, training(0, 0, 5)),))]), 0)
+    assert found == {("productive", None): 50, ("lost", "CANCELLED"): 10, ("stalled", "hang"): 940}
+
+
+def test_a_session_that_never_stepped_only_started_up() -> None:
+    found = sums(logged([Attempt(0, 100, "FAILED", (Session(20, (), (("init", 30, 50),)),))]), 0)
+    assert sum(found.values()) == 100
+    assert {category for category, _ in found} == {"startup"}
+
+
+def test_what_was_not_read_yet_is_not_claimed() -> None:
+    tried = [Attempt(0, 1000, "COMPLETED", (Session(0, training(0, 0, 5)),))]
+    assert sums(logged(tried, read_at=at(60)), 0) == {("productive", None): 50}
+    assert sums(logged(tried, read_at=at(1000)), 0)["teardown", None] == 950
+
+
+def test_a_log_by_a_wrong_clock_is_not_used() -> None:
+    tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
+    late = sessions_of(tried).with_columns(pl.col("started_at", "ended_at") + timedelta(hours=2))
+    matched = match_sessions(late, attempts_of(tried))
+    assert matched["usable"].to_list() == [False]
+    assert matched["submitted_at"].to_list() == [at(0)]  # the restart count still tells which attempt it was
+    assert explicit_runs(matched)["run_id"].to_list() == ["r"]
+
+
+def test_a_log_of_an_unknown_job_matches_nothing() -> None:
+    tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
+    matched = match_sessions(sessions_of(tried, job_id="8"), attempts_of(tried))
+    assert matched["submitted_at"].to_list() == [None]
+    assert explicit_runs(matched).is_empty()
+
+
+def test_a_log_of_fewer_gpus_speaks_for_its_share() -> None:
+    tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
+    assert set(logged(tried, n_gpus=4)["milli_share"]) == {250}
+    assert set(logged(tried, n_gpus=16)["milli_share"]) == {1000}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Attempt]:
+    now, number, tried = 0, 0, []
+    for _ in range(draw(st.integers(1, 3))):
+        start = now
+        now += draw(st.integers(0, 9))
+        sessions = []
+        for _ in range(draw(st.integers(1, 2))):
+            begun = now
+            now += draw(st.integers(0, 9))
+            number = max(0, number - draw(st.integers(0, 6)))
+            steps, events = [], []
+            for _ in range(draw(st.integers(1, 6))):
+                length = draw(st.sampled_from([2, 4, 6, 10]))  # medians are whole
+                steps.append(Step(number, now, length))
+                number, now = number + 1, now + length
+                if draw(st.booleans()):
+                    pause = draw(st.sampled_from([1, 4, 40, 80]))
+                    kind = draw(st.sampled_from(["checkpoint_save", "eval", "data", "compile", None]))
+                    if kind is not None:
+                        events.append((kind, now, now + draw(st.integers(1, pause))))
+                    now += pause
+            sessions.append(Session(begun, tuple(steps), tuple(events)))
+            now += draw(st.sampled_from([0, 1, 7, 100]))
+        state = draw(st.sampled_from(["COMPLETED", "NODE_FAIL"]))
+        if now == start:
+            now += 1
+        tried.append(Attempt(start, now, state, tuple(sessions)))
+        now += draw(st.integers(200, 300))
+    return tried
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
+    found = logged(tried)
+    for number, attempt in enumerate(tried):
+        expected = Counter[tuple[str, str | None]]()
+        for (category, cause), length in slow_steplog.seconds(tried, number).items():
+            expected[category, None if category == "lost" else cause] += length
+        got = Counter[tuple[str, str | None]]()
+        for (category, cause), length in sums(found, number).items():
+            got[category, None if category == "lost" else cause] += length
+        assert got == expected
+        assert got.total() == attempt.end - attempt.start
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL"])
+def test_intervals_of_an_attempt_do_not_overlap(state: str) -> None:
+    doubled = Session(5, training(0, 8, 20))
+    tried = [Attempt(0, 400, state, (Session(0, training(0, 3, 20)), doubled))]
+    found = logged(tried).sort("started_at")
+    assert (found["started_at"].shift(-1) >= found["ended_at"]).drop_nulls().all()
