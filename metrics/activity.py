@@ -23,6 +23,7 @@ HANG_US = 300_000_000
 """Every GPU inactive for this long amid an attempt is a hang; microseconds."""
 
 _MILLI = 1000
+_GPU = pl.lit(_MILLI, dtype=pl.Int64)
 _BASE = ("lane", "started", "ended", "category", "cause", "milli_gpus")
 
 
@@ -58,10 +59,12 @@ def active_time(
         pl.col("ended_at").dt.epoch("us").alias("ended"),
         "active_share",
     )
-    exact = pl.col("active_share").is_in([0.0, 1.0]) & (pl.col("ended") - pl.col("started") != _HOUR)
+    own = _per_gpu(held.filter("whole"), samples)
+    rolled_up = ((pl.col("active_share") % 1) > 0).any().over("attempt", "hour")
+    by_hour = own.with_columns(rolled_up=rolled_up)
     pieces = [
-        _whole_nodes(held.filter("whole"), samples.filter(exact)),
-        _whole_nodes_by_hour(held, samples.filter(~exact)),
+        _whole_nodes(by_hour.filter(~pl.col("rolled_up"))),
+        _whole_nodes_by_hour(held, by_hour.filter("rolled_up")),
         _shared_nodes(held, samples),
     ]
     full = (
@@ -76,9 +79,19 @@ _HOUR = 3_600_000_000
 
 
 def _per_gpu(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """Samples of the GPUs that each holder holds, clipped to it, and whether it uses that GPU at all."""
-    holders = held.select("cluster", "node", "holder", *frames.ATTEMPT_KEY[1:], "started", "ended")
-    own = overlaps(_in_hours(samples), _in_hours(holders), on=["cluster", "node", "hour"])
+    """Samples of the GPUs of each holder, clipped to it and cut at full hours.
+
+    Returns:
+        The samples with `holder`, `attempt` (a number), `hour`, `cell_from` and `cell_until` (the part of the hour
+        that the holder held), `sample_s` (the whole sample's length within the hour, microseconds), and `used`: the
+        attempt had that GPU active at some time.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    attempts = held.select(key).unique().sort(key).with_row_index("attempt")
+    holders = held.join(attempts, on=key).select("cluster", "node", "holder", "attempt", "started", "ended")
+    cells = _in_hours(holders).with_columns(cell_from="started", cell_until="ended")
+    whole = _in_hours(samples).with_columns(sample_s=pl.col("ended") - pl.col("started"))
+    own = overlaps(whole, cells, on=["cluster", "node", "hour"])
     return own.with_columns(used=(pl.col("active_share").max() > 0).over("holder", "gpu"))
 
 
@@ -89,15 +102,8 @@ def _in_hours(intervals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _attempt_lanes(own: pl.DataFrame) -> pl.DataFrame:
-    key = list(frames.ATTEMPT_KEY)
-    return own.select(key).unique().sort(key).with_row_index("attempt")
-
-
-def _whole_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+def _whole_nodes(own: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold whole nodes, from samples."""
-    own = _per_gpu(held, samples)
-    own = own.join(_attempt_lanes(own), on=list(frames.ATTEMPT_KEY))
     used = own.filter("used")
     inactive = pl.col("active_share") == 0
     together = sweep(
@@ -115,10 +121,8 @@ def _whole_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         together.with_columns(productive=pl.col("inactive") == 0, idle=pl.col("inactive") == pl.col("seen"))
     )
     on_node = [
-        used.select(pl.col("holder").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("busy")),
-        own.filter(~pl.col("used")).select(
-            pl.col("holder").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("unused")
-        ),
+        used.select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("busy")),
+        own.filter(~pl.col("used")).select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("unused")),
     ]
     seen = sweep(on_node).join(own.select("holder", "attempt").unique(), left_on="lane", right_on="holder")
     idle = seen.filter(pl.col("unused") > 0).select(
@@ -173,66 +177,78 @@ def _judged(together: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _whole_nodes_by_hour(held: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
+def _whole_nodes_by_hour(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold whole nodes, from hourly shares: what must have been, within the part of the hour they held.
 
-    Of an hour's active seconds as many belong to the holder as others cannot have had (`low`), and at most as many
+    Of a sample's active time as much belongs to the holder as others cannot have had (`low`), and at most as much
     as it held (`high`). Productive is the least of its used GPUs' `low`; unproductive for certain is what exceeds
     the least `high`.
     """
-    own = _per_gpu(held.filter("whole"), hours.with_columns(hour_from="started", hour_until="ended"))
-    others = _held_by_others(held, own)
-    seconds = pl.col("ended") - pl.col("started")
-    active = pl.col("active_share") * (pl.col("hour_until") - pl.col("hour_from"))
-    bounded = (
-        own.join(others, on=["holder", "hour"], how="left")
-        .with_columns(length=seconds, low=active - pl.col("elsewhere").fill_null(0), high=active)
-        .with_columns(low=pl.min_horizontal(pl.col("low").clip(0), "length"), high=pl.min_horizontal("high", "length"))
-    )
-    bounded = bounded.join(_attempt_lanes(bounded), on=list(frames.ATTEMPT_KEY))
-    cell = ["attempt", "hour_from"]
-    used = (
-        bounded.filter("used")
+    active = pl.col("active_share") * pl.col("sample_s")
+    elsewhere = pl.when(pl.col("active_share") % 1 > 0).then(pl.col("elsewhere").fill_null(0)).otherwise(0)
+    length = pl.col("ended") - pl.col("started")
+    by_gpu = (
+        own.join(_held_by_others(held, own), on=["holder", "hour"], how="left")
+        .with_columns(length=length, active=pl.min_horizontal(active, "sample_s"), elsewhere=elsewhere)
         .with_columns(
-            low_share=(pl.col("low") / pl.col("length")).min().over(cell),
-            high_share=(pl.col("high") / pl.col("length")).min().over(cell),
-            first=pl.col("hour_from").min().over("attempt"),
-            last=pl.col("hour_from").max().over("attempt"),
+            low=pl.min_horizontal((pl.col("active") - pl.col("elsewhere")).clip(0), "length"),
+            high=pl.min_horizontal("active", "length"),
         )
-        .group_by("holder", "started", "ended")
-        .agg(
-            pl.len().alias("gpus"),
-            pl.col("low_share", "high_share").first(),
-            (pl.col("hour_from") == pl.col("first")).first().alias("is_first"),
-            (pl.col("hour_from") == pl.col("last")).first().alias("is_last"),
+        .with_columns(  # a sample without a share is wholly one or the other, wherever it is cut
+            low=pl.when(pl.col("active_share") == 1).then("length").otherwise("low"),
+            high=pl.when(pl.col("active_share") == 0).then(0).otherwise("high"),
         )
+        .group_by("attempt", "holder", "hour", "gpu", "used", "cell_from", "cell_until")
+        .agg(pl.col("low", "high", "length").sum())
     )
-    milli = pl.col("gpus").cast(pl.Float64) * _MILLI
-    productive = used.with_columns(
-        category=pl.lit("productive"),
-        cause=pl.lit(None, dtype=pl.String),
-        milli_gpus=(milli * pl.col("low_share")).floor().cast(pl.Int64),
+    cell = ["attempt", "hour"]
+    span = pl.col("cell_until") - pl.col("cell_from")
+    used = by_gpu.filter("used").with_columns(
+        low_share=(pl.col("low") / pl.col("length")).min().over(cell),
+        high_share=(pl.col("high") / pl.col("length")).min().over(cell),
+        is_first=pl.col("hour") == pl.col("hour").min().over("attempt"),
+        is_last=pl.col("hour") == pl.col("hour").max().over("attempt"),
+        watched=pl.col("length") / span * _MILLI,
     )
-    stalled = used.with_columns(
-        category=pl.when("is_first")
+    unused = by_gpu.filter(~pl.col("used")).with_columns(watched=pl.col("length") / span * _MILLI)
+    inside = ~pl.col("is_first") & ~pl.col("is_last")
+    place = (
+        pl.when("is_first")
         .then(pl.lit("startup"))
         .when("is_last")
         .then(pl.lit("teardown"))
-        .otherwise(pl.lit("stalled")),
-        cause=pl.when(~pl.col("is_first") & ~pl.col("is_last")).then(pl.lit("inactive")),
-        milli_gpus=(milli * (1 - pl.col("high_share"))).floor().cast(pl.Int64),
+        .otherwise(pl.lit("stalled"))
     )
-    idle = (
-        bounded.filter(~pl.col("used"))
-        .group_by("holder", "started", "ended")
-        .agg(pl.len().alias("gpus"))
-        .with_columns(
-            category=pl.lit("stalled"), cause=pl.lit("idle_gpus"), milli_gpus=pl.col("gpus").cast(pl.Int64) * _MILLI
+    return pl.concat(
+        [
+            _cells(used, pl.lit("productive"), pl.lit(None, dtype=pl.String), pl.col("watched") * pl.col("low_share")),
+            _cells(
+                used,
+                place,
+                pl.when(inside).then(pl.lit("inactive")),
+                pl.col("watched") * (1 - pl.col("high_share")),
+            ),
+            _cells(unused, pl.lit("stalled"), pl.lit("idle_gpus"), pl.col("watched")),
+        ]
+    )
+
+
+def _cells(by_gpu: pl.DataFrame, category: pl.Expr, cause: pl.Expr, milli: pl.Expr) -> pl.DataFrame:
+    """Add up the GPUs of each holder and hour; thousandths are rounded down, so that nothing is said twice."""
+    return (
+        by_gpu.with_columns(category=category, cause=cause, milli=milli)
+        .group_by("holder", "cell_from", "cell_until", "category", "cause")
+        .agg((pl.col("milli").sum() + 1e-6).floor().cast(pl.Int64).alias("milli_gpus"))
+        .filter(pl.col("milli_gpus") > 0)
+        .select(
+            pl.col("holder").alias("lane"),
+            pl.col("cell_from").alias("started"),
+            pl.col("cell_until").alias("ended"),
+            "category",
+            "cause",
+            "milli_gpus",
         )
     )
-    lane = pl.col("holder").alias("lane")
-    parts = [part.select(lane, *_BASE[1:]).filter(pl.col("milli_gpus") > 0) for part in (productive, stalled, idle)]
-    return pl.concat(parts)
 
 
 def _held_by_others(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
@@ -261,11 +277,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     milli = (pl.col("active_share") * _MILLI).round().cast(pl.Int64)
     # An hour in which a part changed hands cannot be divided; `steady` holders have it all to themselves.
     states = sweep(
-        [
-            here.select(
-                pl.col("place").alias("lane"), "started", "ended", pl.lit(_MILLI).alias("seen"), milli.alias("active")
-            )
-        ]
+        [here.select(pl.col("place").alias("lane"), "started", "ended", _GPU.alias("seen"), milli.alias("active"))]
     ).rename({"lane": "place"})
     own = overlaps(
         _in_hours(

@@ -130,8 +130,8 @@ def executions_of_steps(
         rules: when a pause is a hang.
 
     Returns:
-        `frames.STEPS` with the attempt's `submitted_at`, `run`, `session`, `begin`, `end` and `reach` (microseconds: when
-        the step began, ended, and what it lasted to, which is the next step's begin unless a hang lies between),
+        `frames.STEPS` with the attempt's `submitted_at`, `run`, `session`, `begin`, `end` and `reach` (microseconds:
+        when the step began, ended, and what it lasted to, which is the next step's begin unless a hang lies between),
         `wall_s` (from begin to reach less what events carve out), `hang_us` (the hang threshold) and `kept`; sorted
         by run and time. A step is kept unless the run later executed it, or an earlier one, again.
     """

@@ -18,6 +18,8 @@ class Attempt:
     milli_gpus: int
     suspended: int = 0
     guessed: bool = False
+    logged: tuple[tuple[int, int, str, int], ...] = ()  # start, end, category, thousandths of its GPUs
+    active: tuple[tuple[int, int, str, int], ...] = ()  # start, end, category, thousandths of GPUs
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,30 @@ def _one_second(
         elif second >= end - attempt.suspended:
             found[node, index, "stalled", "suspended"] += gpus
         else:
-            found[node, index, "unattributed", None] += gpus
+            for category, part in _seen(attempt, gpus, second).items():
+                found[node, index, category, None] += part
     left = capacity - sum(held_now.values())
     if left:
         found[node, None, _out_of_use(cluster, states, second), None] += left
     return Counter({key: gpus for key, gpus in found.items() if gpus})
+
+
+def _seen(attempt: Attempt, gpus: int, second: int) -> Counter[str]:
+    """What the log says, then what telemetry says of the GPUs that the log does not speak for."""
+    found: Counter[str] = Counter()
+    by_log = [(c, attempt.milli_gpus * share // 1000) for a, b, c, share in attempt.logged if a <= second < b]
+    by_telemetry = [(c, milli) for a, b, c, milli in attempt.active if a <= second < b]
+    left = gpus
+    for said in (by_log, by_telemetry):
+        wanted: Counter[str] = Counter()
+        for category, milli in said:
+            wanted[category] += milli
+        for category in sorted(wanted):
+            part = min(left, wanted[category])
+            found[category] += part
+            left -= part
+    found["unattributed"] += left
+    return found
 
 
 def _out_of_use(cluster: Cluster, states: set[str], second: int) -> str:

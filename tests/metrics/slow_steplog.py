@@ -91,9 +91,7 @@ def _among_steps(
     step = session.steps[place]
     is_last = place == len(session.steps) - 1
     following = max(last_event, step.begin + step.length) if is_last else session.steps[place + 1].begin
-    busy = sum(
-        any(b <= t < e for _, b, e in session.events if b >= step.begin) for t in range(step.begin, following)
-    )
+    busy = sum(any(b <= t < e for _, b, e in session.events if b >= step.begin) for t in range(step.begin, following))
     pause = following - (step.begin + step.length) - busy
     reach = following if pause <= hang else step.begin + step.length
     if second < reach:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -105,7 +106,36 @@ def ledger(cluster: Cluster) -> pl.DataFrame:
         demand=demand,
         states_known=known,
         covered=covered,
+        logged=logged(cluster),
+        active=active(cluster),
     )
+
+
+def logged(cluster: Cluster) -> pl.DataFrame:
+    return rows(
+        frames.LOGGED,
+        *(
+            _attempt(index, a) | {"started_at": at(low), "ended_at": at(high), "category": what, "milli_share": share}
+            for index, a in enumerate(cluster.attempts)
+            for low, high, what, share in a.logged
+        ),
+    )
+
+
+def active(cluster: Cluster) -> pl.DataFrame:
+    return rows(
+        frames.ACTIVE,
+        *(
+            _attempt(index, a)
+            | {"node": a.node, "started_at": at(low), "ended_at": at(high), "category": what, "milli_gpus": milli}
+            for index, a in enumerate(cluster.attempts)
+            for low, high, what, milli in a.active
+        ),
+    )
+
+
+def _attempt(index: int, attempt: Attempt) -> dict[str, object]:
+    return {"cluster": "c", "scheduler": "slurm", "job_id": f"{index:03d}", "submitted_at": at(attempt.start)}
 
 
 def sums(found: pl.DataFrame) -> Counter[tuple[str, int | None, str, str | None]]:
@@ -134,7 +164,15 @@ def clusters(draw: st.DrawFn) -> Cluster:
         suspended = draw(st.sampled_from([0, 0, 3, 100]))
         held = draw(st.sampled_from([500, 1000, 3000, 8000]))
         place, guessed = draw(st.sampled_from(["n1", "n2"])), draw(st.booleans())
-        attempts.append(Attempt(job, place, start, end, held, suspended, guessed))
+        cuts = sorted(draw(st.lists(times, max_size=4)))
+        kinds = st.sampled_from(["productive", "lost", "startup", "stalled"])
+        by_log = [(a, b, draw(kinds), draw(st.sampled_from([1000, 1000, 333]))) for a, b in itertools.pairwise(cuts)]
+        seen = [
+            (*interval(open_end=False), draw(kinds), draw(st.sampled_from([500, 1000, 8000])))
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+        by_telemetry = [(a, b or 0, kind, milli) for a, b, kind, milli in seen]
+        attempts.append(Attempt(job, place, start, end, held, suspended, guessed, tuple(by_log), tuple(by_telemetry)))
     states = []
     for _ in range(draw(st.integers(0, 4))):
         start, end = interval(open_end=True)
