@@ -218,8 +218,10 @@ def _write_results(writer: Writer, window: Window) -> None:
             results.goodput_rows(writer, standard),
             results.ettr_rows(writer, standard),
             results.lost_imputed_rows(writer, standard),
+            results.mfu_rows(writer, standard),
         ):
             writer.append("cluster_metrics", rows)
+    writer.append("mfu", results.mfu_run_rows(writer, window))
     writer.append("run_metrics", _run_metrics(results.ettr_run_rows(writer, window), window))
 
 

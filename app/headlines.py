@@ -83,9 +83,9 @@ def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_G
     """
     ratios = [
         _from_row(row)
-        for row in pl.concat([results.goodput_rows(source, window), results.ettr_rows(source, window)]).iter_rows(
-            named=True
-        )
+        for row in pl.concat(
+            [results.goodput_rows(source, window), results.ettr_rows(source, window), results.mfu_rows(source, window)]
+        ).iter_rows(named=True)
         if row["metric"] in TITLES
     ]
     return (*ratios, mttf_at(source, window, gpus), restart_median(source, window))

@@ -9,6 +9,7 @@ import polars as pl
 from app import results
 from app.errors import UsageError
 from app.showing import Answer, Question
+from metrics.mfu import CONVENTIONS
 from metrics.restarts import restart_summary
 
 if TYPE_CHECKING:
@@ -182,6 +183,59 @@ def _scaled(pooled: dict[str, Any], gpus: float) -> str:
         f"At {gpus:g} GPUs, pooled over all sizes (assumes that the rate grows with the number of GPUs): MTTF {value}, "
         f"95 % interval {low:.4g} d to {high}."
     )
+
+
+def mfu(source: Reader, window: Window, question: Question) -> Answer:
+    """Model FLOP utilisation, of all logged runs or by run, by convention."""
+    if question.run is not None or _dimension(question.by, ("cluster", "run"), "cluster") == "run":
+        rows = results.mfu_run_rows(source, window, question.run)
+        return Answer(
+            "MFU by run and FLOP convention",
+            rows,
+            {"run_id": ("run", "text"), **_MFU_COLUMNS, "median": ("median step", "ratio"), "note": ("note", "text")},
+            metrics=("mfu",),
+            queries=("steps", "run_sessions", "run_events"),
+            parts={"subject": "run_id", **_MFU_PARTS},
+            when_empty=_NO_STEPS,
+        )
+    found = [
+        results.mfu_rows(source, window, convention).with_columns(convention=pl.lit(convention))
+        for convention in CONVENTIONS
+    ]
+    rows = pl.concat(found).filter(pl.col("n") > 0)
+    return Answer(
+        "MFU over the kept steps of all logged runs, by FLOP convention",
+        rows,
+        {**_MFU_COLUMNS, "note": ("note", "text")},
+        metrics=("mfu",),
+        queries=("steps", "run_sessions", "run_events"),
+        parts={"subject": "convention", **_MFU_PARTS},
+        when_empty=_NO_STEPS,
+        notes=(
+            "The peak is dense, for the data type of the log. A vendor's figure means little without its convention.",
+        ),
+    )
+
+
+_NO_STEPS = "No run logged steps in this window. The recorder does it in three lines: trackside recorder --help"
+_MFU_COLUMNS = {
+    "convention": ("convention", "text"),
+    "value": ("MFU", "ratio"),
+    "ci_low": ("95 % from", "ratio"),
+    "ci_high": ("to", "ratio"),
+    "n": ("steps", "count"),
+    "numerator": ("FLOP", "number"),
+    "denominator": ("peak FLOP", "number"),
+}
+_MFU_PARTS = {
+    "convention": "convention",
+    "value": "value",
+    "numerator": "numerator",
+    "denominator": "denominator",
+    "n": "n",
+    "ci_low": "ci_low",
+    "ci_high": "ci_high",
+}
 
 
 def restarts(source: Reader, window: Window, question: Question) -> Answer:
@@ -416,6 +470,7 @@ QUESTIONS: dict[str, Callable[[Reader, Window, Question], Answer]] = {
     "goodput": goodput,
     "ettr": ettr,
     "mttf": mttf,
+    "mfu": mfu,
     "restarts": restarts,
     "lost": lost,
     "interruptions": interruptions,

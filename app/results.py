@@ -6,6 +6,8 @@ So one figure is one number wherever it is seen.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,10 +18,13 @@ from metrics import frames
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
 from metrics.failure_rates import OVER_128, POOLED, around, buckets, failure_rates
 from metrics.goodput import goodput, lost
+from metrics.mfu import CONVENTIONS, FACTS, fleet, step_mfu, summary
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from metrics.mfu import Convention
 
 DAY_S = 86_400.0
 CLAIMED_GPUS = 1024.0
@@ -170,6 +175,112 @@ def run_steps(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
         .sort("ts", "step")
         .select("attempt_no", "step", "ts", "duration_s", "tokens", "loss", "kept")
     )
+
+
+def step_mfu_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+    """MFU of every kept step that began in the window, under a convention (by default the configured one).
+
+    Returns:
+        As `metrics.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
+        data loading is in it, checkpoints, evaluation and hangs are not.
+    """
+    logs, executed = computed_logs(source, window.cluster)
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    kept = executed.filter(pl.col("kept") & (pl.col("ts") >= low) & (pl.col("ts") < high))
+    facts = logs.sessions.select("session", *FACTS)
+    steps = kept.join(facts, on="session").with_columns(run_id="run")
+    return step_mfu(steps, convention=convention or _convention(source, window.cluster))
+
+
+def _convention(source: Source, cluster: str) -> Convention:
+    found: Convention = json.loads(source.query("computed", cluster=cluster)["constants"].item())["flop_convention"]
+    return found
+
+
+def mfu_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+    """MFU of the cluster over kept steps, as one result row; none if nothing was logged in the window.
+
+    `value` is the model FLOP of all steps over the peak FLOP of their GPUs in that time; the interval is a bootstrap
+    of blocks of consecutive steps.
+    """
+    used = convention or _convention(source, window.cluster)
+    steps = step_mfu_rows(source, window, used)
+    if steps.is_empty():
+        return frames.empty(frames.RESULT)
+    found = fleet(steps, seed=_seed("mfu", used, window))
+    hours = steps.filter(pl.col("mfu").is_not_null()).select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item() / 3600
+    said = f"{used} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
+    row = pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "subject": [window.cluster],
+            "metric": ["mfu"],
+            "unit": ["ratio"],
+            "value": [found.value],
+            "numerator": [found.flop],
+            "denominator": [found.peak_flop],
+            "n": [found.n],
+            "ci_low": [found.low],
+            "ci_high": [found.high],
+            "ci_method": ["BCa bootstrap over blocks of steps, 95 %"],
+            "evidence_log": [1.0],
+            "note": ["; ".join([said, *([found.note] if found.note else [])])],
+        }
+    )
+    return _as_results(row, window, "cluster")
+
+
+def mfu_run_rows(source: Source, window: Window, run_id: str | None = None) -> pl.DataFrame:
+    """MFU of each run (or one) under every convention that its log allows: rows of the table `mfu`."""
+    found = []
+    for convention in CONVENTIONS:
+        steps = step_mfu_rows(source, window, convention)
+        mine = steps if run_id is None else steps.filter(pl.col("run_id") == run_id)
+        if mine["flop"].null_count() == mine.height:  # this log cannot tell it
+            continue
+        kinds = mine.group_by("cluster", "run_id").agg(
+            pl.col("dtype").drop_nulls().first(),
+            (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
+        )
+        by_run = summary(mine, seed=_seed("mfu", convention, window)).join(kinds, on=["cluster", "run_id"])
+        found.append(by_run.filter(pl.col("n") > 0).with_columns(convention=pl.lit(convention)))
+    if not found:
+        return pl.DataFrame(schema=_MFU)
+    return frames.conform(
+        pl.concat(found).with_columns(
+            window_from=pl.lit(window.since, dtype=frames.TIME),
+            window_until=pl.lit(window.until, dtype=frames.TIME),
+            numerator="flop",
+            denominator="peak_flop",
+            value="mfu",
+            median="mfu_median",
+        ),
+        _MFU,
+    ).sort("cluster", "run_id", "convention")
+
+
+_MFU: frames.Schema = {
+    "cluster": frames.TEXT,
+    "run_id": frames.TEXT,
+    "window_from": frames.TIME,
+    "window_until": frames.TIME,
+    "convention": frames.TEXT,
+    "dtype": frames.TEXT,
+    "peak_flops": frames.NUMBER,
+    "numerator": frames.NUMBER,
+    "denominator": frames.NUMBER,
+    "value": frames.NUMBER,
+    "median": frames.NUMBER,
+    "n": frames.COUNT,
+    "ci_low": frames.NUMBER,
+    "ci_high": frames.NUMBER,
+    "note": frames.TEXT,
+}
+
+
+def _seed(*asked: object) -> int:
+    """The same question gets the same resampling, and so the same answer."""
+    return int.from_bytes(hashlib.sha256(repr(asked).encode()).digest()[:4], "big")
 
 
 def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

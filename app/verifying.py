@@ -210,8 +210,19 @@ def _restart(source: Source, window: Window, claim: Claim) -> Measurement:
     return measure_median(times.to_list(), claim, at_least=MIN_RESTARTS)
 
 
-def _mfu(_: Source, __: Window, ___: Claim) -> Measurement:
-    return Measurement(needed="a run log with steps and tokens: accounting cannot tell MFU")
+def _mfu(source: Source, window: Window, claim: Claim) -> Measurement:
+    found = results.mfu_rows(source, window)
+    if found.is_empty() or found["value"][0] is None:
+        return Measurement(needed="a run log with steps and tokens: nothing else can tell MFU")
+    row = found.row(0, named=True)
+    if claim.kind == "delivered":
+        return Measurement(
+            row["value"], row["value"], row["value"], row["n"], None, f"over logged steps; {row['note']}"
+        )
+    needed = None if row["ci_low"] is not None else "more logged steps: 400 at least for an interval"
+    return Measurement(
+        row["value"], row["ci_low"], row["ci_high"], row["n"], needed, f"{row['ci_method']}; {row['note']}"
+    )
 
 
 _MEASURES: dict[str, Callable[[Source, Window, Claim], Measurement]] = {

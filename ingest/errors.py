@@ -3,6 +3,7 @@
 SourceError                  a live source could not be read
  +- SourceMissingError       the command is not installed on this machine
  +- SourceDownError          the command ran and failed
+ +- ServerDownError          a server did not answer, or not as it should
 InputError                   a file or an answer could not be understood
  +- UnrecognisedInputError   it is none of the kinds of text we read
  +- TruncatedInputError      it ends in the middle of a row
@@ -58,6 +59,14 @@ class SourceDownError(SourceError):
         how = "did not answer in time" if status is None else f"failed with exit status {status}"
         said = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
         super().__init__(f"{self.command[0]} {how}.{said}\n{hint or 'What it printed was not used; try again later.'}")
+
+
+class ServerDownError(SourceError):
+    """A server cannot be reached, refuses us, or is not what it is taken for. `url` holds no secrets."""
+
+    def __init__(self, url: str, what: str, hint: str) -> None:
+        self.url = url
+        super().__init__(f"{url} {what}\n{hint}")
 
 
 class InputError(ValueError):
