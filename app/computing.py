@@ -17,7 +17,7 @@ from metrics.activity import active_time
 from metrics.capacity import coverage, inventory
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
-from metrics.ledger import gpu_time, waiting_demand, with_silence
+from metrics.ledger import gpu_time, other_work, waiting_demand, with_silence
 from metrics.restarts import restarts, with_log_times
 from metrics.runs import run_attempts, runs
 from metrics.steplog import Rules as StepRules
@@ -177,6 +177,7 @@ def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, l
         covered=facts.covered,
         logged=logged,
         active=active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered),
+        other_work=other_work(facts.attempts, rules.other_work),
     )
     writer.append("inventory", _with_gpus(there, "gpus"))
     writer.run("insert_gpu_time", {"ledger": ledger})

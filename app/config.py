@@ -28,6 +28,15 @@ CRITICAL_REASONS = (
 """Reasons of drains that speak of a fault: Slurm's own, SUNK's, and those of common health checks."""
 
 
+OTHER_WORK = {
+    "verification": r"(?i)^(hpc-verification|dcgm-?diag|nccl-tests?|burn-?in)",
+    "evaluation": r"(?i)^eval(uation|uate)?\b",
+    "interactive": r"^(interactive|bash|sh|zsh)$|(?i)^(jupyter|notebook|code-server)",
+    "inference": r"(?i)^(inference|serve|serving|vllm)\b",
+}
+"""Names of jobs and partitions that do not train. A cluster that calls them otherwise says so in its configuration."""
+
+
 def _regex(text: str) -> str:
     try:
         re.compile(text)
@@ -95,6 +104,9 @@ class Rules(_Section):
     )
     critical_reasons: tuple[Regex, ...] = Field(
         default=CRITICAL_REASONS, description="drain reasons that can explain a job's end"
+    )
+    other_work: dict[str, Regex] = Field(
+        default=dict(OTHER_WORK), description="jobs that do not train, by name or partition: kind = regular expression"
     )
     run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap within a run")
     coverage_gap_hours: float = Field(default=1.0, ge=0, description="gaps between loads up to this are closed")

@@ -118,7 +118,7 @@ def restart_median(source: Source, window: Window) -> Headline:
     """Median time from the end of an attempt that infrastructure interrupted to the start of the next."""
     rows = results.restart_rows(source, window).filter(pl.col("class") == "infrastructure")
     waiting = rows["time_to_job_restart_s"].null_count()
-    together = restart_summary(rows.with_columns(cause=pl.lit("all")))
+    together = restart_summary(rows).filter(pl.col("cause") == "all")
     made = Headline(
         metric="time_to_job_restart",
         title=f"{TITLES['time_to_job_restart']} (median)",

@@ -256,8 +256,10 @@ def show(options: argparse.Namespace) -> int:
     from app.questions import QUESTIONS
 
     _, root = _settings(options)
-    if options.run_id is not None and options.what not in {"ettr", "runs"}:
-        raise UsageError(f"--run is for `show runs` and `show ettr`; `show {options.what}` can be split with --by")
+    if options.run_id is not None and options.what not in {"ettr", "mfu", "runs"}:
+        raise UsageError(
+            f"--run is for `show runs`, `show ettr` and `show mfu`; `show {options.what}` can be split with --by"
+        )
     if options.at is not None and options.what != "mttf":
         raise UsageError("--at is for `show mttf`")
     question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at or CLAIMED_GPUS)

@@ -12,12 +12,16 @@ what is left beside the allocations; one over attempts on nodes, only for those 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from metrics import frames
 from metrics.capacity import allocated_intervals
 from metrics.intervals import merge_equal, overlaps, split_days, sweep, union
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UNAVAILABLE = ("maintenance", "down", "drained", "unknown")
 """Categories of the state `unavailable`, the strongest first: planned work covers what breaks meanwhile."""
@@ -48,6 +52,7 @@ def gpu_time(
     covered: pl.DataFrame,
     logged: pl.DataFrame | None = None,
     active: pl.DataFrame | None = None,
+    other_work: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Build the ledger.
 
@@ -60,6 +65,8 @@ def gpu_time(
         covered: `frames.COVERAGE` of accounting.
         logged: `frames.LOGGED`, what run logs say of attempts; it beats telemetry.
         active: `frames.ACTIVE`, what telemetry says of attempts on nodes.
+        other_work: as `other_work` returns it: attempts that do not train. What they did with their GPUs is
+            `other_work`, but GPUs that they left idle, lost to a dead node or had suspended stay `stalled`.
 
     Returns:
         `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
@@ -93,6 +100,7 @@ def gpu_time(
     ]
     for evidence in seen:
         allocated = _refined(allocated, evidence)
+    allocated = _not_training(allocated, held, other_work)
     rows = pl.concat([_left_over(segments), allocated])
     return _named(split_days(rows), lanes, held)
 
@@ -321,6 +329,44 @@ def _scaled_down(base: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
         .with_columns(share=pl.col("share") + (pl.col("place") < pl.col("missing")).cast(pl.Int64))
     )
     return shares.with_columns(correction=pl.col("share") - pl.col("milli_gpus"))
+
+
+def other_work(attempts: pl.DataFrame, kinds: Mapping[str, str]) -> pl.DataFrame:
+    """Attempts that do something else than train, by their names or partitions.
+
+    Args:
+        attempts: `frames.ATTEMPTS`.
+        kinds: what to call it -> regular expression; the first that matches the job's name or its partition counts.
+
+    Returns:
+        Attempt key and `kind`.
+    """
+    kind = pl.coalesce(
+        pl.lit(None, dtype=pl.String),
+        *(
+            pl.when(
+                pl.col("name").fill_null("").str.contains(pattern)
+                | pl.col("partition").fill_null("").str.contains(pattern)
+            ).then(pl.lit(name))
+            for name, pattern in kinds.items()
+        ),
+    )
+    return attempts.select(*frames.ATTEMPT_KEY, kind.alias("kind")).drop_nulls("kind")
+
+
+_STILL_STALLED = ("idle_gpus", "node_down", "suspended")
+
+
+def _not_training(allocated: pl.DataFrame, held: pl.DataFrame, other: pl.DataFrame | None) -> pl.DataFrame:
+    """Call what attempts of another kind did by its name."""
+    if other is None or other.is_empty():
+        return allocated
+    kinds = held.join(other, on=list(frames.ATTEMPT_KEY)).select("holder", "kind")
+    theirs = allocated.join(kinds, on="holder")
+    kept = (pl.col("category") == "stalled") & pl.col("cause").is_in(_STILL_STALLED).fill_null(value=False)
+    renamed = theirs.filter(~kept).with_columns(category=pl.lit("other_work"), cause="kind")
+    rest = allocated.join(kinds, on="holder", how="anti")
+    return pl.concat([rest, theirs.filter(kept).select(allocated.columns), renamed.select(allocated.columns)])
 
 
 @dataclass(frozen=True)

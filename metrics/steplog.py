@@ -8,7 +8,8 @@ the scheduler's attempts by job id and time. Within an attempt:
 - what events name is carved out: `checkpoint`, evaluation (`other_work`), waiting for data (`stalled`);
 - a step is `lost` if the run later went back to it or before it, else `productive`;
 - after the last step of an attempt that did not complete, one median step is `lost` (the unfinished one); what is
-  left is `stalled` if it was long enough for a hang, else `teardown`.
+  left is `stalled` if infrastructure ended the attempt (its GPUs waited for a dead one to be noticed) or if it was
+  long enough for a hang, else `teardown`.
 
 Definitions: our design 4 and metric-definitions 5.2. That a repeated step number closes what came before it is
 Google's rule (ml-goodput-measurement).
@@ -272,7 +273,9 @@ def _lanes(usable: pl.DataFrame, attempts: pl.DataFrame, interruptions: pl.DataF
     """The logged attempts: where they begin and end, how far their logs had been read, why they ended."""
     key = list(frames.ATTEMPT_KEY)
     logs = usable.group_by(key).agg(pl.col("read_at").max(), pl.col("n_gpus").max().alias("logged_gpus"))
-    why = interruptions.select(*key, pl.col("cause").alias("end_cause"))
+    why = interruptions.select(
+        *key, pl.col("cause").alias("end_cause"), (pl.col("class") == "infrastructure").alias("broken")
+    )
     share = (pl.col("logged_gpus") * 1_000_000 / pl.col("milli_gpus")).round().cast(pl.Int64)
     return (
         attempts.join(logs, on=key)
@@ -376,7 +379,9 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
         in_session.sort("lane", "session_from")
         .join(stepped, on="session", how="left")
         .join(happened, on="session", how="left")
-        .join(lanes.select("lane", pl.col("ended").alias("_end"), "read", "completed", "end_cause"), on="lane")
+        .join(
+            lanes.select("lane", pl.col("ended").alias("_end"), "read", "completed", "end_cause", "broken"), on="lane"
+        )
         .sort("lane", "session_from")
         .with_columns(next=pl.col("session_from").shift(-1).over("lane"))
         .with_columns(
@@ -400,18 +405,21 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
         pl.coalesce("end_cause", pl.lit("rerun")).alias("cause"),
     )
     long = pl.col("until") - pl.col("last") > pl.col("hang_us").fill_null(round(HANG_MIN_S * _US))
+    failed = pl.col("final") & pl.col("broken").fill_null(value=False)
     rest = ends.select(
         "lane",
         pl.when(broke_off).then(unfinished).otherwise("last").alias("started"),
         pl.col("until").alias("ended"),
         pl.when(pl.col("last_step").is_null() & ~pl.col("completed"))
         .then(pl.lit("startup"))
-        .when(broke_off & (long | ~pl.col("final")))
+        .when(broke_off & (long | failed | ~pl.col("final")))
         .then(pl.lit("stalled"))
         .otherwise(pl.lit("teardown"))
         .alias("category"),
         pl.when(pl.col("last_step").is_null() & ~pl.col("completed"))
         .then(pl.lit("never_stepped"))
+        .when(broke_off & failed)
+        .then("end_cause")
         .when(broke_off & long)
         .then(pl.lit("hang"))
         .when(broke_off & ~pl.col("final"))

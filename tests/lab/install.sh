@@ -7,7 +7,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin
     munge mariadb-server jq
-    prometheus chromium chromium-driver fonts-dejavu-core
+    prometheus chromium chromium-driver fonts-dejavu-core python3
 )
 
 fail() {

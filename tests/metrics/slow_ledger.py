@@ -20,6 +20,7 @@ class Attempt:
     guessed: bool = False
     logged: tuple[tuple[int, int, str, int], ...] = ()  # start, end, category, thousandths of its GPUs
     active: tuple[tuple[int, int, str, int], ...] = ()  # start, end, category, thousandths of GPUs
+    trains: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def _one_second(
             found[node, index, "stalled", "node_down"] += gpus
         elif second >= end - attempt.suspended:
             found[node, index, "stalled", "suspended"] += gpus
+        elif not attempt.trains:
+            found[node, index, "other_work", "eval"] += gpus
         else:
             for category, part in _seen(attempt, gpus, second).items():
                 found[node, index, category, None] += part

@@ -98,11 +98,16 @@ def _among_steps(
         return ("productive", None) if (step.number, step.begin) in kept else ("lost", None)
     if second < following:
         return "stalled", "hang"
-    broke_off = ended != "COMPLETED"
-    if broke_off and second < following + usual:
+    if ended == "COMPLETED":
+        return "teardown", None
+    if second < following + usual:
         return "lost", lost_to
-    if broke_off and until - following > hang:
+    return _rest_of_a_broken_one(ended, long=until - following > hang)
+
+
+def _rest_of_a_broken_one(ended: str, *, long: bool) -> tuple[str, str | None]:
+    if ended == "NODE_FAIL":
+        return "stalled", "NODE_FAIL"
+    if long:
         return "stalled", "hang"
-    if broke_off and ended == "GONE":
-        return "stalled", "restart_in_place"
-    return "teardown", None
+    return ("stalled", "restart_in_place") if ended == "GONE" else ("teardown", None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.capacity import coverage, inventory
-from metrics.ledger import CATEGORIES, gpu_time, waiting_demand, with_silence
+from metrics.ledger import CATEGORIES, gpu_time, other_work, waiting_demand, with_silence
 from tests.metrics.slow_ledger import Attempt, Cluster, State, milli_gpu_seconds
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ def ledger(cluster: Cluster) -> pl.DataFrame:
         covered=covered,
         logged=logged(cluster),
         active=active(cluster),
+        other_work=pl.DataFrame(
+            [_attempt(index, a) | {"kind": "eval"} for index, a in enumerate(cluster.attempts) if not a.trains],
+            schema={name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY} | {"kind": pl.String},
+        ),
     )
 
 
@@ -172,7 +176,20 @@ def clusters(draw: st.DrawFn) -> Cluster:
             for _ in range(draw(st.integers(0, 2)))
         ]
         by_telemetry = [(a, b or 0, kind, milli) for a, b, kind, milli in seen]
-        attempts.append(Attempt(job, place, start, end, held, suspended, guessed, tuple(by_log), tuple(by_telemetry)))
+        attempts.append(
+            Attempt(
+                job,
+                place,
+                start,
+                end,
+                held,
+                suspended,
+                guessed,
+                tuple(by_log),
+                tuple(by_telemetry),
+                draw(st.sampled_from([True, True, False])),
+            )
+        )
     states = []
     for _ in range(draw(st.integers(0, 4))):
         start, end = interval(open_end=True)
@@ -180,6 +197,51 @@ def clusters(draw: st.DrawFn) -> Cluster:
         states.append(State(draw(st.sampled_from(["n1", "n2"])), start, end, kind))
     waits = [(start, end or 0) for start, end in (interval(open_end=False) for _ in range(draw(st.integers(0, 2))))]
     return Cluster(60, gpus, tuple(attempts), tuple(states), tuple(waits), draw(st.integers(0, 60)))
+
+
+def test_other_work_is_told_by_name_or_partition_and_its_idle_gpus_stay_stalled() -> None:
+    ran = rows(
+        frames.ATTEMPTS,
+        *(
+            {
+                "cluster": "c",
+                "scheduler": "slurm",
+                "job_id": job,
+                "submitted_at": at(0),
+                "name": name,
+                "partition": where,
+            }
+            for job, name, where in [("000", "eval-7", "main"), ("001", "train", "dev"), ("002", "train", "main")]
+        ),
+    )
+    found = other_work(ran, {"evaluation": "^eval", "interactive": "^dev$"})
+    assert found.select("job_id", "kind").rows() == [("000", "evaluation"), ("001", "interactive")]
+    held = Attempt(0, "n1", 0, 10, 2000, active=((0, 10, "productive", 1000), (0, 10, "stalled", 1000)))
+    cluster = Cluster(10, {"n1": 2000}, (held,))
+    idle = active(cluster).with_columns(
+        cause=pl.when(pl.col("category") == "stalled").then(pl.lit("idle_gpus")).otherwise(None)
+    )
+    seen = gpu_time(
+        inventory=rows(
+            frames.INVENTORY,
+            {
+                "cluster": "c",
+                "node": "n1",
+                "started_at": at(0),
+                "ended_at": at(10),
+                "milli_gpus": 2000,
+                "evidence": "accounting",
+            },
+        ),
+        attempt_nodes=attempt_nodes(cluster),
+        node_states=node_states(cluster),
+        demand=rows(frames.ACTIVE).select("cluster", "node", "started_at", "ended_at"),
+        states_known=span(0, 10),
+        covered=span(0, 10),
+        active=idle,
+        other_work=found.head(1),
+    )
+    assert sums(seen) == {("n1", 0, "other_work", "evaluation"): 10_000, ("n1", 0, "stalled", "idle_gpus"): 10_000}
 
 
 @settings(max_examples=150, deadline=None)

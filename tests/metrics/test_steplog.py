@@ -81,7 +81,11 @@ def events_of(tried: list[Attempt]) -> pl.DataFrame:
 def interruptions_of(tried: list[Attempt]) -> pl.DataFrame:
     return rows(
         frames.INTERRUPTIONS,
-        *(key(number) | {"cause": a.state} for number, a in enumerate(tried) if a.state != "COMPLETED"),
+        *(
+            key(number) | {"cause": a.state, "class": "infrastructure" if a.state == "NODE_FAIL" else "user"}
+            for number, a in enumerate(tried)
+            if a.state != "COMPLETED"
+        ),
     )
 
 

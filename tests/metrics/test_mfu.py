@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from metrics import mfu as m
+from metrics.mfu import check_peak, flops_per_token, gpu_of, mfu_of_steps, peak, step_mfu, summary
+
+T0 = datetime(2026, 10, 1, tzinfo=UTC)
+LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
+T = 1e12
+
+
+def row(**changes: object) -> dict[str, object]:
+    """A step of Llama-3-8B on one H100 at torchtitan's speed."""
+    return {
+        "cluster": "a",
+        "run_id": "r",
+        "step": 0,
+        "ts": T0,
+        "wall_s": 1.0,
+        "tokens": 4376.0,
+        "n_gpus": 1,
+        "gpu_model": "NVIDIA H100 80GB HBM3",
+        "dtype": "bf16",
+        "params_active": 8.03e9,
+        "layers": 32,
+        "heads": 32,
+        "head_dim": 128,
+        "seq_len": 8192,
+        "flops_per_token": None,
+        "flop_convention": None,
+        **changes,
+    }
+
+
+def frame(*rows: dict[str, object]) -> pl.DataFrame:
+    types: dict[str, Any] = {"flops_per_token": pl.Float64, "flop_convention": pl.String, "gpu_model": pl.String}
+    return pl.DataFrame(list(rows), schema_overrides=types)
+
+
+def test_palm_540b() -> None:
+    per_token = flops_per_token("palm_full", params=540.35e9, layers=118, heads=48, head_dim=256, seq_len=2048)
+    assert per_token == pytest.approx(3.27773e12, rel=1e-5)
+    assert m.mfu(238.3e3, per_token, 6144 * 275e12) == pytest.approx(0.4623, abs=5e-5)
+    only = flops_per_token("6N_only", params=540.35e9, layers=118, heads=48, head_dim=256, seq_len=2048)
+    assert m.mfu(238.3e3, only, 6144 * 275e12) == pytest.approx(0.4573, abs=5e-5)
+
+
+def test_a_small_gpt() -> None:
+    assert flops_per_token("palm_full", params=124e6, layers=12, heads=12, head_dim=64, seq_len=1024) == 857_246_208
+
+
+def test_half_of_attention_is_half_of_attention() -> None:
+    size: dict[str, Any] = {"params": 8.03e9, "layers": 32, "heads": 32, "head_dim": 128, "seq_len": 8192}
+    full, half, none = (flops_per_token(c, **size) for c in ("palm_full", "causal_half", "6N_only"))
+    assert full - half == half - none > 0
+
+
+def test_llama_3_8b_in_torchtitans_form() -> None:
+    params = m.llama_params(**LLAMA)
+    assert params == 8_030_261_248
+    per_token = m.torchtitan_flops_per_token(
+        matmul_params=params - 128256 * 4096, layers=32, heads=32, qk_head_dim=128, v_head_dim=128, seq_len=8192
+    )
+    assert per_token == 57_914_449_920
+    assert per_token - 6 * (params - 128256 * 4096) == 12_884_901_888
+    assert per_token * 4376 / T == pytest.approx(253.43, abs=0.005)
+    assert m.mfu(4376, per_token, 989e12) == pytest.approx(0.2563, abs=5e-5)
+
+
+def test_llama_3_8b_in_megatrons_forms() -> None:
+    assert m.megatron_flops_per_token(**LLAMA, seq_len=8192) == 57_912_852_480
+    assert m.megatron_flops_per_token(**LLAMA, seq_len=8192, causal=True) == 51_470_401_536
+
+
+def test_megatrons_form_for_gpt_is_the_one_of_its_paper() -> None:
+    size: dict[str, Any] = {
+        "layers": 96,
+        "hidden": 12288,
+        "ffn_hidden": 4 * 12288,
+        "heads": 96,
+        "kv_heads": 96,
+        "vocab": 51200,
+    }
+    paper = 72 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (12 * 96 * 12288))
+    assert m.megatron_flops_per_token(**size, seq_len=2048, gated=False) == pytest.approx(paper)
+
+
+def test_mixtral_8x7b_has_13_of_47_billion_parameters_active() -> None:
+    layers, hidden, ffn, experts = 32, 4096, 14336, 8
+    dense = m.llama_params(hidden=hidden, layers=layers, ffn_hidden=ffn, heads=32, kv_heads=8, vocab=32000)
+    expert = layers * experts * 3 * hidden * ffn
+    total = dense + expert * 7 // 8 + layers * hidden * experts  # seven more experts and the router
+    assert total == 46_702_792_704
+    assert m.active_params(total, expert_params=expert, experts=experts, top_k=2) == 12_879_925_248
+
+
+def test_tied_embeddings_count_once() -> None:
+    assert m.llama_params(**LLAMA) - m.llama_params(**LLAMA, tied=True) == 128256 * 4096
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tera"),
+    [
+        ("NVIDIA H100 80GB HBM3", "bf16", 989),
+        ("NVIDIA H100 80GB HBM3", "fp8", 1979),
+        ("NVIDIA-H100-80GB-HBM3", "torch.bfloat16", 989),
+        ("H100 SXM", "bf16", 989),
+        ("nvidia_h100_80gb_hbm3", "fp16", 989),
+        ("NVIDIA H100 PCIe", "bf16", 756),
+        ("NVIDIA H100 NVL", "bf16", 835),
+        ("NVIDIA A100-SXM4-80GB", "bf16", 312),
+        ("NVIDIA A100-PCIE-40GB", "bfloat16", 312),
+        ("NVIDIA GB200", "bf16", 2500),
+        ("NVIDIA GB300", "fp4", 15000),
+        ("NVIDIA B200", "FP8", 4500),
+        ("NVIDIA B300 SXM6 AC", "bf16", 2250),
+        ("h200", "bf16", 989),
+        ("NVIDIA H200", "float8_e4m3fn", 1979),
+        ("NVIDIA GH200 480GB", "bf16", 989),
+        ("NVIDIA H20", "bf16", 148),
+        ("NVIDIA L40S", "bf16", 362),
+        ("AMD Instinct MI300X", "bf16", 1300),
+    ],
+)
+def test_names_that_drivers_and_schedulers_use_find_their_peak(name: str, dtype: str, tera: float) -> None:
+    found = peak(name, dtype)
+    assert found is not None
+    assert found.flops == tera * T
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("Tesla V100-SXM2-32GB", "bf16"),
+        ("NVIDIA H200 NVL", "bf16"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "bf16"),
+        ("nvidia_a100_3g.20gb", "bf16"),
+        ("NVIDIA A100-SXM4-80GB", "fp8"),
+        ("NVIDIA H100 NVL", "fp8"),
+        ("h100", "fp32"),
+        ("h100", None),
+        (None, "bf16"),
+        ("", ""),
+    ],
+)
+def test_what_the_table_does_not_know_it_does_not_guess(name: str | None, dtype: str | None) -> None:
+    assert peak(name, dtype) is None
+
+
+def test_a_bare_h100_is_taken_as_sxm_and_says_so() -> None:
+    bare, told = peak("h100", "bf16"), peak("NVIDIA H100 80GB HBM3", "bf16")
+    assert bare is not None
+    assert told is not None
+    assert bare.flops == told.flops
+    assert "taken as H100 SXM" in str(bare.note)
+    assert told.note is None
+
+
+def test_the_clock_behind_the_h100_peak_gives_the_peak() -> None:
+    gpu = gpu_of("NVIDIA H100 80GB HBM3")
+    assert gpu is not None
+    assert gpu.peak_clock_mhz is not None
+    assert 132 * 4096 * gpu.peak_clock_mhz * 1e6 == pytest.approx(989.4e12, rel=1e-4)
+
+
+def test_published_tflops_over_the_dense_peak() -> None:
+    shares = [tera * T / 989e12 for tera in (430, 400, 380)]
+    assert [round(100 * share, 2) for share in shares] == [43.48, 40.44, 38.42]
+    assert round(100 * 400e12 / 1979e12, 2) == 20.21
+
+
+@pytest.mark.parametrize("flops", [1979e12, 1978e12, 989e12 * 2, 1995e12])
+def test_a_peak_with_sparsity_is_refused(flops: float) -> None:
+    with pytest.raises(ValueError, match=r"with sparsity.*dense peak is 989"):
+        check_peak(flops, "NVIDIA H100 80GB HBM3", "bf16")
+
+
+def test_dense_peaks_are_taken_as_stated() -> None:
+    assert check_peak(989.4e12, "h100", "bf16") == 989.4e12
+    assert check_peak(1979e12, "h100", "fp8") == 1979e12
+    assert check_peak(123e12, "a GPU of our own", "bf16") == 123e12
+
+
+@pytest.mark.parametrize("flops", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_peak_is_a_positive_number(flops: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        check_peak(flops, "h100", "bf16")
+
+
+def test_a_step_of_llama() -> None:
+    found = step_mfu(frame(row())).row(0, named=True)
+    per_token = 6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192
+    assert found["flop"] == pytest.approx(4376 * per_token)
+    assert found["peak_flop"] == pytest.approx(989e12)
+    assert found["mfu"] == pytest.approx(4376 * per_token / 989e12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": None},
+        {"wall_s": None},
+        {"wall_s": 0.0},
+        {"n_gpus": None},
+        {"n_gpus": 0},
+        {"gpu_model": "Voodoo 2"},
+        {"gpu_model": None},
+        {"dtype": None},
+        {"params_active": None},
+        {"layers": None},
+        {"seq_len": None},
+    ],
+)
+def test_a_step_that_lacks_anything_has_no_mfu(change: dict[str, object]) -> None:
+    found = step_mfu(frame(row(**change), row()))
+    assert found["mfu"][0] is None
+    assert found["mfu"][1] is not None
+
+
+def test_without_attention_its_sizes_are_not_needed() -> None:
+    found = step_mfu(frame(row(layers=None, seq_len=None)), convention="6N_only")
+    assert found["flop"].item() == pytest.approx(4376 * 6 * 8.03e9)
+
+
+def test_stated_flops_count_under_their_own_convention_only() -> None:
+    told = frame(row(flops_per_token=5e10, flop_convention="megatron_causal"), row(flops_per_token=4e10))
+    assert step_mfu(told, convention="megatron_causal")["flop"].to_list() == [4376 * 5e10, None]
+    assert step_mfu(told, convention="stated")["flop"].to_list() == [4376 * 5e10, 4376 * 4e10]
+    computed = step_mfu(frame(row(), row()))["flop"]
+    assert step_mfu(told)["flop"].equals(computed)
+    same = frame(row(flops_per_token=1e10, flop_convention="palm_full"))
+    assert step_mfu(same)["flop"].item() == 4376 * 1e10
+
+
+def test_an_unknown_convention_is_refused() -> None:
+    with pytest.raises(ValueError, match="palm_full"):
+        step_mfu(frame(row()), convention="palm")  # type: ignore[arg-type]  # that is the mistake
+    with pytest.raises(ValueError, match="cannot be worked out"):
+        flops_per_token("executed", params=1, layers=1, heads=1, head_dim=1, seq_len=1)
+
+
+def test_a_stated_peak_replaces_the_table_and_is_checked() -> None:
+    assert step_mfu(frame(row(gpu_model="ours")), peak_flops=1e15)["peak_flop"].item() == 1e15
+    with pytest.raises(ValueError, match="sparsity"):
+        step_mfu(frame(row()), peak_flops=1979e12)
+
+
+def test_rows_keep_their_order() -> None:
+    rows = frame(*(row(step=n, gpu_model=["h100", "a100", "what"][n % 3]) for n in range(50)))
+    assert step_mfu(rows)["step"].to_list() == list(range(50))
+
+
+def test_no_steps_is_no_error() -> None:
+    none = step_mfu(frame(row()).clear())
+    assert none.is_empty()
+    assert summary(none, seed=1).is_empty()
+
+
+def many(n: int, **changes: object) -> pl.DataFrame:
+    slow = {"wall_s": 2.0}
+    rows = [row(step=k, ts=T0 + timedelta(seconds=k), **(changes | (slow if k % 10 == 0 else {}))) for k in range(n)]
+    return step_mfu(frame(*rows))
+
+
+def test_a_run_has_the_ratio_of_sums_and_tells_mean_and_median_beside_it() -> None:
+    found = summary(many(1000), seed=3).row(0, named=True)
+    fast = 4376 * (6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192) / 989e12
+    assert found["mfu"] == pytest.approx(fast / 1.1)
+    assert found["mfu_mean"] == pytest.approx(fast * 0.95)
+    assert found["mfu_median"] == pytest.approx(fast)
+    assert found["n"] == 1000
+    assert found["ci_low"] < found["mfu"] < found["ci_high"]
+    assert found["ci_high"] - found["ci_low"] < 0.02
+    assert found["note"] is None
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    steps = many(500)
+    assert summary(steps, seed=3).equals(summary(steps.sample(fraction=1, shuffle=True, seed=9), seed=3))
+    assert not summary(steps, seed=3).equals(summary(steps, seed=4))
+
+
+def test_few_steps_have_no_interval() -> None:
+    found = summary(many(100), seed=1).row(0, named=True)
+    assert found["mfu"] is not None
+    assert found["ci_low"] is found["ci_high"] is None
+
+
+def test_more_than_the_gpu_can_do_is_said() -> None:
+    found = summary(many(20, tokens=4376.0 * 3.6), seed=1).row(0, named=True)
+    assert 0.83 < found["mfu"] < 1
+    assert "more than such a GPU can do" in summary(many(20, tokens=4376.0 * 4), seed=1)["note"].item()
+
+
+def test_a_run_that_cannot_be_told_says_why() -> None:
+    found = summary(many(20, tokens=None), seed=1).row(0, named=True)
+    assert found["mfu"] is None
+    assert found["n"] == 0
+    assert found["n_unknown"] == 20
+    assert "cannot tell" in found["note"]
+
+
+def test_steps_that_could_not_be_counted_are_counted() -> None:
+    steps = pl.concat([many(20), many(5, tokens=None)], how="vertical_relaxed")
+    assert "5 of 25 steps could not be counted" in summary(steps, seed=1)["note"].item()
+
+
+def test_logged_steps_take_their_facts_from_the_session_and_their_time_from_the_next_step() -> None:
+    steps = pl.DataFrame(
+        {
+            "cluster": "a",
+            "run_id": "r",
+            "scheduler": "slurm",
+            "job_id": ["1", "1", "1", "2"],
+            "step": [0, 1, 2, 2],
+            "ts": [T0 + timedelta(seconds=s) for s in (10, 12, 15, 100)],
+            "duration_s": [1.9, 1.9, 1.8, 1.7],
+            "tokens": [100.0] * 4,
+        }
+    )
+    facts = {name: value for name, value in row().items() if name in m.FACTS}
+    sessions = pl.DataFrame(
+        [
+            {"cluster": "a", "run_id": "r", "scheduler": "slurm", "job_id": job, "rank": 0, "started_at": at} | facts
+            for job, at in (("1", T0), ("2", T0 + timedelta(seconds=90)))
+        ],
+        schema_overrides={"flops_per_token": pl.Float64, "flop_convention": pl.String},
+    )
+    found = mfu_of_steps(steps, sessions)
+    assert found["wall_s"].to_list() == [2.0, 3.0, 1.8, 1.7]
+    assert found["mfu"].null_count() == 0
+    assert found["n_gpus"].to_list() == [1] * 4
+
+
+def test_steps_outside_a_scheduler_have_sessions_too() -> None:
+    one = {"cluster": "a", "run_id": "r", "scheduler": "none", "job_id": None}
+    types = {"job_id": pl.String, "flops_per_token": pl.Float64, "flop_convention": pl.String}
+    steps = pl.DataFrame([one | {"step": 0, "ts": T0, "duration_s": 2.0, "tokens": 1.0}], schema_overrides=types)
+    facts = {name: value for name, value in row().items() if name in m.FACTS}
+    sessions = pl.DataFrame([one | {"rank": 0, "started_at": T0} | facts], schema_overrides=types)
+    assert mfu_of_steps(steps, sessions)["mfu"].item() is not None
