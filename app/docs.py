@@ -2,6 +2,7 @@
 
 queries/DICTIONARY.md    every table and column, from the schema's own comments
 README.md                the parts between markers: published metrics, exit statuses
+dashboards/generated     the Grafana boards
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app import output
+from app import boards, output
 from app.errors import EXIT_STATUS
 from metrics.catalog import METRICS
 from queries import texts
@@ -69,7 +70,8 @@ def pages() -> dict[Path, str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, text in (("metrics", metric_table()), ("exit-status", status_table())):
         readme = _between(readme, name, text)
-    return {ROOT / "queries" / "DICTIONARY.md": dictionary(), ROOT / "README.md": readme}
+    made = {ROOT / path: text for path, text in boards.generated().items()}
+    return {ROOT / "queries" / "DICTIONARY.md": dictionary(), ROOT / "README.md": readme} | made
 
 
 def _between(page: str, name: str, text: str) -> str:

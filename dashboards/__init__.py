@@ -1,1 +1,1 @@
-"""Grafana boards, generated from the metric catalog. They come with the next step; the room is kept here."""
+"""Grafana boards of what Trackside exports: the list of metrics, the boards, their checks and what loads them."""

@@ -1,0 +1,165 @@
+"""`trackside dashboards`: write the Grafana boards with what loads them, or check boards."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import config, output, verifying
+from app.errors import UsageError
+from dashboards import fleet, lint, modern
+from dashboards.exported import MTTF_GPUS
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dashboards.fleet import Targets
+    from metrics.verdicts import Claim
+
+BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], modern.Json]] = {"fleet": fleet.fleet}
+"""Every board by the name of its file."""
+
+PROVISIONING = (
+    "provisioning/dashboards/trackside.yaml",
+    "provisioning/datasources/trackside.yaml",
+    "provisioning/prometheus.yaml",
+)
+"""Files beside the boards, as Grafana's provisioning folder wants them."""
+
+DEFAULT_DIR = Path("grafana")
+
+HOW_TO_LOAD = """\
+To load them, one of:
+  by hand        Grafana: Dashboards > New > Import, and choose {boards}/fleet.json
+  provisioning   cp -r {dir}/provisioning/dashboards {dir}/provisioning/datasources /etc/grafana/provisioning/
+                 and start Grafana with TRACKSIDE_BOARDS={boards} TRACKSIDE_PROMETHEUS_URL=<your Prometheus>
+Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml"""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build or check.
+
+    Raises:
+        UsageError: a folder or file cannot be used, or a board has mistakes; those are listed first.
+    """
+    if options.action == "check":
+        return _check(options.dir, quiet=options.quiet)
+    target = options.dir or DEFAULT_DIR
+    claims = verifying.read_claims(config.load(options.config).claims)
+    written = build(target, targets_of(claims))
+    if not options.quiet:
+        for path in written:
+            output.say(str(path))
+        place = target.resolve()
+        output.say(HOW_TO_LOAD.format(dir=place, boards=place / "boards"), error=True)
+    return 0
+
+
+def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
+    """Write every board and the provisioning files.
+
+    Args:
+        target: folder, made if need be; files of these names in it are replaced.
+        targets: thresholds of the headline numbers.
+
+    Returns:
+        What was written, the boards first.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
+    texts = {target / "boards" / f"{name}.json": modern.as_text(make(targets)) for name, make in BOARDS.items()}
+    shipped = resources.files("dashboards")
+    texts |= {target / name: shipped.joinpath(name).read_text("utf-8") for name in PROVISIONING}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the boards cannot be written to {target}: {error.strerror}; choose another --dir") from None
+    return list(texts)
+
+
+def generated() -> dict[str, str]:
+    """The boards as they ship, by their path in the repository; `dashboards check` and the tests compare the two."""
+    return {f"dashboards/generated/{name}.json": modern.as_text(make(fleet.TARGETS)) for name, make in BOARDS.items()}
+
+
+def targets_of(claims: Iterable[Claim]) -> Targets:
+    """The thresholds that claims stand for: by metric their targets, rising.
+
+    A claim counts where the board shows its number: MTTF at the board's job size, and the direction in which the
+    number is good.
+    """
+    found: dict[str, set[float]] = {}
+    for claim in claims:
+        direction = "at_most" if claim.metric == "time_to_job_restart" else "at_least"
+        shown = claim.metric in fleet.TARGETS and claim.direction == direction
+        if shown and (claim.metric != "mttf" or claim.gpus == float(MTTF_GPUS)):
+            found.setdefault(claim.metric, set()).add(claim.target)
+    return {metric: tuple(sorted(targets)) for metric, targets in found.items()}
+
+
+def _check(target: Path | None, *, quiet: bool) -> int:
+    boards = _shipped() if target is None else _read(target)
+    where = "the boards that ship" if target is None else str(target)
+    found = lint.lint([board for board, _ in boards.values()])
+    if target is None:
+        found += [_stale(path) for path, text in generated().items() if boards[Path(path)][1] != text]
+    for finding in found:
+        output.say(str(finding))
+    if found:
+        raise UsageError(f"{len(found)} {'mistake' if len(found) == 1 else 'mistakes'} in {where}, listed above")
+    if not quiet:
+        panels = sum(1 for board, _ in boards.values() for _ in lint.panels(board))
+        output.say(f"{where}: {len(boards)} {'board' if len(boards) == 1 else 'boards'}, {panels} panels, no mistakes")
+        for each in lint.left_out():
+            output.say(f"not checked here: {each}")
+    return 0
+
+
+def _stale(path: str) -> lint.Finding:
+    return lint.Finding(Path(path).stem, "board", "generated", f"{path} is not what its Python builds; run: make fix")
+
+
+_Read = tuple[modern.Json, str]
+"""A board and the text that it was read from."""
+
+
+def _shipped() -> dict[Path, _Read]:
+    root = resources.files("dashboards") / "generated"
+    texts = {Path("dashboards/generated") / each.name: each.read_text("utf-8") for each in root.iterdir()}
+    return {path: (_parsed(path, text), text) for path, text in sorted(texts.items())}
+
+
+def _read(target: Path) -> dict[Path, _Read]:
+    """Every board in a folder and those below it.
+
+    Raises:
+        UsageError: there is none, or a file is no JSON object.
+    """
+    if not target.is_dir():
+        raise UsageError(f"{target} is no folder; trackside dashboards build --dir {target} writes one")
+    paths = sorted(target.rglob("*.json"))
+    if not paths:
+        raise UsageError(f"{target} holds no board (*.json); trackside dashboards build --dir {target} writes them")
+    try:
+        texts = {path: path.read_text("utf-8") for path in paths}
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"a file in {target} is not UTF-8 text, so it is no board") from None
+    return {path: (_parsed(path, text), text) for path, text in texts.items()}
+
+
+def _parsed(path: Path, text: str) -> modern.Json:
+    try:
+        found: Any = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no board: it holds no JSON object")
+    return found

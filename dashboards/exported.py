@@ -1,0 +1,211 @@
+"""What `trackside`'s `/metrics` exports: the one list, read by the exporter, the boards, their checks and their tests.
+
+All are gauges: accounting gets corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1,
+bounded labels. What cannot be told is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with
+the time of its scrape and never changes it, so history there is "as computed at the time"; every help text says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds"]
+
+WINDOWS = ("all", "28d", "7d", "month")
+"""Values of the label `window`: all data, the last 28 and 7 days of them, and the calendar month (UTC) they end in."""
+
+BOUNDS = ("point", "lower", "upper")
+"""Values of the label `bound`; `point` is absent where the number itself cannot be told."""
+
+GOODPUT_OF = ("allocated", "capacity")
+"""Values of the label `of`: what goodput is a share of."""
+
+MTTF_GPUS = "1024"
+"""Value of the label `gpus`: the job size that MTTF is scaled to."""
+
+QUANTILES = ("0.5", "0.9")
+"""Values of the label `quantile`."""
+
+GPU_STATES = ("allocated", "idle", "unavailable")
+"""Values of the label `state` of GPUs and GPU-time, as in the ledger."""
+
+MAX_RUNS = 200
+"""Most runs with series of their own: those that run, then those that ended last."""
+
+RUN_DAYS = 7
+"""Days of data for which a run that has ended keeps its series."""
+
+HISTORY = "History is as computed at the time."
+"""Ends every help text."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A metric family: one name, one meaning, one set of labels.
+
+    Attributes:
+        name: as exported.
+        help: what it says, ending with what its history is.
+        labels: every label, all of them bounded.
+        unit: of the value.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    unit: Unit
+
+
+def _family(name: str, labels: str, unit: Unit, says: str) -> Family:
+    return Family(f"trackside_{name}", f"{says} {HISTORY}", tuple(labels.split()), unit)
+
+
+_UNSEEN = "lower and upper: all that was not seen counted unproductive and productive"
+_SAMPLING = "lower and upper: its 95 % interval"
+
+FAMILIES: tuple[Family, ...] = (
+    _family(
+        "goodput_ratio",
+        "cluster window of bound",
+        "ratio",
+        f"Share of GPU-time, of what was allocated or of capacity, that became kept training steps; {_UNSEEN}.",
+    ),
+    _family(
+        "ettr_ratio",
+        "cluster window bound",
+        "ratio",
+        f"Share of the time that runs were queued or scheduled in which they trained; {_UNSEEN}.",
+    ),
+    _family(
+        "mfu_ratio",
+        "cluster window bound",
+        "ratio",
+        f"Model FLOP utilisation over kept steps, of the dense peak of the data type; {_SAMPLING}.",
+    ),
+    _family(
+        "occupancy_ratio",
+        "cluster window",
+        "ratio",
+        "Share of all GPU-time there was that was allocated to jobs.",
+    ),
+    _family(
+        "availability_ratio",
+        "cluster window bound",
+        "ratio",
+        "Share of all GPU-time there was in which the GPUs were in service; lower and upper: time without a known node "
+        "state counted unavailable and available.",
+    ),
+    _family(
+        "mttf_seconds",
+        "cluster window gpus bound",
+        "seconds",
+        "Mean time until infrastructure interrupts a job of so many GPUs, pooled over sizes and scaled by 1/N; "
+        "lower and upper: its exact 95 % interval. Without a failure there is only a lower end.",
+    ),
+    _family(
+        "failures_observed",
+        "cluster window class",
+        "count",
+        "Attempts that were interrupted, by class; infrastructure is what MTTF counts.",
+    ),
+    _family(
+        "failure_exposure_gpu_seconds",
+        "cluster window",
+        "gpu_seconds",
+        "GPU-time of all attempts, censored ones included: what failures are counted over.",
+    ),
+    _family(
+        "restart_seconds",
+        "cluster window quantile",
+        "seconds",
+        "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
+    ),
+    _family(
+        "restarts_observed",
+        "cluster window",
+        "count",
+        "Restarts behind the quantiles of trackside_restart_seconds.",
+    ),
+    _family(
+        "gpu_seconds",
+        "cluster window state category",
+        "gpu_seconds",
+        "GPU-time of the ledger by category; all categories together are the capacity.",
+    ),
+    _family(
+        "gpu_lost_seconds",
+        "cluster window category cause",
+        "gpu_seconds",
+        "GPU-time that was allocated and not productive, or unavailable, by category and cause.",
+    ),
+    _family(
+        "evidence_ratio",
+        "cluster window evidence",
+        "ratio",
+        "Share of allocated GPU-time by how it is known: log, telemetry, accounting, assumed.",
+    ),
+    _family(
+        "gpus",
+        "cluster state",
+        "gpus",
+        "GPUs at the end of the data, by state: allocated, idle, unavailable.",
+    ),
+    _family(
+        "verdict",
+        "cluster window claim kind",
+        "verdict",
+        "Verdict on a claim: 1 supported, 0 undetermined, -1 refuted; kind: delivered is judged by bounds, capability "
+        "by its interval.",
+    ),
+    _family(
+        "run_info",
+        "cluster run user partition state",
+        "info",
+        f"1 for each run that runs or ended in the last {RUN_DAYS} days of data, at most {MAX_RUNS}.",
+    ),
+    _family(
+        "run_ettr_ratio",
+        "cluster run bound",
+        "ratio",
+        f"ETTR of a run of trackside_run_info over its whole life; {_UNSEEN}.",
+    ),
+    _family(
+        "run_gpus",
+        "cluster run",
+        "gpus",
+        "GPUs of a run of trackside_run_info.",
+    ),
+    _family(
+        "data_end_timestamp_seconds",
+        "cluster",
+        "timestamp_seconds",
+        "The last moment that the numbers speak for.",
+    ),
+    _family(
+        "computed_timestamp_seconds",
+        "cluster",
+        "timestamp_seconds",
+        "When the numbers were computed.",
+    ),
+    _family(
+        "input_lag_seconds",
+        "cluster source",
+        "seconds",
+        "Age of the newest record of a source.",
+    ),
+    _family(
+        "rows_rejected",
+        "cluster source",
+        "count",
+        "Input rows that were refused and kept with their reason.",
+    ),
+    _family(
+        "build_info",
+        "version",
+        "info",
+        "1, with the version of Trackside.",
+    ),
+)
+
+BY_NAME = {family.name: family for family in FAMILIES}

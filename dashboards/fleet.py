@@ -1,0 +1,546 @@
+"""The fleet board: are our GPUs making training progress, and what costs us most?
+
+From the outcome to the cause to the run: numbers with their bounds, their trend, where the GPU-time went and what took
+it, the claims, the runs. The arithmetic is Trackside's; queries here only choose, add up GPU-time and change units.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ships no types
+    Dashboard,
+    DashboardLink,
+    Template,
+    Templating,
+    Time,
+)
+
+from dashboards import modern
+from dashboards.exported import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.modern import Json, fixed, instant, override, ranged, rows, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UID = "trackside-fleet"
+EXPLORER_URL = "http://127.0.0.1:8050"
+"""Where the explorer listens by default; the board's text box changes it."""
+
+DAY_S = 86_400.0
+
+CHOICE_OF_WINDOWS = ("7d", "28d", "month", "all")
+"""Windows in the order in which they are offered; the first is chosen."""
+
+Targets = dict[str, tuple[float, ...]]
+"""By metric of `metrics.catalog`: the values that claims name, rising; the strictest decides what is green."""
+
+TARGETS: Targets = {
+    "goodput_allocated": (0.96,),
+    "ettr": (0.97,),
+    "mfu": (0.50,),
+    "mttf": (0.33, 3.66),
+    "time_to_job_restart": (90.0,),
+}
+"""Those of the claims that ship (`app/claims.toml`; a test compares). The one source of every threshold on results."""
+
+FRESH_S = (6 * 3600.0, DAY_S)
+"""Age of the data from which it is called late, and stale."""
+
+GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
+
+CATEGORY_COLORS = {
+    "productive": "#0072B2",
+    "unattributed": "#8FB8D6",
+    "other_work": "#56B4E9",
+    "startup": "#E3C13B",
+    "checkpoint": "#E69F00",
+    "teardown": "#B98A4A",
+    "lost": "#D55E00",
+    "stalled": "#B5305F",
+    "pending_demand": "#6C7884",
+    "no_demand": "#A9B4BE",
+    "maintenance": "#C3A6D8",
+    "drained": "#9C74C4",
+    "down": "#6F42A5",
+    "unknown": "#B9AFC6",
+}
+"""Colour of each category of the ledger, as in the explorer (a test compares)."""
+
+_WORK, _TRAINED, _KNOWN, _LOST, _CLASS = "#0072B2", "#00735C", "#2FA58A", "#D55E00", "#E69F00"
+_STATE_COLORS = {"allocated": "#0072B2", "idle": "#A9B4BE", "unavailable": "#6F42A5"}
+
+_HISTORY = "History is as computed at the time; the explorer shows it as known today."
+
+
+def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
+    """The board as JSON.
+
+    Args:
+        targets: what the thresholds of the headline numbers are; a metric that is missing has none.
+    """
+    panels = [
+        modern.row("Is it OK? $cluster", repeat="cluster"),
+        *_headlines(targets),
+        *_trends(),
+        modern.row("What costs most"),
+        *_costs(),
+        modern.row("Runs"),
+        _runs(),
+        modern.row("Trackside itself", _health(), collapsed=True),
+    ]
+    return modern.to_modern(
+        Dashboard(
+            title="Trackside: fleet",
+            uid=UID,
+            description="Are our GPUs making training progress, and what costs us most?",
+            tags=["gpu", "goodput", "slurm", "trackside"],
+            editable=False,
+            graphTooltip=1,
+            refresh="1m",
+            time=Time("now-7d", "now"),
+            timezone="utc",
+            links=[_explorer_link()],
+            templating=Templating(list=_variables()),
+            panels=modern.flow(panels),
+        )
+    )
+
+
+def _explorer_link() -> Any:  # noqa: ANN401 - grafanalib has no types
+    return DashboardLink(
+        type="link",
+        title="Explorer",
+        tooltip="The same numbers as known today, with definitions, SQL and evidence",
+        uri="${explorer_url:raw}",
+        targetBlank=True,
+        keepTime=False,
+    )
+
+
+def _variables() -> list[Any]:
+    """Data source, clusters, window of the numbers, and where the explorer is."""
+    return [
+        Template(name="datasource", label="Data source", type="datasource", query="prometheus", refresh=1),
+        Template(
+            name="cluster",
+            label="Cluster",
+            query="label_values(trackside_data_end_timestamp_seconds, cluster)",
+            refresh=2,
+            multi=True,
+            includeAll=True,
+            allValue=".+",
+            default=["$__all"],
+        ),
+        Template(
+            name="window",
+            label="Window of the numbers",
+            type="custom",
+            query=",".join(CHOICE_OF_WINDOWS),
+            default=CHOICE_OF_WINDOWS[0],
+        ),
+        Template(name="explorer_url", label="Explorer", type="textbox", query=EXPLORER_URL, default=EXPLORER_URL),
+    ]
+
+
+def _series(name: str, *, but: str = "", **equal: str) -> str:
+    """A family's series of the chosen clusters and window, each once.
+
+    A Trackside that moved to another host, or two that are scraped, would count twice in a sum: hence `max by` all the
+    labels that the family declares and that are not fixed here. `but` is one more matcher.
+    """
+    labels = BY_NAME[f"trackside_{name}"].labels
+    chosen = {"window": "$window", **equal} if "window" in labels else equal
+    where = ['cluster=~"$cluster"', *(f'{label}="{value}"' for label, value in chosen.items())]
+    where += [but] if but else []
+    by = ", ".join(label for label in labels if label not in chosen)
+    return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
+
+
+def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **equal: str) -> list[Any]:  # noqa: ANN401 - grafanalib has no types
+    """Queries for a number and its two ends, in the order in which they are read."""
+    return [made(_series(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, called, strict=True)]
+
+
+_BY_BOUNDS = ("measured", "at least", "at most")
+_BY_INTERVAL = ("mean", "95 % from", "95 % to")
+_CANNOT_TELL = "cannot tell"
+
+
+def _at_least(targets: Mapping[str, tuple[float, ...]], metric: str, scale: float = 1.0) -> list[Json]:
+    """Thresholds where more is better: red below the lowest target, green from the strictest on."""
+    values = targets.get(metric, ())
+    colors = (*(MIDDLING for _ in values[:-1]), GOOD)
+    return steps(BAD, *((value * scale, color) for value, color in zip(values, colors, strict=True))) if values else []
+
+
+def _at_most(targets: Mapping[str, tuple[float, ...]], metric: str) -> list[Json]:
+    """Thresholds where less is better."""
+    values = targets.get(metric, ())
+    colors = (*(MIDDLING for _ in values[:-1]), BAD)
+    return steps(GOOD, *zip(values, colors, strict=True)) if values else []
+
+
+def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
+    ratio = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": _CANNOT_TELL}
+    seconds = {"unit": "s", "decimals": 1, "min": 0, "no_value": _CANNOT_TELL}
+    counted = {"unit": "locale", "decimals": 0, "color": fixed(PLAIN)}
+    return [
+        modern.stat(
+            "Goodput (of allocated)",
+            "Share of allocated GPU-time that became kept training steps. At least and at most: all that was not seen "
+            "counted unproductive and productive; far apart means that telemetry or run logs are missing. "
+            "No measured value means that it cannot be told; a window longer than the data has no values.",
+            _bounds("goodput_ratio", _BY_BOUNDS, of="allocated"),
+            size=(8, 4),
+            thresholds=_at_least(targets, "goodput_allocated"),
+            **ratio,
+        ),
+        modern.stat(
+            "ETTR",
+            "Of the time that runs were queued or scheduled, the share in which they trained. At least and at most: "
+            "all that was not seen counted unproductive and productive.",
+            _bounds("ettr_ratio", _BY_BOUNDS),
+            size=(8, 4),
+            thresholds=_at_least(targets, "ettr"),
+            **ratio,
+        ),
+        modern.stat(
+            "MFU",
+            "Model FLOP utilisation over kept steps, of the dense peak of the data type, with its 95 % interval. "
+            "It needs run logs.",
+            _bounds("mfu_ratio", _BY_INTERVAL),
+            size=(8, 4),
+            thresholds=_at_least(targets, "mfu"),
+            **ratio,
+        ),
+        modern.stat(
+            f"MTTF of {int(MTTF_GPUS):,} GPUs, with failures observed",
+            f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs: pooled over all job sizes, "
+            "scaled by 1/N, with its exact 95 % interval. Few failures make it wide; without one there is only a lower "
+            "end.",
+            [
+                *_bounds("mttf_seconds", _BY_INTERVAL, gpus=MTTF_GPUS),
+                instant(_series("failures_observed", **{"class": "infrastructure"}), "failures"),
+            ],
+            size=(12, 4),
+            thresholds=_at_least(targets, "mttf", DAY_S),
+            overrides=[override("failures", **counted)],
+            **seconds,
+        ),
+        modern.stat(
+            "Time to job restart",
+            "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
+            "waits is not in it.",
+            [
+                instant(_series("restart_seconds", quantile="0.5"), "median"),
+                instant(_series("restart_seconds", quantile="0.9"), "90 % within"),
+                instant(_series("restarts_observed"), "restarts"),
+            ],
+            size=(8, 4),
+            thresholds=_at_most(targets, "time_to_job_restart"),
+            overrides=[override("90 % within", color=fixed(PLAIN)), override("restarts", **counted)],
+            **seconds,
+        ),
+        modern.stat(
+            "Age of the data",
+            "From the last moment that the numbers speak for until now. Old data: is Trackside's service running, and "
+            "does it reach its sources? See the last row.",
+            [instant(f"time() - {_series('data_end_timestamp_seconds')}", "age")],
+            size=(4, 4),
+            thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
+            **{**seconds, "no_value": "no data"},
+        ),
+    ]
+
+
+def _trends() -> list[Any]:
+    # Soft ends: a good cluster's band would be a hair's breadth between 0 and 1, and a wide one still fits.
+    ratio = {
+        "unit": "percentunit",
+        "decimals": 1,
+        "no_value": _CANNOT_TELL,
+        "custom": {"axisSoftMin": 0.9, "axisSoftMax": 1.0},
+    }
+    return [
+        modern.time_series(
+            "Goodput (of allocated) over time",
+            f"The goodput of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
+            _bounds("goodput_ratio", _BY_BOUNDS, made=ranged, of="allocated"),
+            size=(8, 8),
+            overrides=_band(_WORK),
+            **ratio,
+        ),
+        modern.time_series(
+            "ETTR over time",
+            f"The ETTR of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
+            _bounds("ettr_ratio", _BY_BOUNDS, made=ranged),
+            size=(8, 8),
+            overrides=_band(_TRAINED),
+            **ratio,
+        ),
+        modern.time_series(
+            "Where GPU-time went",
+            "All GPU-time of the chosen window by category of the ledger; together they are the capacity. The axis is "
+            f"the share, the values are GPU-hours. {_HISTORY}",
+            [ranged(f"sum by (category) ({each}) / 3600", "{{category}}") for each in _stack()],
+            size=(8, 8),
+            unit="short",
+            decimals=1,
+            min=0,
+            no_value="nothing computed yet",
+            custom={"fillOpacity": 80, "lineWidth": 0, "stacking": {"group": "A", "mode": "percent"}},
+            overrides=[override(name, color=fixed(color)) for name, color in CATEGORY_COLORS.items()],
+        ),
+    ]
+
+
+def _stack() -> list[str]:
+    """GPU-time from the bottom of the stack up: what was productive, what else was allocated, idle, unavailable."""
+    productive = 'category{}"productive"'.format
+    return [
+        _series("gpu_seconds", but=productive("=")),
+        _series("gpu_seconds", but=productive("!="), state="allocated"),
+        _series("gpu_seconds", state="idle"),
+        _series("gpu_seconds", state="unavailable"),
+    ]
+
+
+def _band(color: str) -> list[Json]:
+    """Drawing of a number between its ends: a line in a band. Grafana has no error bars."""
+    point, lower, upper = _BY_BOUNDS
+    return [
+        override(point, color=fixed(color), custom_lineWidth=2),
+        override(lower, color=fixed(color), custom_lineWidth=0),
+        override(upper, color=fixed(color), custom_lineWidth=0, custom_fillBelowTo=lower, custom_fillOpacity=20),
+    ]
+
+
+_VERDICTS = modern.value_map(
+    {"1": ("supported", GOOD), "0": ("undetermined", MIDDLING), "-1": ("refuted", BAD)},
+)
+_COLORED = {"type": "color-text"}
+
+
+def _costs() -> list[Any]:
+    hours = {"unit": "short", "decimals": 1, "min": 0}
+    return [
+        modern.bar_gauge(
+            "GPU-hours lost, by cause",
+            "GPU-time that was allocated and not productive, or unavailable: its cause and its category, the largest "
+            "first, over the chosen clusters. The same by node, user and run: trackside show lost --by node.",
+            [
+                instant(
+                    f"sort_desc(topk(12, sum by (category, cause) ({_series('gpu_lost_seconds')})) / 3600)",
+                    "{{category}}: {{cause}}",
+                )
+            ],
+            size=(12, 9),
+            no_value="nothing lost",
+            color=fixed(_LOST),
+            **hours,
+        ),
+        _verdicts(),
+        modern.bar_gauge(
+            "How allocated GPU-time is known",
+            "Share of allocated GPU-time by the best evidence there is: log, telemetry, accounting, assumed. "
+            "Accounting alone cannot tell what allocated GPUs did.",
+            [instant(_series("evidence_ratio"), "{{cluster}}: {{evidence}}")],
+            size=(8, 7),
+            unit="percentunit",
+            decimals=1,
+            min=0,
+            max=1,
+            no_value="nothing allocated",
+            color=fixed(_KNOWN),
+        ),
+        modern.bar_gauge(
+            "Interrupted attempts, by class",
+            "Attempts that ended otherwise than by completing, over the chosen clusters. Infrastructure is what MTTF "
+            "counts: evidence against the machine from 10 minutes before to 5 minutes after the end.",
+            [instant(f"sort_desc(sum by (class) ({_series('failures_observed')}))", "{{class}}")],
+            size=(8, 7),
+            unit="short",
+            decimals=0,
+            min=0,
+            no_value="none observed",
+            color=fixed(_CLASS),
+        ),
+        modern.time_series(
+            "GPUs by state",
+            f"GPUs at the end of the data, over the chosen clusters. {_HISTORY}",
+            [ranged(f"sum by (state) ({_series('gpus')})", "{{state}}")],
+            size=(8, 7),
+            unit="locale",
+            decimals=0,
+            min=0,
+            no_value="no inventory",
+            custom={"fillOpacity": 70, "lineWidth": 0, "stacking": {"group": "A", "mode": "normal"}},
+            overrides=[override(state, color=fixed(color)) for state, color in _STATE_COLORS.items()],
+        ),
+        _clusters(),
+    ]
+
+
+def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
+    return modern.table(
+        "Claims",
+        "Each claim of the claims file as it stands in the chosen window. Delivered claims are judged by bounds, "
+        "capabilities by their 95 % interval; undetermined says that evidence is missing. How, and with what evidence: "
+        "trackside verify.",
+        [rows(_series("verdict"))],
+        size=(12, 9),
+        unit="none",
+        decimals=0,
+        min=-1,
+        max=1,
+        no_value="no verdict",
+        transformations=[
+            modern.organize({"cluster": "cluster", "claim": "claim", "kind": "judged as", "Value": "verdict"})
+        ],
+        overrides=[override("verdict", mappings=[_VERDICTS], custom_cellOptions=_COLORED)],
+    )
+
+
+def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
+    columns = {
+        "GPUs": f"sum by (cluster) ({_series('gpus')})",
+        "occupancy": _series("occupancy_ratio"),
+        "availability": _series("availability_ratio", bound="point"),
+        "goodput of capacity": _series("goodput_ratio", of="capacity", bound="point"),
+        "goodput": _series("goodput_ratio", of="allocated", bound="point"),
+        "goodput at least": _series("goodput_ratio", of="allocated", bound="lower"),
+        "goodput at most": _series("goodput_ratio", of="allocated", bound="upper"),
+        "ETTR": _series("ettr_ratio", bound="point"),
+        "MFU": _series("mfu_ratio", bound="point"),
+        "MTTF": _series("mttf_seconds", gpus=MTTF_GPUS, bound="point"),
+        "restart": _series("restart_seconds", quantile="0.5"),
+    }
+    return modern.table(
+        "Clusters compared",
+        "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. "
+        f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. An empty cell cannot be told.",
+        [rows(expr) for expr in columns.values()],
+        size=(24, 5),
+        unit="percentunit",
+        decimals=1,
+        min=0,
+        max=1,
+        no_value=_CANNOT_TELL,
+        transformations=[modern.merge(), modern.organize({"cluster": "cluster", **_values(columns)})],
+        overrides=[
+            override("GPUs", unit="locale", decimals=0, max=None),
+            override("MTTF", unit="s", max=None),
+            override("restart", unit="s", max=None),
+        ],
+    )
+
+
+def _values(columns: Mapping[str, str]) -> dict[str, str]:
+    """Names of the value columns of several table queries, as `merge` leaves them, and what they are called."""
+    return {f"Value #{ref}": name for ref, name in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", columns, strict=False)}
+
+
+RUN_URL = "${explorer_url:raw}/run?cluster=${__data.fields.cluster:percentencode}&id=${__data.fields.run:percentencode}"
+"""Where the explorer shows the run of a row."""
+
+
+def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
+    columns = {
+        "(is there)": _series("run_info"),
+        "GPUs": _series("run_gpus"),
+        "ETTR": _series("run_ettr_ratio", bound="point"),
+        "ETTR at least": _series("run_ettr_ratio", bound="lower"),
+        "ETTR at most": _series("run_ettr_ratio", bound="upper"),
+    }
+    labels = {name: name for name in ("cluster", "run", "state", "user", "partition")}
+    return modern.table(
+        f"Runs that are running or ended in the last {RUN_DAYS} days of data",
+        f"At most {MAX_RUNS} runs with their ETTR over their whole life and its bounds. Click a run for its timeline "
+        "in the explorer: where its time went, why it restarted.",
+        [rows(expr) for expr in columns.values()],
+        size=(24, 10),
+        unit="percentunit",
+        decimals=1,
+        min=0,
+        max=1,
+        no_value=_CANNOT_TELL,
+        options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
+        transformations=[
+            modern.merge(),
+            modern.organize({**labels, **_values(columns)}, leave_out=("Time", "Value #A")),
+        ],
+        overrides=[
+            override("GPUs", unit="locale", decimals=0, max=None),
+            override("run", links=[modern.data_link("Open this run in the explorer", RUN_URL)]),
+            override("ETTR", custom_cellOptions={"type": "gauge", "mode": "basic"}, color=fixed(_TRAINED)),
+        ],
+    )
+
+
+_UP = modern.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
+
+
+def _health() -> list[Any]:
+    known = "and on (job, instance) last_over_time(trackside_build_info[1d])"
+    return [
+        modern.time_series(
+            "Age of the newest record, by source",
+            "A line that rises at 45 degrees is a source that has gone silent. trackside doctor says what is wrong.",
+            [ranged(_series("input_lag_seconds"), "{{cluster}}: {{source}}")],
+            size=(12, 7),
+            unit="s",
+            decimals=0,
+            min=0,
+            no_value="no sources",
+        ),
+        modern.time_series(
+            "Refused input rows, by source",
+            "Rows that could not be read, kept with their reasons: trackside status. A source that starts to refuse "
+            "has changed its format.",
+            [ranged(_series("rows_rejected"), "{{cluster}}: {{source}}")],
+            size=(12, 7),
+            unit="short",
+            decimals=0,
+            min=0,
+            no_value="none refused",
+        ),
+        modern.stat(
+            "Since the last computation",
+            "Time since the numbers were computed. The service computes on a schedule (serve.every_minutes).",
+            [instant(f"time() - {_series('computed_timestamp_seconds')}", "{{cluster}}")],
+            size=(8, 5),
+            unit="s",
+            decimals=1,
+            min=0,
+            no_value="never",
+            thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
+        ),
+        modern.stat(
+            "Scrapes",
+            "Whether Prometheus reaches Trackside, by instance that has answered within the last day.",
+            [instant(f"up {known}", "{{instance}}")],
+            size=(8, 5),
+            unit="none",
+            decimals=0,
+            min=0,
+            max=1,
+            no_value="nothing scraped within a day",
+            mappings=[_UP],
+            thresholds=steps(BAD, (1, GOOD)),
+        ),
+        modern.table(
+            "Versions",
+            "Trackside's version by instance.",
+            [rows("max by (instance, version) (trackside_build_info)")],
+            size=(8, 5),
+            unit="none",
+            decimals=0,
+            min=0,
+            max=1,
+            no_value="nothing scraped",
+            transformations=[
+                modern.organize({"instance": "instance", "version": "version"}, leave_out=("Time", "Value"))
+            ],
+        ),
+    ]

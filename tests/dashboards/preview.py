@@ -1,0 +1,327 @@
+"""A picture of a board without Grafana: its grid and panels from the JSON, with what a real Prometheus answers.
+
+    python -m tests.dashboards.preview PICTURE.png [BOARD.json]
+
+It follows the board (places, units, thresholds, mappings, overrides, transformations), not Grafana's code: good for
+seeing what a board says, and labelled as what it is.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dashboards import fleet, lint
+from tests.dashboards import seed
+from tests.dashboards.server import Prometheus, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = dict[str, Any]
+
+HOURS = 48.0
+WIDTH, CELL = 1500, 34
+COLORS = {"green": "#299c46", "yellow": "#b98900", "red": "#d44a3a", "text": "#24292e"}
+PALETTE = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1")
+STYLE = f"""
+body {{ margin: 0; background: #f4f5f5; font: 13px 'DejaVu Sans', sans-serif; color: #24292e; width: {WIDTH}px }}
+header {{ padding: 10px 16px; background: #fff; border-bottom: 1px solid #ddd }} header b {{ font-size: 16px }}
+header span {{ margin-left: 14px; padding: 3px 8px; background: #eef1f4; border-radius: 3px }}
+.flag {{ background: #fff3cd !important; float: right }}
+main {{ position: relative }}
+section {{ position: absolute; background: #fff; border: 1px solid #e0e3e6; border-radius: 3px; overflow: hidden;
+          box-sizing: border-box; padding: 6px 8px }}
+section h3 {{ margin: 0 0 4px; font-size: 13px; font-weight: 600 }}
+.row {{ position: absolute; font-weight: 600; padding: 6px 10px; font-size: 14px }}
+.stats {{ display: flex; justify-content: space-around; align-items: end; height: 78px }}
+.stats div {{ text-align: center; color: #6b7280 }} .stats b {{ display: block; font-size: 27px; font-weight: 500 }}
+table {{ border-collapse: collapse; width: 100% }} td, th {{ padding: 4px 6px; text-align: left;
+        border-bottom: 1px solid #eee; white-space: nowrap }} th {{ color: #4b5563 }}
+.bar {{ display: flex; align-items: center; margin: 4px 0 }} .bar span {{ width: 210px; overflow: hidden;
+       white-space: nowrap }} .bar i {{ height: 15px; display: block }} .bar b {{ margin-left: 6px; font-weight: 500 }}
+.legend {{ font-size: 11px; line-height: 15px }} .legend i {{ display: inline-block; width: 12px; height: 4px;
+          margin: 0 4px 2px 8px }}
+svg text {{ font-size: 10px; fill: #6b7280 }}
+"""
+
+
+def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> str:
+    """The board as HTML; a row that repeats is drawn for each cluster, a collapsed one stays closed."""
+    chosen, out, down = "|".join(clusters), [], 0
+    blocks: list[list[Json]] = []
+    for each in board["panels"]:
+        if each["type"] == "row":
+            blocks.append([])
+        blocks[-1].append(each)
+    for block in blocks:
+        top = block[0]["gridPos"]["y"]
+        height = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in block) - top
+        for cluster in clusters if block[0].get("repeat") else [chosen]:
+            values = {"cluster": cluster, "window": window}
+            out += [_panel(each, server, values, down - top) for each in block]
+            down += height
+    told = "".join(f"<span>{name}: {value}</span>" for name, value in (("Cluster", "All"), ("Window", window)))
+    flag = '<span class="flag">preview, not Grafana; invented numbers</span>'
+    head = f"<header><b>{html.escape(board['title'])}</b>{told}{flag}</header>"
+    return (
+        f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{head}"
+        f"<main style='height:{down * CELL + 20}px'>{''.join(out)}</main>"
+    )
+
+
+def _panel(panel: Json, server: Prometheus, values: dict[str, str], shift: int) -> str:
+    place = panel["gridPos"]
+    unit = WIDTH / 24
+    style = (
+        f"left:{place['x'] * unit + 4:.0f}px;top:{(place['y'] + shift) * CELL + 4}px;"
+        f"width:{place['w'] * unit - 6:.0f}px;height:{place['h'] * CELL - 6}px"
+    )
+    title = html.escape(lint.interpolated(panel["title"], values))
+    if panel["type"] == "row":
+        mark = "&gt;" if panel["collapsed"] else "v"
+        count = f" ({len(panel['panels'])} panels)" if panel["collapsed"] else ""
+        return f'<div class="row" style="{style}">{mark} {title}{count}</div>'
+    body = DRAWN[panel["type"]](panel, server, values)
+    return f'<section style="{style}"><h3>{title}</h3>{body}</section>'
+
+
+def _settings(panel: Json, name: str) -> Json:
+    """Settings of a field: the defaults, and what overrides them."""
+    found = dict(panel["fieldConfig"]["defaults"])
+    for each in panel["fieldConfig"]["overrides"]:
+        if each["matcher"]["options"] == name:
+            found |= {one["id"]: one.get("value") for one in each["properties"]}
+    return found
+
+
+def _shown(value: float, settings: Json) -> str:
+    """A value in its unit, as Grafana would write it."""
+    for mapping in settings.get("mappings", ()):
+        if (key := f"{value:g}") in mapping["options"]:
+            return str(mapping["options"][key]["text"])
+    digits, unit = settings.get("decimals", 1), settings.get("unit")
+    if unit == "percentunit":
+        return f"{100 * value:.{digits}f}%"
+    steps = {
+        "s": ((604800, " weeks"), (86400, " days"), (3600, " hours"), (60, " mins"), (1, " s")),
+        "locale": ((1, ""),),
+        "short": ((1e9, " Bil"), (1e6, " Mil"), (1e3, " K"), (1, "")),
+    }
+    for size, name in steps.get(str(unit), ((1, ""),)):
+        if abs(value) >= size:
+            return f"{value / size:,.{digits}f}{name}"
+    return f"{value:.{digits}f}" + (" s" if unit == "s" else "")
+
+
+def _color(value: float, settings: Json) -> str:
+    for mapping in settings.get("mappings", ()):
+        if (key := f"{value:g}") in mapping["options"]:
+            return COLORS[mapping["options"][key]["color"]]
+    if settings["color"]["mode"] == "fixed":
+        return COLORS.get(settings["color"]["fixedColor"], str(settings["color"]["fixedColor"]))
+    steps = settings.get("thresholds", {}).get("steps", [{"color": "text", "value": None}])
+    return COLORS[[step["color"] for step in steps if step["value"] is None or value >= step["value"]][-1]]
+
+
+def _named(target: Json, labels: Json) -> str:
+    name = str(target["legendFormat"])
+    for label, value in labels.items():
+        name = name.replace("{{" + label + "}}", value)
+    return name
+
+
+def _instants(panel: Json, server: Prometheus, values: dict[str, str]) -> list[tuple[str, float]]:
+    return [
+        (_named(target, row["metric"]), float(row["value"][1]))
+        for target in panel["targets"]
+        for row in server.instant(lint.interpolated(target["expr"], values))
+    ]
+
+
+def _stat(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+    parts = []
+    for name, value in _instants(panel, server, values):
+        settings = _settings(panel, name)
+        told = f'<b style="color:{_color(value, settings)}">{_shown(value, settings)}</b>'
+        parts.append(f"<div>{told}{html.escape(name)}</div>")
+    nothing = f"<div><b>{panel['fieldConfig']['defaults']['noValue']}</b></div>"
+    return f'<div class="stats">{"".join(parts) or nothing}</div>'
+
+
+def _bars(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+    found = _instants(panel, server, values)
+    defaults = panel["fieldConfig"]["defaults"]
+    most = defaults.get("max") or max((value for _, value in found), default=1)
+    width = panel["gridPos"]["w"] * WIDTH / 24 - 330
+    return "".join(
+        f'<div class="bar"><span>{html.escape(name)}</span><i style="width:{width * value / most:.0f}px;'
+        f'background:{_color(value, defaults)}"></i><b>{_shown(value, defaults)}</b></div>'
+        for name, value in found
+    )
+
+
+def _table(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+    """Rows joined on the labels they share, then named, ordered and thinned out by `organize`."""
+    joined: list[Json] = []
+    for target in panel["targets"]:
+        value = "Value" if len(panel["targets"]) == 1 else f"Value #{target['refId']}"
+        for row in server.instant(lint.interpolated(target["expr"], values)):
+            labels = row["metric"]
+            same = [each for each in joined if all(each.get(key) == labels[key] for key in labels if key in each)]
+            if not same or value in same[0]:
+                same = [dict(labels)]
+                joined += same
+            same[0][value] = float(row["value"][1])
+    options = next(each["options"] for each in panel["transformations"] if each["id"] == "organize")
+    columns = [name for name in options["indexByName"] if not options["excludeByName"].get(name)]
+    shown = {name: options["renameByName"].get(name, name) for name in columns}
+    for each in panel["options"]["sortBy"]:
+        (by,) = (name for name, told in shown.items() if told == each["displayName"])
+        joined = sorted(joined, key=partial(_cell, name=by), reverse=each["desc"])
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.values())
+    lines = "".join(f"<tr>{''.join(_td(panel, row.get(n), told) for n, told in shown.items())}</tr>" for row in joined)
+    return f"<table><tr>{head}</tr>{lines}</table>"
+
+
+def _cell(row: Json, *, name: str) -> float:
+    return float(row.get(name, 0))
+
+
+def _td(panel: Json, value: object, name: str) -> str:
+    settings = _settings(panel, name)
+    if not isinstance(value, float):
+        text = html.escape(str(value if value is not None else ""))
+        return f"<td>{f'<u>{text}</u>' if settings.get('links') else text}</td>"
+    kind = settings.get("custom.cellOptions", {}).get("type")
+    if kind == "gauge":
+        look = f"display:inline-block;height:11px;width:{120 * value:.0f}px;background:{_color(value, settings)}"
+        return f"<td><i style='{look}'></i> {_shown(value, settings)}</td>"
+    color = f" style='color:{_color(value, settings)};font-weight:600'" if kind else ""
+    return f"<td{color}>{_shown(value, settings)}</td>"
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """A drawing area: its size, and the values at its lower and upper edge."""
+
+    width: float
+    height: float
+    low: float
+    high: float
+
+    def points(self, values: list[float]) -> list[str]:
+        """Where values lie, left to right."""
+        across = (self.width - 50) / max(1, len(values) - 1)
+        return [f"{50 + at * across:.1f},{self.y(value):.1f}" for at, value in enumerate(values)]
+
+    def y(self, value: float) -> float:
+        """How far from the top a value is."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.height * (1 - share) + 6
+
+    def line(self, values: list[float], color: str, stroke: int) -> str:
+        """A line through values."""
+        return f"<polyline points='{' '.join(self.points(values))}' fill=none stroke='{color}' stroke-width={stroke} />"
+
+    def area(self, low: list[float], high: list[float], color: str, opacity: float) -> str:
+        """What lies between two lines."""
+        told = " ".join([*self.points(high), *reversed(self.points(low))])
+        return f"<polygon points='{told}' fill='{color}' fill-opacity={opacity} />"
+
+    def ticks(self, settings: Json) -> str:
+        """Five horizontal lines with their values."""
+        values = [self.low + (self.high - self.low) * quarter / 4 for quarter in range(5)]
+        return "".join(
+            f"<line x1=48 x2={self.width:.0f} y1={self.y(value):.0f} y2={self.y(value):.0f} stroke=#eee />"
+            f"<text x=0 y={self.y(value) + 4:.0f}>{_shown(value, settings)}</text>"
+            for value in values
+        )
+
+
+def _lines(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+    series = {
+        _named(target, row["metric"]): [float(value) for _, value in row["values"]]
+        for target in panel["targets"]
+        for row in server.ranged(lint.interpolated(target["expr"], values), hours=HOURS, step_s=900)
+    }
+    width, height = panel["gridPos"]["w"] * WIDTH / 24 - 24, panel["gridPos"]["h"] * CELL - 96
+    stacking = panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"]
+    draw = _overlaid if stacking == "none" else _stacked
+    drawn, plot = draw(panel, series, width, height)
+    axis = {"unit": "percentunit", "decimals": 0} if stacking == "percent" else panel["fieldConfig"]["defaults"]
+    legend = "".join(
+        f"<i style='background:{_line_color(panel, name, number)}'></i>{html.escape(name)}"
+        for number, name in enumerate(series)
+    )
+    picture = f"<svg width={width:.0f} height={height + 14}>{plot.ticks(axis)}{drawn}</svg>"
+    return f"{picture}<div class=legend>{legend}</div>"
+
+
+def _stacked(panel: Json, series: dict[str, list[float]], width: float, height: float) -> tuple[str, _Plot]:
+    totals = [sum(column) for column in zip(*series.values(), strict=True)]
+    share = (
+        totals if panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "percent" else [1.0] * len(totals)
+    )
+    plot = _Plot(width, height, 0.0, max(total / part for total, part in zip(totals, share, strict=True)))
+    below, drawn = [0.0] * len(totals), ""
+    for number, (name, points) in enumerate(series.items()):
+        top = [b + p / s for b, p, s in zip(below, points, share, strict=True)]
+        drawn += plot.area(below, top, _line_color(panel, name, number), 0.85)
+        below = top
+    return drawn, plot
+
+
+def _overlaid(panel: Json, series: dict[str, list[float]], width: float, height: float) -> tuple[str, _Plot]:
+    custom = panel["fieldConfig"]["defaults"]["custom"]
+    every = [value for points in series.values() for value in points]
+    low = min([custom.get("axisSoftMin", 0.0), *every])
+    plot = _Plot(width, height, low, max([custom.get("axisSoftMax", 0.0), *every, low + 1e-9]))
+    drawn = ""
+    for number, (name, points) in enumerate(series.items()):
+        settings, color = _settings(panel, name), _line_color(panel, name, number)
+        lower = series.get(str(settings.get("custom.fillBelowTo")))
+        drawn += plot.area(lower, points, color, 0.2) if lower else ""
+        drawn += plot.line(points, color, settings.get("custom.lineWidth", 1))
+    return drawn, plot
+
+
+def _line_color(panel: Json, name: str, number: int) -> str:
+    color = _settings(panel, name)["color"]
+    return str(color["fixedColor"]) if color["mode"] == "fixed" else PALETTE[number % len(PALETTE)]
+
+
+DRAWN: dict[str, Callable[[Json, Prometheus, dict[str, str]], str]] = {
+    "stat": _stat,
+    "bargauge": _bars,
+    "table": _table,
+    "timeseries": _lines,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Draw the fleet board, or that of a file, into a picture."""
+    board = json.loads(Path(arguments[1]).read_text("utf-8")) if len(arguments) > 1 else fleet.fleet()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with serving(seed.history(HOURS, windows=("7d",)), folder) as server:
+            drawn = page(board, server, list(seed.CLUSTERS), "7d")
+        source = folder / "board.html"
+        source.write_text(drawn, encoding="utf-8")
+        height = math.ceil(int(drawn.split("<main style='height:")[1].split("px")[0])) + 50
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
+                   f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{height}",
+                   f"--screenshot={arguments[0]}", source.as_uri()]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,98 @@
+"""A real Prometheus on a free port of this machine, with a history in it; asked as Grafana would ask it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from tests.dashboards.seed import END_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAMS = ("prometheus", "promtool")
+
+
+def need_prometheus() -> None:
+    """Skip the test where there is no Prometheus; fail it where nothing may be skipped (`make test REAL=1`)."""
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking and os.environ.get("TRACKSIDE_TEST_REAL") == "1":
+        pytest.fail(f"missing: {', '.join(lacking)}; tests/lab/install.sh installs it (as root, on Debian)")
+    if lacking:
+        pytest.skip(f"no Prometheus on this machine, missing: {', '.join(lacking)}; get it with: make test REAL=1")
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running server."""
+
+    url: str
+
+    def instant(self, expr: str, *, at: float = END_S) -> list[dict[str, Any]]:
+        """Rows at a moment; by default at the end of the history, since a minute later they would be stale."""
+        return self._get("query", query=expr, time=at)
+
+    def ranged(self, expr: str, *, hours: float, step_s: int) -> list[dict[str, Any]]:
+        """Rows over the hours before the end of the history."""
+        return self._get("query_range", query=expr, start=END_S - hours * 3600, end=END_S, step=step_s)
+
+    def label_values(self, metric: str, label: str) -> list[str]:
+        """What a variable of the type query offers."""
+        return self._get(f"label/{label}/values", **{"match[]": metric, "start": END_S - 3600, "end": END_S})
+
+    def _get(self, path: str, **parameters: object) -> list[Any]:
+        with urlopen(f"{self.url}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as answer:
+            data = json.load(answer)["data"]
+        found: list[Any] = data if isinstance(data, list) else data["result"]
+        return found
+
+
+@contextlib.contextmanager
+def serving(history: str, folder: Path) -> Iterator[Prometheus]:
+    """A Prometheus that has that history (OpenMetrics text), until the block is left."""
+    text, blocks, settings = folder / "history.om", folder / "tsdb", folder / "prometheus.yml"
+    text.write_text(history, encoding="utf-8")
+    settings.write_text("global: {}\n", encoding="utf-8")
+    make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
+    subprocess.run(make, check=True, capture_output=True, timeout=300)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        "prometheus",
+        f"--config.file={settings}",
+        f"--storage.tsdb.path={blocks}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    log = folder / "prometheus.log"
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
+        try:
+            _wait(f"http://127.0.0.1:{port}", server, log)
+            yield Prometheus(f"http://127.0.0.1:{port}")
+        finally:
+            server.terminate()
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        with contextlib.suppress(URLError, ConnectionError), urlopen(f"{url}/-/ready", timeout=5):
+            return
+        if server.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise AssertionError(f"Prometheus did not get ready: {log.read_text()[-500:]}")

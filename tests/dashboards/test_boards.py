@@ -1,0 +1,122 @@
+"""`trackside dashboards`: what it writes, and what it says of boards that have mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from app import boards
+from app.cli import main
+from dashboards import fleet
+from metrics.verdicts import Claim
+
+
+def test_build_writes_boards_and_what_loads_them_and_check_is_content_with_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dashboards", "build", "--dir", str(tmp_path / "g")]) == 0
+    said = capsys.readouterr()
+    written = {str(path.relative_to(tmp_path / "g")) for path in (tmp_path / "g").rglob("*") if path.is_file()}
+    assert written == {"boards/fleet.json", *boards.PROVISIONING}
+    assert said.out.splitlines() == [str(tmp_path / "g" / name) for name in ("boards/fleet.json", *boards.PROVISIONING)]
+    assert f"TRACKSIDE_BOARDS={tmp_path}/g/boards" in said.err
+    assert main(["dashboards", "check", "--dir", str(tmp_path / "g")]) == 0
+    assert "1 board, 21 panels, no mistakes" in capsys.readouterr().out
+
+
+def test_build_writes_below_the_current_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["dashboards", "build", "--quiet"]) == 0
+    assert (tmp_path / "grafana" / "boards" / "fleet.json").is_file()
+
+
+def test_building_twice_changes_nothing(tmp_path: Path) -> None:
+    first = [(path, path.read_bytes()) for path in boards.build(tmp_path)]
+    assert [(path, path.read_bytes()) for path in boards.build(tmp_path)] == first
+
+
+def test_the_boards_that_ship_have_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dashboards", "check"]) == 0
+    said = capsys.readouterr().out
+    assert "the boards that ship: 1 board, 21 panels, no mistakes" in said
+    assert "not checked here: the grammar of queries" in said
+
+
+def test_thresholds_are_those_of_the_claims_in_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "sla.toml").write_text(
+        '[[claim]]\nid = "x"\nmetric = "ettr"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.9\n'
+        'direction = "at_least"\n'
+    )
+    (tmp_path / "t.toml").write_text(f'claims = "{tmp_path}/sla.toml"\n')
+    main(["dashboards", "build", "--dir", str(tmp_path), "--config", str(tmp_path / "t.toml"), "--quiet"])
+    board = json.loads((tmp_path / "boards" / "fleet.json").read_text())
+    assert board == fleet.fleet({"ettr": (0.9,)})
+    assert board != fleet.fleet()
+
+
+def _claim(metric: str, target: float, direction: str = "at_least", gpus: float | None = None) -> Claim:
+    kind = "capability"
+    return Claim("c", metric, "q", "r", kind, target, direction, "ratio", gpus)  # type: ignore[arg-type]  # a plain str
+
+
+def test_a_claim_sets_a_threshold_only_where_the_board_shows_its_number() -> None:
+    claims = [
+        _claim("mttf", 5.0, gpus=1024),
+        _claim("mttf", 2.0, gpus=1024),
+        _claim("mttf", 9.0, gpus=512),
+        _claim("ettr", 0.5, "at_most"),
+        _claim("time_to_job_restart", 60.0, "at_most"),
+        _claim("occupancy", 0.9),
+    ]
+    assert boards.targets_of(claims) == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
+
+
+def test_mistakes_are_listed_and_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    boards.build(tmp_path)
+    path = tmp_path / "boards" / "fleet.json"
+    path.write_text(path.read_text().replace("trackside_mfu_ratio", "trackside_mfu"))
+    assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert "trackside-fleet: MFU: trackside_mfu is not exported (exported_metrics)" in said.out
+    assert f"mistakes in {tmp_path}, listed above" in said.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "holds no JSON object"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"{}", "this is no dashboard"),
+    ],
+)
+def test_a_file_that_is_no_board_is_named(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "odd.json").write_bytes(content)
+    assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+
+
+def test_a_folder_without_boards_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder, said in ((tmp_path, "holds no board"), (tmp_path / "none", "is no folder")):
+        assert main(["dashboards", "check", "--dir", str(folder)]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["dashboards", "build", "--dir", str(tmp_path / "file")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_provisioning_files_name_no_host_but_this_machine_and_no_path() -> None:
+    for name in boards.PROVISIONING:
+        text = (Path(boards.__file__).parents[1] / "dashboards" / name).read_text(encoding="utf-8")
+        told = [line for line in text.splitlines() if not line.startswith("#")]
+        assert not [line for line in told if "http" in line.lower().replace("httpmethod", "")]
+        assert not [line for line in told if f": {os.sep}" in line]

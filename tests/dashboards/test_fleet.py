@@ -1,0 +1,196 @@
+"""The fleet board: clean by every check, the same after Grafana's own models, and alive on a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import promql_parser
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+
+from app import verifying
+from app.boards import generated, targets_of
+from app.explorer.palette import BY_CATEGORY
+from dashboards import fleet, lint
+from dashboards.exported import FAMILIES, HISTORY, WINDOWS
+from metrics.ledger import CATEGORIES
+from tests.dashboards import seed
+from tests.dashboards.server import Prometheus, need_prometheus, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BOARD = fleet.fleet()
+PANELS = list(lint.panels(BOARD))
+QUERIES = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_has_no_mistakes() -> None:
+    assert lint.lint([BOARD], parse=promql_parser.parse) == []
+
+
+def test_grafanas_own_models_lose_no_key_and_no_value_of_it() -> None:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # it would rather we wrote v2
+        from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    again = json.loads(JSONEncoder(sort_keys=True, indent=2).encode(Dashboard.from_json(BOARD)))
+    assert sorted(set(_leaves(BOARD)) - set(_leaves(again))) == []
+
+
+def _leaves(value: object, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        yield path
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        yield path
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{number}]")
+    else:
+        yield f"{path} = {float(value) if isinstance(value, int) else value!r}"
+
+
+def test_the_file_that_ships_is_what_the_python_builds() -> None:
+    for path, text in generated().items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path} is not current; run: make fix"
+
+
+def test_its_thresholds_are_the_targets_of_the_claims_that_ship() -> None:
+    assert targets_of(verifying.read_claims(None)) == fleet.TARGETS
+
+
+def test_other_targets_make_other_thresholds_and_a_claim_that_is_not_there_makes_none() -> None:
+    other = {panel["title"]: panel for panel in lint.panels(fleet.fleet({"ettr": (0.9, 0.95)}))}
+    assert _steps(other["ETTR"]) == [(None, "red"), (0.9, "yellow"), (0.95, "green")]
+    assert "thresholds" not in other["MFU"]["fieldConfig"]["defaults"]
+    assert lint.lint([fleet.fleet({"ettr": (0.9, 0.95)})]) == []
+
+
+def test_less_is_better_for_the_time_to_restart() -> None:
+    (restart,) = (panel for panel in PANELS if panel["title"] == "Time to job restart")
+    assert _steps(restart) == [(None, "green"), (90.0, "red")]
+
+
+def _steps(panel: dict[str, Any]) -> list[tuple[float | None, str]]:
+    return [(step["value"], step["color"]) for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+
+
+def test_every_category_of_the_ledger_has_the_explorers_colour() -> None:
+    assert set(fleet.CATEGORY_COLORS) == set(CATEGORIES)
+    assert {name: BY_CATEGORY[name].colour for name in CATEGORIES} == fleet.CATEGORY_COLORS
+
+
+def test_it_offers_exactly_the_exported_windows() -> None:
+    assert sorted(fleet.CHOICE_OF_WINDOWS) == sorted(WINDOWS)
+
+
+def test_every_help_text_says_what_its_history_is_and_names_and_labels_are_sound() -> None:
+    for family in FAMILIES:
+        assert family.help.endswith(HISTORY)
+        assert family.name.startswith("trackside_")
+        assert not family.name.endswith("_total"), "gauges are no counters"
+        assert len(set(family.labels)) == len(family.labels)
+
+
+def test_all_that_is_exported_is_shown_but_what_is_named_here() -> None:
+    shown = {metric for _, target in QUERIES for metric, _ in lint.names(target["expr"]).matched}
+    assert {family.name for family in FAMILIES} - shown == {"trackside_failure_exposure_gpu_seconds"}
+
+
+def test_the_seed_has_every_exported_family_with_exactly_its_labels() -> None:
+    seeded = {line.split("{")[0] for line in seed.history(0).splitlines() if not line.startswith("#")}
+    assert {family.name for family in FAMILIES} == seeded - lint.SERVER_METRICS
+
+
+@pytest.mark.parametrize(("title", "target"), QUERIES)
+def test_what_the_words_of_a_query_name_is_what_a_parser_finds(title: str, target: dict[str, Any]) -> None:
+    parsed = promql_parser.parse(lint.interpolated(target["expr"]))
+    assert sorted(lint.names(target["expr"]).matched) == sorted(_selectors(parsed))
+
+
+def _selectors(node: Any) -> Iterator[tuple[str, frozenset[str]]]:  # noqa: ANN401 - the parser ships no types
+    """Metrics and matched labels of a syntax tree."""
+    if isinstance(node, promql_parser.MatrixSelector):
+        node = node.vector_selector
+    if isinstance(node, promql_parser.VectorSelector):
+        yield str(node.name), frozenset(matcher.name for matcher in node.matchers.matchers)
+        return
+    for name in ("lhs", "rhs", "expr", "param"):
+        inner = getattr(node, name, None)
+        if inner is not None:
+            yield from _selectors(inner)
+    for inner in getattr(node, "args", ()) or ():
+        yield from _selectors(inner)
+
+
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[Prometheus]:
+    """A server with two hours of two clusters."""
+    need_prometheus()
+    with tempfile.TemporaryDirectory() as folder, serving(seed.history(2), Path(folder)) as server:
+        yield server
+
+
+@pytest.mark.xdist_group("prometheus")
+@pytest.mark.parametrize("window", fleet.CHOICE_OF_WINDOWS)
+def test_every_query_returns_rows_on_a_real_prometheus(prometheus: Prometheus, window: str) -> None:
+    values = {"cluster": "|".join(seed.CLUSTERS), "window": window}
+    empty = [
+        f"{title}: {target['expr']}" for title, target in QUERIES if not _rows(prometheus, target, values)
+    ]  # fmt: skip
+    assert empty == []
+
+
+@pytest.mark.xdist_group("prometheus")
+def test_a_cluster_without_run_logs_shows_bounds_and_no_measured_goodput(prometheus: Prometheus) -> None:
+    values = {"cluster": "beta", "window": "7d"}
+    (goodput,) = (panel for panel in PANELS if panel["title"] == "Goodput (of allocated)")
+    found = {target["legendFormat"]: _rows(prometheus, target, values) for target in goodput["targets"]}
+    assert {name: len(rows) for name, rows in found.items()} == {"measured": 0, "at least": 1, "at most": 1}
+
+
+@pytest.mark.xdist_group("prometheus")
+def test_the_cluster_variable_offers_the_clusters(prometheus: Prometheus) -> None:
+    assert prometheus.label_values("trackside_data_end_timestamp_seconds", "cluster") == ["alpha", "beta"]
+
+
+@pytest.mark.xdist_group("prometheus")
+def test_where_gpu_time_went_adds_up_to_the_capacity_of_the_chosen_clusters(prometheus: Prometheus) -> None:
+    (panel,) = (panel for panel in PANELS if panel["title"] == "Where GPU-time went")
+    values = {"cluster": "|".join(seed.CLUSTERS), "window": "7d"}
+    rows = [row for target in panel["targets"] for row in _rows(prometheus, target, values)]
+    assert {row["metric"]["category"] for row in rows} == set(CATEGORIES)
+    assert len(rows) == len(CATEGORIES), "a category in two queries would count twice"
+    hours = sum(float(row["values"][-1][1]) for row in rows)
+    assert hours == pytest.approx(sum(seed.CLUSTERS.values()) * 7 * 24)
+
+
+@pytest.mark.xdist_group("prometheus")
+def test_causes_come_with_the_largest_first(prometheus: Prometheus) -> None:
+    (panel,) = (panel for panel in PANELS if panel["title"] == "GPU-hours lost, by cause")
+    rows = _rows(prometheus, panel["targets"][0], {"cluster": "|".join(seed.CLUSTERS), "window": "7d"})
+    hours = [float(row["value"][1]) for row in rows]
+    assert len(hours) > 3
+    assert hours == sorted(hours, reverse=True)
+
+
+@pytest.mark.xdist_group("prometheus")
+def test_two_tracksides_with_the_same_cluster_count_once(prometheus: Prometheus) -> None:
+    twice = 'label_replace(trackside_gpus, "instance", "other", "", "") or trackside_gpus'
+    assert len(prometheus.instant(twice)) == 2 * len(prometheus.instant("trackside_gpus"))
+    (panel,) = (panel for panel in PANELS if panel["title"] == "GPUs by state")
+    expr = lint.interpolated(panel["targets"][0]["expr"], {"cluster": "alpha"})
+    selector = 'trackside_gpus{cluster=~"alpha"}'
+    assert selector in expr
+    doubled = expr.replace(selector, f"({twice.replace('trackside_gpus', selector)})")
+    assert prometheus.instant(doubled) == prometheus.instant(expr)
+
+
+def _rows(server: Prometheus, target: dict[str, Any], values: dict[str, str]) -> list[dict[str, Any]]:
+    expr = lint.interpolated(target["expr"], values)
+    return server.instant(expr) if target["instant"] else server.ranged(expr, hours=1, step_s=seed.STEP_S)
