@@ -178,8 +178,8 @@ variable that token_env names, never from the command line. Files: OpenMetrics t
 columns of gpu_hours. Reading twice equals reading once."""
 
 RUNLOG_EPILOG = """\
-Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py). A log that still grows may be
-read again at any time: what is new is added."""
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that
+still grows may be read again at any time: what is new is added. --cluster is for logs that name none themselves."""
 
 RECORDER_EPILOG = """\
 trackside recorder > trackside_log.py     one file, standard library only: copy it beside your training script
@@ -188,6 +188,10 @@ trackside recorder > trackside_log.py     one file, standard library only: copy 
                             head_dim=128, seq_len=8192, dtype="bf16", gpu_model="H100")
   for step in range(first, last):
       with log.step(step, tokens=batch_tokens): train()
+      if step % 500 == 0:
+          with log.checkpoint(step): save()
+It never stops training: what goes wrong with the log is said once on stderr. Only rank 0 writes (RANK, SLURM_PROCID).
+The file itself tells the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
 then: trackside ingest runlog run.jsonl"""
 
 VERIFY_EPILOG = """\

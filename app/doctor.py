@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import shutil
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from app import output
-from app.errors import exit_status
+from app.errors import UsageError, exit_status
+from app.telemetry import connect
 from ingest.catalog import SOURCES
+from ingest.dcgm import COLUMNS, METRIC, XID_COUNTS, XID_GAUGES
 from ingest.errors import SourceError
 from ingest.live import subprocess_runner
+from ingest.prometheus import Wanted, nothing_there
 from ingest.slurm_nodes import fetch_settings
 from queries.errors import NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -56,6 +61,8 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, broken)
     output.say("\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
+    output.say("\nPrometheus")
+    worst = max(worst, _prometheus(settings, now))
     output.say("\nwhat each source gives (ok: it has been read)")
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
@@ -116,3 +123,54 @@ def _slurm(settings: Config) -> int:
         return 0
     _line("ok", "scontrol answers")
     return 0
+
+
+RECENT_S = 600
+"""Metrics are looked for in so many last seconds; a scrape older than this is stale."""
+
+
+def _prometheus(settings: Config, now: datetime) -> int:
+    """Whether the server that is configured answers, what it has of DCGM, and how fresh that is."""
+    if settings.prometheus.url is None:
+        _line(
+            "-", "no server is configured (url in [prometheus]): load files instead (trackside ingest prometheus FILE)"
+        )
+        return 0
+    try:
+        server = connect(settings)
+    except UsageError as error:
+        _line("fail", str(error).splitlines()[0])
+        return exit_status(error) or 1
+    wanted = Wanted(settings.prometheus.cluster or "", settings.prometheus.selector, settings.prometheus.interval_s)
+    try:
+        since = now - timedelta(seconds=RECENT_S)
+        names = server.names(wanted.matcher(), since=since, until=now)
+        if not names:
+            _line("warn", nothing_there(server.url, wanted, server.names(since=since, until=now)))
+            return 0
+        newest = max(filter(None, (server.latest(wanted.series(name), at=now) for name in names)), default=None)
+    except SourceError as error:
+        for line in str(error).splitlines():
+            _line("fail", line)
+        return exit_status(error) or 1
+    finally:
+        server.close()
+    _line("ok", f"{server.url} answers, and has {', '.join(names)}")
+    age_s = None if newest is None else now.timestamp() - newest
+    fresh = age_s is not None and age_s <= RECENT_S
+    said = "none for minutes" if age_s is None else f"{output.display(age_s, 'seconds')} old"
+    _line("ok" if fresh else "warn", f"newest reading: {said}")
+    _lacking(names)
+    return 0
+
+
+def _lacking(names: Sequence[str]) -> None:
+    """Say which quantities nobody exports, and what cannot be told without them."""
+    there = {METRIC[name].column for name in names if name in METRIC}
+    lacking = [column for column in COLUMNS if column not in there]
+    if not {"tensor_active", "gr_engine_active", "gpu_util"} & there:
+        _line("warn", "nothing tells whether GPUs are active; enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE in dcgm-exporter")
+    elif lacking:
+        _line("-", f"not exported: {', '.join(lacking)}")
+    if not {*XID_GAUGES, *XID_COUNTS} & set(names):
+        _line("warn", f"no XIDs: enable {XID_GAUGES[0]} in dcgm-exporter")

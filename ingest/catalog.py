@@ -54,6 +54,30 @@ SOURCES: Final = (
         command="scontrol show config",
         gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
     ),
+    Source(
+        name="prometheus.gpu",
+        title="GPU telemetry",
+        feeds=("gpu_samples", "gpu_hours", "health_events"),
+        files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="What allocated GPUs did, and which XIDs they had. Without it allocated time cannot be told apart.",
+    ),
+    Source(
+        name="prometheus.gpu_hours",
+        title="GPU telemetry by the hour",
+        feeds=("gpu_hours",),
+        files="Parquet with the columns of gpu_hours",
+        command="trackside ingest prometheus hours.parquet",
+        gives="How long GPUs were active in each hour, where raw telemetry is gone.",
+    ),
+    Source(
+        name="runlog",
+        title="Run logs",
+        feeds=("run_sessions", "steps", "run_events"),
+        files="run log v1: JSON lines as the recorder writes them; gzip",
+        command="",
+        gives="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
+    ),
 )
 
 

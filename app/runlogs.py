@@ -1,0 +1,120 @@
+"""`trackside ingest runlog` and `trackside recorder`: run logs into the warehouse, one transaction per file."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.ingesting import Report, _account, _standard_input
+from ingest.errors import InputError
+from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
+from ingest.sniff import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from queries.warehouse import Writer
+
+_RUN = ["cluster", "run_id"]
+
+
+def recorder_text() -> str:
+    """The recorder: one Python file for training loops."""
+    return (resources.files("ingest") / "recorder" / "trackside_log.py").read_text(encoding="utf-8")
+
+
+def ingest_files(
+    writer: Writer,
+    files: Sequence[str],
+    *,
+    cluster: str | None,
+    now: datetime,
+    progress: Callable[[str, int, int], None],
+) -> list[Report]:
+    """Load run logs, each in a transaction of its own; a log that has grown since may be loaded again.
+
+    Args:
+        writer: the warehouse.
+        files: names of files; `-` is standard input.
+        cluster: of sessions that name none.
+        now: kept as the time of loading.
+        progress: told which file is being read, its number, and how many there are.
+
+    Returns:
+        One report for each file. A file that cannot be used is reported and leaves nothing behind.
+    """
+    reports = []
+    for number, name in enumerate(files):
+        progress(name, number, len(files))
+        try:
+            data = _standard_input() if name == "-" else read_bytes(Path(name))
+            parsed = parse_runlog(data, origin=name, cluster=cluster)
+        except InputError as error:
+            reports.append(Report(name, error=error))
+            continue
+        load(writer, parsed, origin=name, data=data, now=now)
+        reports.append(Report(name, parsed))
+    return reports
+
+
+def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> None:
+    """Merge one parsed log with what is there. In any order, and again, it gives the same warehouse."""
+    sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
+    with writer.transaction():
+        keep = _without_finished(writer, parsed.rejects, sessions, origin=origin, data=data)
+        there = writer.query_with("existing_run_sessions", {"incoming": sessions.select(_RUN)})
+        merged = merge_sessions(pl.concat([conform(there, RUN_SESSIONS), sessions]))
+        writer.replace("run_sessions", merged, keys=_RUN)
+        there = writer.query_with("existing_run_events", {"incoming": events.select(_RUN)})
+        writer.replace("run_events", merge_events(pl.concat([conform(there, RUN_EVENTS), events])), keys=_RUN)
+        _write_steps(writer, steps)
+        writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
+        for name in sorted(parsed.clusters):
+            writer.append("loads", _account(parsed, name, origin=origin, data=data, now=now))
+
+
+def _write_steps(writer: Writer, steps: pl.DataFrame) -> None:
+    """Merge steps into the days that they belong to; a day that learns nothing new is left alone."""
+    days = steps.with_columns(_day=pl.col("ts").dt.date()).partition_by(
+        "cluster", "_day", as_dict=True, include_key=True
+    )
+    for key, rows in sorted(days.items()):
+        cluster, day = str(key[0]), key[1]
+        if not isinstance(day, date):
+            raise TypeError(day)  # ts is never null
+        since = datetime.combine(day, time(), tzinfo=UTC)
+        found = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
+        there = merge_steps(conform(found, STEPS))
+        merged = merge_steps(pl.concat([there, rows.drop("_day")]))
+        if not merged.equals(there):
+            writer.write_partition("steps", cluster, day, merged)
+
+
+def _without_finished(
+    writer: Writer, rejects: pl.DataFrame, sessions: pl.DataFrame, *, origin: str, data: bytes
+) -> pl.DataFrame:
+    """The refused rows to keep: a line that was read while it was being written is not cut once it is whole.
+
+    If this log knows the rest of a line that was kept as cut from an earlier state of it, that one goes. If the
+    warehouse already knows a later state of this log, the end of this one is not kept.
+    """
+    clusters = sessions.select("cluster").unique()
+    cut = writer.query_with("existing_cut_lines", {"incoming": clusters}, reason=CUT, origin=origin)
+    whole = [raw for raw in cut["raw"] if _goes_on(raw, data)]
+    writer.delete("rejects", cut.filter(pl.col("raw").is_in(whole)))
+    there = writer.query_with("existing_run_sessions", {"incoming": sessions.select(_RUN)})
+    later = sessions.join(conform(there, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
+        pl.col("ended_at_right") > pl.col("ended_at")
+    )
+    return rejects if later.is_empty() else rejects.filter(pl.col("reason") != CUT)
+
+
+def _goes_on(cut: str, data: bytes) -> bool:
+    """Whether the data have a line that goes on where a cut one ends, and none that ends there too."""
+    text, beginning = b"\n" + data + b"\n", b"\n" + cut.encode()
+    return beginning in text and beginning + b"\n" not in text
