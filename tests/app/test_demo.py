@@ -1,0 +1,133 @@
+"""The demo: each step once, on again after an interruption, no folder but its own, the truth beside each number."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import config, demo, service
+from app.errors import UsageError
+from app.headlines import Headline
+from app.simulate import Settings
+from queries.warehouse import open_reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = Settings(gpus=64, days=3, seed=5, failures_per_1000_node_days=200)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("demo") / "work"
+    demo.show(made, config.Config(), simulated=SMALL, quiet=True)
+    return made
+
+
+def test_it_leaves_everything_that_it_names(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} >= {"sources", "truth.json", "truth", "warehouse", "grafana"}
+    assert list(folder.glob("sla-demo-*.html"))
+    with open_reader(folder / "warehouse") as reader:
+        assert set(reader.table("gpu_time")["evidence"]) >= {"log", "telemetry", "accounting"}
+
+
+def test_a_second_time_it_keeps_what_is_done_and_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "warehouse/published/current").read_bytes()
+    demo.show(folder, config.Config(), simulated=SMALL)
+    said = capsys.readouterr().out
+    assert said.count("done before, kept") == 7
+    assert (folder / "warehouse/published/current").read_bytes() == before
+    assert "the truth behind them" in said
+
+
+def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    marker = folder / demo.MARKER
+    whole = json.loads(marker.read_text())
+    marker.write_text(json.dumps({**whole, "done": whole["done"][:-2]}))
+    demo.show(folder, config.Config(), simulated=SMALL)
+    said = capsys.readouterr().out
+    assert said.count("done before, kept") == 5
+    assert "write the report: sla-demo-2026" in said
+    assert json.loads(marker.read_text()) == whole
+
+
+def test_the_numbers_stand_beside_the_truth_and_are_all_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demo.show(folder, config.Config(), simulated=SMALL, quiet=True)
+    said = capsys.readouterr().out
+    for title in ("Goodput (of allocated)", "Occupancy", "ETTR", "MTTF at 1024 GPUs", "Time to job restart"):
+        assert title in said
+    assert "Claims against demo" in said
+    assert "because" in said
+    assert "inside the" in said.partition("Claims against")[0]
+
+
+def test_another_demo_begins_anew_and_deletes_only_what_is_its_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / demo.MARKER).write_text(json.dumps({"made_by": {"trackside": "0"}, "done": ["simulate", "slurm"]}))
+    (work / "warehouse").mkdir()
+    (work / "warehouse/old").write_text("old")
+    (work / "notes.txt").write_text("mine")
+    monkeypatch.setattr(demo, "_steps", lambda *_: [])
+    with pytest.raises(FileNotFoundError):  # nothing was simulated, so there is no truth to show
+        demo.show(work, config.Config(), simulated=SMALL, quiet=True)
+    assert sorted(path.name for path in work.iterdir()) == [demo.MARKER, "notes.txt"]
+
+
+@pytest.mark.parametrize("marker", ["", "{", "[]", '{"done": 3}', "\x00"])
+def test_a_marker_that_cannot_be_read_means_that_nothing_is_done(tmp_path: Path, marker: str) -> None:
+    (tmp_path / demo.MARKER).write_text(marker)
+    assert demo.Folder.open(tmp_path, SMALL).done == []
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "warehouse").mkdir()
+    with pytest.raises(UsageError, match="was not made by a demo"):
+        demo.show(tmp_path, config.Config(), simulated=SMALL)
+    assert [path.name for path in tmp_path.iterdir()] == ["warehouse"]
+
+
+def test_a_file_in_the_way_is_said_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="was not made by a demo"):
+        demo.show(tmp_path / "file", config.Config(), simulated=SMALL)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_verb_serves_the_explorer_on_this_machine_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = []
+    monkeypatch.setattr(demo, "show", lambda *_args, **_more: None)
+    monkeypatch.setattr(
+        service, "serve_explorer", lambda root, _settings, *, host, port: served.append((root, host, port))
+    )
+    options = argparse.Namespace(dir=folder, config=None, quiet=True, no_serve=False, host=None, port=None)
+    assert demo.run(options) == 0
+    assert served == [(folder / "warehouse", "127.0.0.1", 8050)]
+
+    options.no_serve = True
+    assert demo.run(options) == 0
+    assert len(served) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "truth", "said"),
+    [
+        ({"value": 0.9, "bound_low": 0.88, "bound_high": 0.93}, 0.91, "91.0 %, inside the bounds"),
+        ({"value": 0.9, "bound_low": 0.88, "bound_high": 0.9}, 0.95, "95.0 %, OUTSIDE the bounds"),
+        ({"value": 0.9, "bound_low": 0.9, "bound_high": 0.9}, 0.9, "90.0 %, the same"),
+        ({"value": 0.9, "bound_low": 0.9, "bound_high": 0.9}, 0.8, "80.0 %, off by 12.50 % of it"),
+        ({"value": None, "ci_low": 0.1, "ci_high": None}, 0.8, "80.0 %, inside the interval"),
+        ({"value": None}, 0.8, "80.0 %"),
+        ({"value": 0.9}, None, "-"),
+    ],
+)
+def test_how_a_number_lies_to_its_truth_is_said(found: dict[str, float | None], truth: float | None, said: str) -> None:
+    headline = Headline(metric="ettr", title="ETTR", unit="ratio", **found)  # type: ignore[arg-type]  # numbers only
+    assert demo.beside_truth(headline, truth) == said
