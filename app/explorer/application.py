@@ -1,0 +1,353 @@
+"""The Dash application: from an address to a page, and what reacts to clicks."""
+
+from __future__ import annotations
+
+import logging
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
+
+from app import verifying
+from app.answers import Answers
+from app.errors import UsageError
+from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
+from queries.errors import NoWarehouseError, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from dash.development.base_component import Component
+
+    from app.config import Config
+    from app.explorer.view import View
+    from metrics.verdicts import Claim
+
+logger = logging.getLogger("trackside.explorer")
+
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<title>{%title%}</title>
+{%favicon%}
+<script src="SCHEME"></script>
+{%css%}
+</head>
+<body>
+{%app_entry%}
+<noscript>The explorer needs JavaScript. `trackside show goodput` and `trackside report` do not.</noscript>
+<footer>{%config%}{%scripts%}{%renderer%}</footer>
+</body>
+</html>
+"""
+
+
+def create_app(root: Path, settings: Config) -> Dash:
+    """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
+
+    Args:
+        root: the warehouse directory; it need not exist yet.
+        settings: the claims to judge.
+
+    Raises:
+        ClaimsError: the claims file cannot be used.
+    """
+    made = Dash(
+        __name__,
+        title="Trackside",
+        update_title="",
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        meta_tags=[
+            {"name": "viewport", "content": "width=device-width, initial-scale=1"},
+            {"name": "color-scheme", "content": "light dark"},
+        ],
+        add_log_handler=False,
+        enable_mcp=False,
+    )
+    made.index_string = INDEX.replace("SCHEME", made.get_asset_url("scheme.js"))
+    made.layout = shell.layout(made.get_asset_url("favicon.svg"))
+    explorer = Explorer(Answers(root), tuple(verifying.read_claims(settings.claims)))
+    _pages(made, explorer)
+    _reactions(made, explorer)
+    security.protect(made)
+    return made
+
+
+class Explorer:
+    """Addresses to pages.
+
+    Args:
+        answers: what is asked.
+        claims: what is judged.
+    """
+
+    def __init__(self, answers: Answers, claims: tuple[Claim, ...]) -> None:
+        self.answers = answers
+        self.claims = claims
+
+    def view(self, search: str | None) -> View:
+        """The checked address.
+
+        Raises:
+            NothingYetError: nothing was computed yet.
+            UsageError: the address asks for what there is not.
+        """
+        found = self.answers.ask(view.situation)
+        if not found.computed:
+            raise NothingYetError(found)
+        return view.resolve(found, view.parameters(search))
+
+    def waits(self) -> bool:
+        """Nothing is computed yet."""
+        try:
+            return not self.answers.ask(view.situation).computed
+        except WarehouseError:
+            return True
+
+    def overview(self, shown: View) -> Component:
+        """The first page."""
+        by = shown.get("by", "cause")
+        if by not in overview.DIMENSIONS:
+            raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(overview.DIMENSIONS)}")
+        found = self.answers.ask(overview.gather, shown.window, self.claims, shown.whole)
+        return overview.layout(found, self.answers.ask(overview.costs, shown.window, by), shown)
+
+    def runs(self, shown: View) -> Component:
+        """The list of runs."""
+        return runs.layout(self.answers.ask(runs.gather, shown.window), shown)
+
+    def run(self, shown: View) -> Component:
+        """One run."""
+        asked = shown.get("id")
+        if not asked:
+            raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
+        return run.layout(self.answers.ask(run.gather, shown.window, asked), shown)
+
+    def definitions(self, shown: View) -> Component:
+        """What words and numbers mean."""
+        return definitions.layout(self.answers.ask(drawer.constants, shown.window.cluster))
+
+    def about(self, metric: str, shown: View) -> tuple[str, Component]:
+        """Title and contents of the drawer of a headline number."""
+        found = self.answers.ask(overview.gather, shown.window, self.claims, shown.whole)
+        headline = overview.headline_of(found, metric)
+        judged = [each for each in found.judged if each.claim.metric == metric]
+        used = self.answers.ask(drawer.constants, shown.window.cluster)
+        return headline.title, drawer.layout(headline, judged, used, shown)
+
+
+class NothingYetError(Exception):
+    """Something may be loaded, but nothing is computed."""
+
+    def __init__(self, found: view.Situation) -> None:
+        super().__init__("nothing is computed yet")
+        self.found = found
+
+
+def page(
+    explorer: Explorer, path: str | None, search: str | None
+) -> tuple[Component, Component | None, Component, str]:
+    """Navigation, filters, contents and title of an address. Whatever goes wrong is said in the contents."""
+    path = (path or "/").rstrip("/") or "/"
+    makers: Mapping[str, tuple[str, Callable[[View], Component]]] = {
+        "/": ("Overview", explorer.overview),
+        "/runs": ("Runs", explorer.runs),
+        "/run": ("Run", explorer.run),
+        "/definitions": ("Definitions", explorer.definitions),
+    }
+    if path not in makers:
+        return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
+    name, maker = makers[path]
+    title = f"{name} · Trackside"
+    try:
+        shown = explorer.view(search)
+    except (NoWarehouseError, NothingYetError) as error:
+        contents = definitions.layout({}) if path == "/definitions" else _nothing_yet(error)
+        return shell.navigation(path, None), None, contents, title
+    except (UsageError, WarehouseError) as error:
+        return shell.navigation(path, None), None, _cannot(error, path), title
+    filters = None if path == "/definitions" else shell.filters(shown)
+    try:
+        contents = maker(shown)
+    except (UsageError, WarehouseError) as error:
+        contents = _cannot(error, path)
+    return shell.navigation(path, shown), filters, contents, f"{name} · {shown.window.cluster} · Trackside"
+
+
+def _not_found(path: str) -> Component:
+    return parts.message(
+        "There is no such page",
+        html.P(["Nothing is at ", html.Code(path), "."]),
+        html.P(parts.link("Go to the overview", "/", class_name="button")),
+    )
+
+
+def _cannot(error: Exception, path: str) -> Component:
+    return parts.message(
+        "This cannot be shown",
+        html.P(str(error), className="said"),
+        html.P(parts.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
+        kind="error",
+    )
+
+
+def _nothing_yet(error: Exception) -> Component:
+    found = error.found if isinstance(error, NothingYetError) else view.Situation()
+    if found.clusters:
+        return parts.message(
+            "Data are loaded, nothing is computed yet",
+            html.P(f"Loaded of: {', '.join(found.clusters)}. One command makes the ledger and the numbers:"),
+            parts.code("trackside compute"),
+            html.P("This page shows them as soon as they are there.", className="small"),
+        )
+    return parts.message(
+        "There are no data yet",
+        html.P("Where Slurm's own tools work, two commands read the last 30 days and compute the numbers:"),
+        parts.code("trackside ingest slurm\ntrackside compute"),
+        html.P("To look around first, on a simulated cluster:"),
+        parts.code("trackside demo"),
+        html.P("This page shows the numbers as soon as they are there.", className="small"),
+    )
+
+
+def broken(error: Exception) -> Component:
+    """What stands in place of a page that a fault of ours kept from being made."""
+    logger.error("a page failed", exc_info=error)
+    return parts.message(
+        "Something went wrong here",
+        html.P("It is a fault of Trackside; the log of the server has the details. The other pages still work."),
+        html.P(f"{type(error).__name__}: {str(error)[:300]}", className="said"),
+        html.P(parts.link("Go to the overview", "/", class_name="button")),
+        kind="error",
+    )
+
+
+def _pages(made: Dash, explorer: Explorer) -> None:
+    """The callback that turns an address into a page, and the one that looks for newer data."""
+
+    def failed(error: Exception) -> tuple[Any, ...]:
+        return no_update, None, broken(error), "Trackside", no_update, no_update
+
+    @made.callback(
+        Output("nav", "children"),
+        Output("filters", "children"),
+        Output("content", "children"),
+        Output("page-title", "data"),
+        Output("version", "data"),
+        Output("refresh", "style"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        Input("refresh", "n_clicks"),
+        on_error=failed,
+    )
+    def show(path: str | None, search: str | None, _: int | None) -> tuple[Any, ...]:
+        shown = {"version": explorer.answers.version(), "waits": explorer.waits()}
+        return *page(explorer, path, search), shown, {"display": "none"}
+
+    @made.callback(
+        Output("refresh", "style", allow_duplicate=True),
+        Output("refresh", "n_clicks"),
+        Input("poll", "n_intervals"),
+        State("version", "data"),
+        State("refresh", "n_clicks"),
+        prevent_initial_call=True,
+        on_error=lambda _: (no_update, no_update),
+    )
+    def look_for_newer(_: int | None, shown: dict[str, Any] | None, clicks: int | None) -> tuple[Any, Any]:
+        if shown is None or explorer.answers.version() == shown["version"]:
+            return no_update, no_update
+        if shown["waits"]:  # there was no number yet, so nobody is reading: show what came
+            return no_update, (clicks or 0) + 1
+        return {}, no_update
+
+
+def _reactions(made: Dash, explorer: Explorer) -> None:
+    """Filters, the drawer, exports, and what the page does by itself."""
+
+    @made.callback(
+        Output("url", "search"),
+        Input({"type": "filter", "name": ALL}, "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+        on_error=lambda _: no_update,
+    )
+    def narrow(_: list[Any], search: str | None) -> Any:  # noqa: ANN401 - text or no_update
+        params = view.parameters(search)
+        wanted = dict(params)
+        try:
+            shown = explorer.view(search)
+        except (UsageError, WarehouseError, NothingYetError):
+            return no_update
+        named = ctx.triggered_prop_ids
+        for change in ctx.triggered:
+            wanted = with_filter(shown, wanted, named[change["prop_id"]]["name"], change["value"])
+        return no_update if wanted == params else view.address("", wanted) or "?"
+
+    @made.callback(
+        Output("drawer", "opened"),
+        Output("drawer", "title"),
+        Output("drawer", "children"),
+        Input({"type": "headline", "metric": ALL}, "n_clicks"),
+        State("url", "search"),
+        prevent_initial_call=True,
+        on_error=lambda error: (True, "Something went wrong", broken(error)),
+    )
+    def explain(clicks: list[int | None], search: str | None) -> tuple[Any, ...]:
+        if not any(clicks) or not isinstance(ctx.triggered_id, dict):
+            return no_update, no_update, no_update
+        try:
+            title, contents = explorer.about(ctx.triggered_id["metric"], explorer.view(search))
+        except (UsageError, WarehouseError, NothingYetError) as error:
+            return True, "This cannot be shown", html.P(str(error))
+        return True, title, contents
+
+    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+        ClientsideFunction("trackside", "csv"),
+        Output({"type": "grid", "name": MATCH}, "exportDataAsCsv"),
+        Input({"type": "export", "name": MATCH}, "n_clicks"),
+        prevent_initial_call=True,
+    )
+    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+        ClientsideFunction("trackside", "navbar"),
+        Output("shell", "navbar"),
+        Input("burger", "opened"),
+        State("shell", "navbar"),
+    )
+    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+        ClientsideFunction("trackside", "arrived"),
+        Input("page-title", "data"),
+        Input("url", "hash"),
+    )
+    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+        ClientsideFunction("trackside", "shut"), Output("burger", "opened"), Input("url", "pathname")
+    )
+
+
+def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401
+    """Parameters of an address after a filter was changed.
+
+    Args:
+        shown: what is shown now. A filter that says just that changes nothing.
+        params: the address's parameters so far.
+        name: the filter: a parameter, or `period` or `dates`, which stand for since and until.
+        value: what was chosen; nothing, or the default, leaves the parameter out.
+    """
+    others = {key: told for key, told in params.items() if key not in {"since", "until"}}
+    if name == "period":
+        offered = view.periods(shown.known)
+        return others | offered[value][1] if value in offered else dict(params)
+    if name == "dates":
+        dates = [str(day)[:10] for day in value or [] if day]
+        if len(dates) < 2 or dates == view.days(shown.window):
+            return dict(params)
+        until = date.fromisoformat(dates[1]) + timedelta(days=1)
+        return others | {"since": dates[0], "until": until.isoformat()}
+    if name == "cluster":
+        return {"cluster": str(value)} if value and value != shown.window.cluster else dict(params)
+    made = {key: told for key, told in params.items() if key != name}
+    if value and (name, value) != ("by", "cause"):
+        made[name] = str(value)
+    return made

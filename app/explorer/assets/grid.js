@@ -1,0 +1,71 @@
+// What tables need beside their data: one look, texts made by the server, links and bars that are never markup.
+window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
+  // The colours are the page's own, so light and dark need no second look.
+  trackside: (base) => base.withParams({
+    fontFamily: "inherit",
+    fontSize: 13,
+    headerFontSize: 12,
+    backgroundColor: "var(--panel)",
+    foregroundColor: "var(--ink)",
+    headerBackgroundColor: "var(--panel)",
+    headerTextColor: "var(--dim)",
+    borderColor: "var(--line)",
+    rowHoverColor: "var(--hover)",
+    accentColor: "var(--accent)",
+    wrapperBorder: false,
+    wrapperBorderRadius: 0,
+    columnBorder: false,
+    rowBorder: { color: "var(--line)" },
+    headerColumnResizeHandleColor: "transparent",
+    cellHorizontalPadding: 10,
+    rowHeight: 34,
+    headerHeight: 36,
+  }),
+  told: (params) => {
+    const text = params.data && params.data[params.colDef.field + "__text"];
+    return text === undefined || text === null ? "" : text;
+  },
+  // A spreadsheet must not run what a user wrote into a job's name.
+  plain: (params) => {
+    const value = params.value;
+    if (value === null || value === undefined) return "";
+    return typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? "'" + value : value;
+  },
+});
+
+window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {
+  Cell: (props) => {
+    const h = React.createElement;
+    const field = props.colDef.field;
+    const text = props.data[field + "__text"];
+    const shown = text === undefined ? props.value : text;
+    const bar = props.bar && typeof props.value === "number";
+    const parts = [];
+    if (props.swatch && props.data[props.swatch]) {
+      parts.push(h("span", { key: "dot", className: "dot", style: { backgroundColor: props.data[props.swatch] } }));
+    }
+    const href = props.href && props.data[props.href];
+    const label = shown === null || shown === undefined ? "-" : String(shown);
+    if (bar) {
+      const top = props.bar === true ? 1 : props.bar;
+      parts.push(h("span", { key: "bar", className: "cell-bar" },
+        h("span", { style: { width: Math.max(0, Math.min(100, (100 * props.value) / top)) + "%" } })));
+      parts.push(h("span", { key: "text", className: "cell-bar-text" }, label));
+      return h("span", { className: "cell-with-bar" }, parts);
+    }
+    const inside = href && href.startsWith("/") && !href.startsWith("//");
+    parts.push(inside
+      ? h("a", {
+          key: "a", href: href, className: "link",
+          onClick: (event) => {
+            if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+            event.preventDefault();
+            window.history.pushState({}, "", href);
+            window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+            window.scrollTo(0, 0);
+          },
+        }, label)
+      : h("span", { key: "text" }, label));
+    return h("span", null, parts);
+  },
+});

@@ -1,0 +1,21 @@
+// Small things a page does by itself.
+window.dash_clientside = Object.assign(window.dash_clientside || {}, {
+  trackside: {
+    // The title says which page it is; an anchor in the address is shown once the page is there.
+    arrived: (title) => {
+      if (title) document.title = title;
+      const name = decodeURIComponent(window.location.hash.slice(1));
+      if (!name || name === "main") return;
+      let tries = 0;
+      const look = () => {
+        const found = document.getElementById(name);
+        if (found) found.scrollIntoView();
+        else if (tries++ < 40) setTimeout(look, 50);
+      };
+      look();
+    },
+    navbar: (opened, shown) => ({ ...shown, collapsed: { ...shown.collapsed, mobile: !opened } }),
+    shut: () => false,
+    csv: (clicks) => Boolean(clicks),
+  },
+});

@@ -1,0 +1,129 @@
+"""What a headline number means and rests on: the contents of the drawer that opens beside the page."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+
+from app.explorer import numbers, parts
+from metrics.catalog import BY_NAME
+from queries import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dash.development.base_component import Component
+
+    from app.explorer.view import View
+    from app.headlines import Headline
+    from metrics.catalog import Metric
+    from metrics.verdicts import Judged
+    from queries.warehouse import Reader
+
+
+def constants(source: Reader, cluster: str) -> dict[str, Any]:
+    """The constants that the numbers of a cluster were computed with."""
+    kept = source.query("computed", cluster=cluster)["constants"].item()
+    found: dict[str, Any] = json.loads(kept)
+    return found
+
+
+def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view: View) -> Component:
+    """The drawer of a headline.
+
+    Args:
+        found: the number.
+        judged: verdicts on claims about it.
+        used: `constants`.
+        view: where it was asked.
+    """
+    metric = BY_NAME.get(found.metric)
+    evidence = ", ".join(f"{kind} {numbers.share(part)}" for kind, part in found.evidence)
+    return html.Div(
+        [
+            html.P(metric.summary if metric else "", className="lead"),
+            html.Div(
+                numbers.headline_value(found),
+                className="card-value" if found.value is not None else "card-value untold",
+            ),
+            html.P(found.note, className="note") if found.note else None,
+            parts.facts(
+                [
+                    ("Definition", metric.formula if metric else None),
+                    ("This number", numbers.fraction_text(found)),
+                    ("Numerator", _exact(found.numerator, found.metric)),
+                    ("Denominator", _exact(found.denominator, found.metric)),
+                    ("Events, runs or steps", None if found.n is None else f"{found.n:,}"),
+                    ("Bounds", numbers.bounds_text(found)),
+                    ("Sampling interval", numbers.interval_text(found)),
+                    ("Uncertainty is given as", metric.interval if metric else None),
+                    ("Evidence", evidence or None),
+                    ("Source", metric.source if metric else None),
+                    ("Arithmetic", html.Code(metric.function) if metric else None),
+                ]
+            ),
+            *[_claim(each) for each in judged],
+            html.H3("The same number on the command line"),
+            parts.code(command(found, view)),
+            *(_sql(metric) if metric else []),
+            html.H3("Constants used"),
+            parts.code(
+                "\n".join(f"{name} = {json.dumps(value)}" for name, value in sorted(used.items())), language="toml"
+            ),
+            html.P(parts.link("All definitions", f"/definitions#{found.metric}")),
+        ],
+        className="drawer",
+    )
+
+
+def command(found: Headline, view: View) -> str:
+    """The command that prints the number, for the same cluster and period."""
+    return f"{found.show} {view.command} --explain"
+
+
+def _exact(value: float | None, metric: str) -> str | None:
+    if value is None:
+        return None
+    unit = {"mfu": "FLOP"}.get(metric, "GPU-seconds")
+    if metric == "mttf":
+        return f"{value:,.6g}"
+    return f"{value:,.6g} {unit}" if unit == "FLOP" else f"{value:,.0f} {unit}"
+
+
+def _claim(judged: Judged) -> Component:
+    claim, measured = judged.claim, judged.measured
+    side = "at least" if claim.direction == "at_least" else "at most"
+    low = numbers.measured(measured.low, claim.unit)
+    open_end = measured.low is not None and measured.high in {None, float("inf")}
+    high = "no limit" if open_end else numbers.measured(measured.high, claim.unit)
+    needed = measured.needed if judged.verdict == "undetermined" else None
+    return html.Div(
+        [
+            html.Div([html.H3(f"Claim: {claim.id}"), parts.verdict_badge(judged.verdict)], className="claim-head"),
+            html.Blockquote(f"“{claim.quoted}”"),
+            parts.facts(
+                [
+                    ("Read as", claim.read_as),
+                    ("Target", f"{side} {numbers.measured(claim.target, claim.unit)} ({claim.kind})"),
+                    ("Measured", f"{numbers.measured(measured.value, claim.unit)}, from {low} to {high}"),
+                    ("Method", measured.method or None),
+                    ("Still needed", needed),
+                ]
+            ),
+        ],
+        className="claim",
+    )
+
+
+def _sql(metric: Metric) -> list[Component]:
+    named = texts.named_queries().get(metric.query)
+    if named is None:
+        return []
+    return [
+        html.Details(
+            [html.Summary(f"SQL of its query ({metric.query})"), parts.code(named.sql.strip(), language="sql")],
+            open=True,
+        )
+    ]

@@ -1,0 +1,302 @@
+"""Charts: plain plotly figures in our look. Texts that users wrote are escaped, for plotly reads them as markup.
+
+A figure carries the light look, which is also what is saved as an image. In the page, `assets/style.css` gives text and
+lines the colours of the page's scheme, so that switching to dark redraws nothing.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+import polars as pl
+
+from app.explorer import numbers, palette
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
+INK, DIM, LINE = "#1c2733", "#5c6b7a", "#e3e8ed"
+
+POINTS = 2_000
+"""Points that a line has at most; beyond, each point stands for a stretch."""
+
+TEMPLATE = go.layout.Template(
+    layout=go.Layout(
+        font={"family": FONT, "size": 12, "color": DIM},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 56, "r": 12, "t": 8, "b": 36},
+        hovermode="x unified",
+        hoverlabel={"font": {"family": FONT, "size": 12}, "namelength": -1},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": {"text": ""}},
+        xaxis={"gridcolor": LINE, "linecolor": LINE, "zeroline": False, "showgrid": False, "ticks": "outside",
+               "tickcolor": LINE, "automargin": True},
+        yaxis={"gridcolor": LINE, "linecolor": LINE, "zeroline": False, "automargin": True, "title": {"standoff": 8}},
+        bargap=0.12,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#9aa5b0", "activecolor": "#5c6b7a"},
+    )
+)  # fmt: skip
+
+
+def safe(text: object) -> str:
+    """Text for plotly, which would read `<b>` and `<a href>` as markup.
+
+    >>> safe("<b>x</b>")
+    '&lt;b&gt;x&lt;/b&gt;'
+    """
+    return escape(str(text), quote=False)
+
+
+def _figure(height: int, **layout: object) -> go.Figure:
+    return go.Figure(layout=go.Layout(template=TEMPLATE, height=height, **layout))
+
+
+def _pattern(swatch: palette.Swatch) -> dict[str, object]:
+    """Hatching of what nobody saw."""
+    if not swatch.hatched:
+        return {}
+    return {
+        "pattern": {"shape": "/", "size": 6, "solidity": 0.3, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.7)"}
+    }
+
+
+def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
+    """GPU-hours of each day by category, stacked.
+
+    Args:
+        by_day: `subject` (a day as text), `category`, `gpu_hours`.
+        height: in pixels.
+    """
+    made = _figure(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
+    days = by_day["subject"].unique().sort()
+    table = by_day.group_by("subject", "category").agg(pl.col("gpu_hours").sum())
+    there = [name for name in palette.ORDER if name in set(table["category"])]
+    for name in [*there, *sorted(set(table["category"]) - set(there))]:
+        swatch = palette.swatch(name)
+        values = (
+            pl.DataFrame({"subject": days})
+            .join(table.filter(pl.col("category") == name), on="subject", how="left")["gpu_hours"]
+            .fill_null(0.0)
+        )
+        made.add_bar(
+            x=days.to_list(),
+            y=values.to_list(),
+            name=swatch.label,
+            marker={"color": swatch.colour, "line": {"width": 0}, **_pattern(swatch)},
+            hovertemplate="%{y:,.0f} GPU-h",
+            showlegend=False,
+        )
+    made.update_xaxes(type="date", hoverformat="%Y-%m-%d", tickformat="%d %b\n%Y")
+    return made
+
+
+def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 300) -> go.Figure:
+    """Interruptions of each day by class, stacked.
+
+    Args:
+        events: `ended_at`, `class`.
+        days: every day of the window, so that a day without any is seen as such.
+        height: in pixels.
+    """
+    made = _figure(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
+    counts = events.group_by(pl.col("ended_at").dt.strftime("%Y-%m-%d").alias("day"), "class").len()
+    for name in [*palette.CLASS_COLOURS, *sorted(set(counts["class"]) - set(palette.CLASS_COLOURS))]:
+        values = pl.DataFrame({"day": days}, schema={"day": pl.String}).join(
+            counts.filter(pl.col("class") == name), on="day", how="left"
+        )["len"]
+        if values.null_count() == values.len():
+            continue
+        made.add_bar(
+            x=list(days),
+            y=values.fill_null(0).to_list(),
+            name=safe(name),
+            marker={"color": palette.CLASS_COLOURS.get(name, "#888888"), "line": {"width": 0}},
+            hovertemplate="%{y}",
+        )
+    made.update_xaxes(type="date", hoverformat="%Y-%m-%d", tickformat="%d %b\n%Y")
+    return made
+
+
+def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
+    """What each attempt of a run did when: one line per attempt.
+
+    Args:
+        rows: `attempt_no`, `started_at`, `ended_at`, `category`, `cause`, `evidence`, `gpus`.
+        ends: interruptions: `attempt_no`, `ended_at`, `class`, `cause`.
+    """
+    attempts = rows["attempt_no"].unique().sort().to_list()
+    height = 74 + max(1, len(attempts)) * (26 if len(attempts) < 30 else 12)
+    made = _figure(height, barmode="overlay", hovermode="closest", margin={"l": 64, "r": 12, "t": 8, "b": 40})
+    pieces = _pieces(rows)
+    shown = set(pieces["category"])
+    for name in [palette.QUEUED.name, *palette.ORDER, *sorted(shown - {palette.QUEUED.name, *palette.ORDER})]:
+        part = pieces.filter(pl.col("category") == name)
+        if part.is_empty():
+            continue
+        swatch = palette.swatch(name)
+        thick = 0.3 if name == palette.QUEUED.name else 0.8
+        made.add_bar(
+            x=part["middle"].to_list(),
+            width=(part["length_ms"] * 1.02).to_list(),  # so that no hairline shows between neighbours
+            base=(part["attempt_no"] - thick / 2 + thick * part["below"]).to_list(),
+            y=(thick * part["share"]).to_list(),
+            name=swatch.label,
+            marker={"color": swatch.colour, "line": {"width": 0}, **_pattern(swatch)},
+            hovertext=[_said(swatch, row) for row in part.iter_rows(named=True)],
+            hovertemplate="%{hovertext}<extra></extra>",
+            showlegend=False,
+        )
+    if ends.height:
+        made.add_scatter(
+            x=ends["ended_at"].to_list(),
+            y=ends["attempt_no"].to_list(),
+            mode="markers",
+            name="interruption",
+            marker={"symbol": "x", "size": 9, "color": "#D1242F", "line": {"width": 1, "color": "white"}},
+            hovertext=[_ended(row) for row in ends.iter_rows(named=True)],
+            hovertemplate="%{hovertext}<extra></extra>",
+            showlegend=False,
+        )  # fmt: skip
+    made.update_xaxes(type="date", showgrid=True)
+    made.update_yaxes(
+        range=[max(attempts) + 0.6, min(attempts) - 0.6] if attempts else None,
+        tickprefix="attempt ",
+        tick0=1,
+        dtick=max(1, -(-len(attempts) // 20)),
+        showgrid=False,
+        fixedrange=True,
+    )
+    return made
+
+
+PIECES = 400
+"""Stretches of time that a timeline is drawn in at most; beyond, each shows its categories in proportion."""
+
+
+def _pieces(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rectangles of a timeline: in each stretch of an attempt, its categories on top of each other by GPU-time.
+
+    A month of training holds thousands of checkpoints of a minute. Drawn one by one they would cover everything else,
+    for nothing is narrower than a pixel.
+
+    Returns:
+        `attempt_no`, `category`, `middle`, `length_ms`, `started_at`, `ended_at`, `share` and `below` (of the height).
+    """
+    held = rows.filter(pl.col("ended_at") > pl.col("started_at")).select(
+        "attempt_no",
+        "category",
+        low=pl.col("started_at").dt.epoch("us"),
+        high=pl.col("ended_at").dt.epoch("us"),
+        gpus=pl.col("gpus").cast(pl.Float64).clip(lower_bound=0.001),
+    )
+    if held.is_empty():
+        return pl.DataFrame(schema={"category": pl.String})
+    edges = pl.concat([held["low"], held["high"]]).unique().sort()
+    if edges.len() > PIECES:
+        first, last = int(edges[0]), int(edges[-1])
+        ends = held.group_by("attempt_no").agg(pl.col("low").min(), pl.col("high").max())
+        even = pl.int_range(first, last, max(1, (last - first) // PIECES), eager=True)
+        edges = pl.concat([even, ends["low"], ends["high"]]).unique().sort()
+    spans = pl.DataFrame({"from": edges, "to": edges.shift(-1)}).drop_nulls()
+    cut = held.join_where(spans, pl.col("low") < pl.col("to"), pl.col("from") < pl.col("high")).with_columns(
+        amount=(pl.min_horizontal("high", "to") - pl.max_horizontal("low", "from")) * pl.col("gpus")
+    )
+    order = {name: at for at, name in enumerate((palette.QUEUED.name, *palette.ORDER))}
+    span = ["attempt_no", "from", "to"]
+    share = pl.col("amount") / pl.col("amount").sum().over(span)
+    return (
+        cut.group_by(*span, "category")
+        .agg(pl.col("amount").sum())
+        .with_columns(order=pl.col("category").replace_strict(order, default=len(order)), share=share)
+        .sort(*span, "order", descending=[False, False, False, True])
+        .with_columns(below=pl.col("share").cum_sum().over(span) - pl.col("share"))
+        .select(
+            "attempt_no",
+            "category",
+            _time((pl.col("from") + pl.col("to")) // 2).alias("middle"),
+            ((pl.col("to") - pl.col("from")) / 1000).alias("length_ms"),
+            _time(pl.col("from")).alias("started_at"),
+            _time(pl.col("to")).alias("ended_at"),
+            "share",
+            "below",
+        )
+    )
+
+
+def _time(us: pl.Expr) -> pl.Expr:
+    return pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
+
+
+def _said(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
+    """A piece of the timeline in words."""
+    length = numbers.days((row["ended_at"] - row["started_at"]).total_seconds())
+    part = "" if row["share"] > 0.9995 else f", {numbers.share(row['share'])} of it"
+    return (
+        f"<b>{safe(swatch.label)}</b>{part}<br>attempt {row['attempt_no']}, {length}<br>"
+        f"{numbers.moment(row['started_at'])} to {numbers.moment(row['ended_at'])} UTC"
+    )
+
+
+def _ended(row: Mapping[str, Any]) -> str:
+    return f"<b>{safe(row['class'])}: {safe(row['cause'])}</b><br>{numbers.moment(row['ended_at'])} UTC"
+
+
+def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
+    """Duration of the steps of a run over time, and its loss beneath if it was logged.
+
+    Args:
+        rows: `ts`, `step`, `duration_s`, `loss`, `kept`.
+        height: of the upper chart, in pixels.
+    """
+    with_loss = rows["loss"].null_count() < rows.height
+    made = _figure(
+        height + (170 if with_loss else 0),
+        hovermode="closest",
+        yaxis={"title": {"text": "seconds per step"}, "rangemode": "tozero",
+               "domain": [0.42, 1] if with_loss else [0, 1]},
+    )  # fmt: skip
+    kept = _thinned(rows.filter(pl.col("kept").fill_null(value=True)))
+    run_again = _thinned(rows.filter(~pl.col("kept").fill_null(value=True)))
+    made.add_scatter(
+        x=kept["ts"].to_list(), y=kept["duration_s"].to_list(), customdata=kept["step"].to_list(), mode="markers",
+        name="kept", marker={"size": 3.5, "color": palette.swatch("productive").colour},
+        hovertemplate="step %{customdata:,}<br>%{y:.3g} s<br>%{x|%Y-%m-%d %H:%M:%S} UTC<extra>kept</extra>",
+    )  # fmt: skip
+    if run_again.height:
+        made.add_scatter(
+            x=run_again["ts"].to_list(), y=run_again["duration_s"].to_list(), customdata=run_again["step"].to_list(),
+            mode="markers", name="lost: run again later",
+            marker={"size": 5, "symbol": "x", "color": palette.swatch("lost").colour},
+            hovertemplate="step %{customdata:,}<br>%{y:.3g} s<br>%{x|%Y-%m-%d %H:%M:%S} UTC<extra>lost</extra>",
+        )  # fmt: skip
+    high = rows["duration_s"].drop_nulls().quantile(0.99)
+    if high:
+        made.update_layout(yaxis_range=[0, float(high) * 1.6])
+    if with_loss:
+        made.add_scatter(
+            x=kept["ts"].to_list(), y=kept["loss"].to_list(), customdata=kept["step"].to_list(), mode="lines",
+            name="loss", yaxis="y2", line={"width": 1.5, "color": "#8A6D3B"},
+            hovertemplate="step %{customdata:,}<br>loss %{y:.4g}<extra></extra>",
+        )  # fmt: skip
+        made.update_layout(yaxis2={"title": {"text": "loss"}, "domain": [0, 0.32], "anchor": "x"})
+    made.update_xaxes(type="date", showgrid=True, anchor="y2" if with_loss else "y")
+    return made
+
+
+def _thinned(rows: pl.DataFrame) -> pl.DataFrame:
+    """At most `POINTS` rows: of each stretch the median step and the slowest, so that spikes stay."""
+    if rows.height <= POINTS:
+        return rows
+    stretch = rows.height // (POINTS // 2) + 1
+    numbered = rows.sort("ts").with_row_index("_row").with_columns(_stretch=pl.col("_row") // stretch)
+    middle = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").get(pl.len() // 2))
+    worst = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").last())
+    return pl.concat([middle, worst]).unique("_row").sort("ts").drop("_row", "_stretch")
+
+
+def colours() -> Mapping[str, str]:
+    """Category -> colour, for who draws elsewhere (the report)."""
+    return {swatch.name: swatch.colour for swatch in palette.SWATCHES}

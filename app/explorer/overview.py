@@ -1,0 +1,376 @@
+"""The first page: headline numbers, where the GPU-time went, how it developed, what costs most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import polars as pl
+from dash import html
+
+from app import results, verifying
+from app.errors import UsageError
+from app.explorer import figures, numbers, palette, parts
+from app.headlines import headlines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dash.development.base_component import Component
+
+    from app.explorer.view import View
+    from app.headlines import Headline
+    from app.results import Window
+    from metrics.verdicts import Claim, Judged
+    from queries.warehouse import Reader
+
+CARDS = (
+    "goodput_allocated",
+    "ettr",
+    "mfu",
+    "mttf",
+    "time_to_job_restart",
+    "goodput_capacity",
+    "occupancy",
+    "availability",
+)
+"""Headline numbers in the order in which they are shown."""
+
+DIMENSIONS = {
+    "cause": "Cause",
+    "node": "Node",
+    "user": "User",
+    "account": "Account",
+    "partition": "Partition",
+    "run": "Run",
+}
+"""What the costs can be split by."""
+
+COSTLIEST = 12
+"""Rows of the table of costs."""
+
+RECENT = 200
+"""Interruptions that the page lists."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the page is made of.
+
+    Attributes:
+        headlines: the numbers.
+        judged: verdicts on the claims.
+        lost: `results.lost_rows` of the cluster.
+        by_day: the same by day.
+        interruptions: those of the window.
+    """
+
+    headlines: tuple[Headline, ...]
+    judged: tuple[Judged, ...]
+    lost: pl.DataFrame
+    by_day: pl.DataFrame
+    interruptions: pl.DataFrame
+
+
+class Remembering:
+    """A source that reads each query once: headline numbers and verdicts rest on the same few."""
+
+    def __init__(self, source: Reader) -> None:
+        self._source = source
+        self._read: dict[tuple[object, ...], pl.DataFrame] = {}
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query; those of the first time."""
+        key = (name, *sorted(params.items()))
+        if key not in self._read:
+            self._read[key] = self._source.query(name, **params)
+        return self._read[key]
+
+
+def gather(source: Reader, window: Window, claims: tuple[Claim, ...], whole: float) -> Overview:
+    """Read what the page is made of, in one go.
+
+    Args:
+        source: where from.
+        window: cluster and time.
+        claims: what to judge.
+        whole: share of the period asked for that the data speak for.
+    """
+    once = Remembering(source)
+    return Overview(
+        headlines=headlines(once, window),
+        judged=tuple(verifying.verify(once, window, list(claims), covered=whole)),
+        lost=results.lost_rows(once, window),
+        by_day=results.lost_rows(once, window, "day"),
+        interruptions=once.query("interruptions", cluster=window.cluster, since=window.since, until=window.until).sort(
+            "ended_at", descending=True
+        ),
+    )
+
+
+def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
+    """GPU-hours that could have trained and did not, by cause or by who had them, the most first.
+
+    Returns:
+        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window).
+    """
+    costly = [swatch.name for swatch in palette.SWATCHES if swatch.cost]
+    rows = results.lost_rows(source, window, "cluster" if by == "cause" else by).filter(
+        pl.col("category").is_in(costly)
+    )
+    if by == "cause":
+        return (
+            rows.group_by("category", "cause")
+            .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+            .sort("gpu_hours", descending=True)
+            .with_columns(subject=pl.coalesce("cause", "category"))
+        )
+    held = rows if by == "node" else rows.filter(pl.col("subject") != "(no attempt)")
+    return (
+        held.sort("gpu_hours", descending=True)
+        .group_by("subject", maintain_order=True)
+        .agg(
+            pl.col("category").first(),
+            pl.col("cause").first(),
+            pl.col("gpu_hours").sum(),
+            pl.col("share").sum(),
+        )
+        .sort("gpu_hours", "subject", descending=[True, False])
+    )
+
+
+def verdict_on(judged: Sequence[Judged], metric: str) -> Judged | None:
+    """The first claim on a metric: the one that its card shows."""
+    return next((each for each in judged if each.claim.metric == metric), None)
+
+
+def layout(found: Overview, spent: pl.DataFrame, view: View) -> Component:
+    """The page."""
+    by = view.get("by", "cause")
+    return html.Div(
+        [
+            html.H1("Overview", className="visually-hidden"),
+            html.Div([_card(each, found.judged) for each in _ordered(found.headlines)], className="cards"),
+            _account(found.lost),
+            html.Div([_trend(found), _interruptions_by_day(found)], className="columns wide-left"),
+            html.Div([_costs(spent, by, view), _recent(found.interruptions, view)], className="columns wide-right"),
+        ],
+        className="page",
+    )
+
+
+def headline_of(found: Overview, metric: str) -> Headline:
+    """The headline number of a metric.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for each in found.headlines:
+        if each.metric == metric:
+            return each
+    raise UsageError(f"there is no headline number {metric!r}")
+
+
+def _ordered(found: Sequence[Headline]) -> list[Headline]:
+    by_metric = {each.metric: each for each in found}
+    first = [by_metric.pop(name) for name in CARDS if name in by_metric]
+    return [*first, *by_metric.values()]
+
+
+def _card(found: Headline, judged: Sequence[Judged]) -> Component:
+    """A headline number with its range, target, verdict, numerator and denominator, and evidence."""
+    claim = verdict_on(judged, found.metric)
+    target = None if claim is None else claim.claim.target
+    told = found.value is not None
+    said = [text for text in (numbers.bounds_text(found), numbers.interval_text(found)) if text]
+    aim = None
+    if claim is not None:
+        side = "at least" if claim.claim.direction == "at_least" else "at most"
+        of = f", runs from {claim.claim.min_run_s / 3600:g} h" if claim.claim.min_run_s else ""
+        aim = f"target {side} {numbers.measured(claim.claim.target, claim.claim.unit)}{of}"
+    return html.Button(
+        [
+            html.Span(
+                [
+                    html.Span(found.title, className="card-title"),
+                    parts.verdict_badge(claim.verdict, aim or "") if claim is not None else None,
+                ],
+                className="card-head",
+            ),
+            html.Span(numbers.headline_value(found), className="card-value" if told else "card-value untold"),
+            parts.headline_range(found, target) or html.Span(className="span-bar none"),
+            html.Span(" · ".join(said), className="card-line") if said else None,
+            html.Span(aim, className="card-line aim") if aim else None,
+            html.Span(numbers.fraction_text(found), className="small"),
+            html.Span(found.note, className="small card-note") if found.note and not told else None,
+            parts.evidence_strip(found.evidence),
+        ],
+        id={"type": "headline", "metric": found.metric},
+        className="card",
+        type="button",
+        **parts.aria(
+            {
+                "aria-haspopup": "dialog",
+                "aria-label": f"{found.title}: {numbers.headline_value(found)}. Show its definition",
+            }
+        ),
+    )
+
+
+def _account(lost: pl.DataFrame) -> Component:
+    """Where the GPU-time went: a bar that is the whole capacity, and the rows behind it."""
+    if lost.is_empty():
+        return parts.panel("Where the GPU-time went", html.P("No GPU-time in this period.", className="nothing"))
+    by_category = lost.group_by("category").agg(pl.col("gpu_hours").sum())
+    whole = float(by_category["gpu_hours"].sum())
+    rows = (
+        lost.group_by("state", "category", "cause", "evidence")
+        .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+        .sort("gpu_hours", descending=True)
+        .with_columns(
+            label=_links("category", lambda name: palette.swatch(name).label),
+            colour=_links("category", lambda name: palette.swatch(name).colour),
+            href=pl.format("/definitions#{}", "category"),
+        )
+    )
+    return parts.panel(
+        "Where the GPU-time went",
+        parts.stacked_bar(list(by_category.iter_rows()), whole),
+        html.Details(
+            [
+                html.Summary("By category, cause and evidence"),
+                parts.grid(
+                    rows,
+                    [
+                        parts.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=150),
+                        parts.column("cause", "Cause", flex=2, minWidth=110),
+                        parts.column("evidence", "Evidence", flex=2, minWidth=110),
+                        parts.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=95),
+                        parts.column("share", "Share", "share", bar=True, flex=2, minWidth=130),
+                    ],
+                    name="account",
+                    height=440,
+                ),
+            ],
+            open=True,
+            className="details",
+        ),
+        note=f"All {numbers.hours(whole)} GPU-hours of the period, each GPU-second counted exactly once. Hatched: "
+        "time of which nobody saw what it was spent on.",
+        right=parts.export_button("account"),
+        name="account",
+    )
+
+
+def _links(column: str, made: Callable[[str], str]) -> pl.Expr:
+    """A text made of each value of a column."""
+    return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
+
+
+def _trend(found: Overview) -> Component:
+    if found.by_day.is_empty():
+        return parts.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
+    unseen = bool((found.by_day["category"] == "unattributed").any())
+    return parts.panel(
+        "GPU-hours per day",
+        parts.figure(figures.trend(found.by_day), "trend", "GPU-hours of each day by category, stacked"),
+        note="Productive time lies between the lower and the upper edge of the hatched band."
+        if unseen
+        else "The colours are those of the bar above.",
+    )
+
+
+def _interruptions_by_day(found: Overview) -> Component:
+    if found.interruptions.is_empty():
+        return parts.panel("Interruptions per day", html.P("No attempt was interrupted.", className="nothing"))
+    days = found.by_day["subject"].unique().sort().to_list()
+    return parts.panel(
+        "Interruptions per day",
+        parts.figure(
+            figures.interruptions(found.interruptions, days), "interruptions", "Interruptions of each day by class"
+        ),
+        note=f"{found.interruptions.height:,} attempts ended otherwise than by completing.",
+    )
+
+
+def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
+    links = {
+        "cause": _links("category", lambda name: f"/definitions#{name}"),
+        "run": _links("subject", lambda run: view.link("/run", id=run)),
+        "node": _links("subject", lambda node: view.link("/", by="node", node=node)),
+    }
+    rows = spent.head(COSTLIEST).with_columns(
+        href=links.get(by, _links("subject", lambda who: view.link("/runs", **{by: who}))),
+        label=_links("category", lambda name: palette.swatch(name).label),
+        colour=_links("category", lambda name: palette.swatch(name).colour),
+    )
+    top = float(rows["gpu_hours"].max() or 1.0) if rows.height else 1.0  # type: ignore[arg-type]  # polars types max() broadly
+    chooser = dmc.SegmentedControl(
+        id={"type": "filter", "name": "by"},
+        data=[{"value": name, "label": words} for name, words in DIMENSIONS.items()],
+        value=by,
+        size="xs",
+        **parts.aria({"aria-label": "Split the costs by"}),
+    )
+    if by == "cause":
+        named = [
+            parts.column("subject", "Cause", href="href", flex=2, minWidth=120),
+            parts.column("label", "Category", swatch="colour", flex=2, minWidth=120),
+        ]
+    else:
+        named = [
+            parts.column("subject", DIMENSIONS[by], href="href", flex=2, minWidth=120),
+            parts.column("label", "Mostly", swatch="colour", flex=2, minWidth=120),
+        ]
+    columns = [*named, parts.column("gpu_hours", "GPU-h", "hours", bar=top, flex=2, minWidth=140)]
+    return parts.panel(
+        "What is costing us most",
+        html.Div(chooser, className="chooser"),
+        parts.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."),
+        note="GPU-hours that could have trained and did not: lost, stalled, startup, checkpoint, teardown, out of "
+        "service, idle while work waited."
+        if by in {"cause", "node"}
+        else "GPU-hours within allocations that did not train: lost, stalled, startup, checkpoint, teardown.",
+        right=parts.export_button("costs"),
+        name="costs",
+    )
+
+
+def _recent(events: pl.DataFrame, view: View) -> Component:
+    node, cause = view.get("node"), view.get("cause")
+    shown = events
+    if node:
+        shown = shown.filter(pl.col("node") == node)
+    if cause:
+        shown = shown.filter(pl.col("cause") == cause)
+    rows = shown.head(RECENT).with_columns(
+        href=_links("run_id", lambda run: view.link("/run", id=run)),
+        colour=_links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
+        why=pl.when(pl.col("class") == pl.col("cause"))
+        .then(pl.col("cause"))
+        .otherwise(pl.format("{}: {}", "class", "cause")),
+    )
+    narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
+    note: list[Component | str] = [f"{shown.height:,} {narrowed or 'in this period'}, the newest first."]
+    if narrowed:
+        note += [" ", parts.link("Show all", view.link("/", by=view.get("by")))]
+    return parts.panel(
+        "Recent interruptions",
+        parts.grid(
+            rows,
+            [
+                parts.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=145),
+                parts.column("run_id", "Run", href="href", flex=2, minWidth=160),
+                parts.column("why", "Cause", swatch="colour", flex=2, minWidth=190),
+                parts.column("node", "Node", flex=1, minWidth=80),
+                parts.column("n_gpus", "GPUs", "count", width=66),
+            ],
+            name="recent",
+            height=460,
+            empty="None.",
+        ),
+        note=html.Span(note),
+        right=parts.export_button("recent"),
+        name="interruptions",
+    )

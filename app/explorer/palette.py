@@ -1,0 +1,138 @@
+"""Colours and words of what people see: one colour per ledger category, the same in every chart, table and report.
+
+Families carry the meaning, so that nothing hangs on telling two hues apart: blue for work done, yellow to red for
+time that training cost itself, grey for idle, violet for out of service. What nobody saw is hatched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Swatch:
+    """How a category is shown.
+
+    Attributes:
+        name: as in the ledger.
+        state: allocated, idle or unavailable.
+        colour: as #rrggbb; readable on white and on near-black.
+        label: for people.
+        meaning: one sentence.
+        cost: time that could have trained and did not.
+        hatched: time of which nobody saw what it was spent on.
+    """
+
+    name: str
+    state: str
+    colour: str
+    label: str
+    meaning: str
+    cost: bool = False
+    hatched: bool = False
+
+    @property
+    def ink(self) -> str:
+        """Colour of text on it: near-black or white, whichever can be read better (WCAG relative luminance)."""
+        linear = [(int(self.colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5)]
+        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        return "#10202e" if self.hatched or luminance > 0.25 else "#ffffff"
+
+
+SWATCHES: tuple[Swatch, ...] = (
+    Swatch("productive", "allocated", "#0072B2", "Productive", "Training steps that were kept."),
+    Swatch(
+        "unattributed",
+        "allocated",
+        "#8FB8D6",
+        "Unattributed",
+        "GPUs were allocated; nobody saw what they did. Telemetry or a run log would tell.",
+        hatched=True,
+    ),
+    Swatch("other_work", "allocated", "#56B4E9", "Other work", "Evaluation, inference, interactive and test jobs."),
+    Swatch(
+        "startup",
+        "allocated",
+        "#F0DC5A",
+        "Startup",
+        "Start of the attempt to its first step: launch, initialisation, data, checkpoint load, compilation.",
+        cost=True,
+    ),
+    Swatch("checkpoint", "allocated", "#E69F00", "Checkpoint", "Saving that blocks training.", cost=True),
+    Swatch("teardown", "allocated", "#B98A4A", "Teardown", "Last step to the end of the allocation.", cost=True),
+    Swatch(
+        "lost",
+        "allocated",
+        "#D55E00",
+        "Lost",
+        "Steps that had to be run again after an interruption, and the unfinished step.",
+        cost=True,
+    ),
+    Swatch(
+        "stalled",
+        "allocated",
+        "#B5305F",
+        "Stalled",
+        "Hangs, data stalls, suspension, and GPUs of a dead node until the attempt ends.",
+        cost=True,
+    ),
+    Swatch(
+        "pending_demand",
+        "idle",
+        "#6C7884",
+        "Idle, work waiting",
+        "Idle GPUs while eligible work waited that could have run there.",
+        cost=True,
+    ),
+    Swatch("no_demand", "idle", "#A9B4BE", "Idle, no demand", "Idle GPUs that nobody asked for."),
+    Swatch("maintenance", "unavailable", "#C3A6D8", "Maintenance", "Planned work on the node.", cost=True),
+    Swatch("drained", "unavailable", "#9C74C4", "Drained", "Taken out of service because of its health.", cost=True),
+    Swatch("down", "unavailable", "#6F42A5", "Down", "Out of service, not planned.", cost=True),
+    Swatch(
+        "unknown",
+        "unavailable",
+        "#B9AFC6",
+        "Unknown state",
+        "No node state is known, so nobody can say if it was in service.",
+        hatched=True,
+    ),
+)
+"""In the order of a stack: what was seen to be productive lies at the bottom, what may have been right above it."""
+
+BY_CATEGORY = {swatch.name: swatch for swatch in SWATCHES}
+ORDER = tuple(swatch.name for swatch in SWATCHES)
+
+QUEUED = Swatch("queued", "queued", "#7D8B97", "Queued", "Waiting for nodes; not part of the ledger.")
+"""Time before an attempt has nodes. It belongs to runs, so it is shown with them and not in the account."""
+
+STATES = {"allocated": "Allocated", "idle": "Idle", "unavailable": "Unavailable"}
+
+CLASS_COLOURS = {
+    "infrastructure": "#D55E00",
+    "user": "#0072B2",
+    "preemption": "#E69F00",
+    "planned": "#9C74C4",
+    "timeout": "#6C7884",
+}
+"""Classes of interruptions."""
+
+EVIDENCE_COLOURS = {"log": "#00735C", "telemetry": "#2FA58A", "accounting": "#8CCFBE", "assumed": "#C5CCD1"}
+"""Kinds of evidence, the strongest first."""
+
+VERDICTS = {
+    "supported": ("check", "teal", "supported"),
+    "refuted": ("cross", "red", "refuted"),
+    "undetermined": ("question", "gray", "undetermined"),
+}
+"""Verdict -> icon, Mantine colour, word. The icon and the word say it too."""
+
+
+def swatch(category: str) -> Swatch:
+    """How a category is shown; one that is not in the ledger (yet) is grey and keeps its name.
+
+    >>> swatch("lost").label, swatch("brand_new").label
+    ('Lost', 'Brand new')
+    """
+    if category == QUEUED.name:
+        return QUEUED
+    return BY_CATEGORY.get(category) or Swatch(category, "", "#888888", category.replace("_", " ").capitalize(), "")

@@ -1,0 +1,412 @@
+"""One run: where its time went, why it restarted, how far from the hardware's limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from dash import html
+
+from app import results
+from app.errors import UsageError
+from app.explorer import drawer, figures, numbers, palette, parts
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.view import View
+    from app.results import Window
+    from queries.warehouse import Reader
+
+JOINED = {
+    "single": "it has one attempt",
+    "requeue_chain": "the scheduler requeued the same job",
+    "resize": "the job was resized",
+    "het": "components of one heterogeneous job",
+    "explicit": "the training log names the run",
+    "wandb": "the W&B run is the same",
+    "heuristic": "same user, name and size, one after the other",
+    "adjudicated": "a person said so",
+}
+"""How attempts were joined into a run, in words."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the page is made of.
+
+    Attributes:
+        run: the run's row of `show runs`.
+        ettr: its row of `results.ettr_run_rows`.
+        timeline: `results.run_timeline`.
+        steps: `results.run_steps`.
+        mfu: `results.mfu_run_rows`.
+        convention: the one that the headline MFU is counted by.
+        attempts: its attempts, with how each ended and how long the next took to start.
+        interruptions: its interruptions in the window.
+    """
+
+    run: dict[str, Any]
+    ettr: dict[str, Any] | None
+    timeline: pl.DataFrame
+    steps: pl.DataFrame
+    mfu: pl.DataFrame
+    convention: str
+    attempts: pl.DataFrame
+    interruptions: pl.DataFrame
+
+
+def gather(source: Reader, window: Window, asked: str) -> Run:
+    """Read what the page is made of.
+
+    Args:
+        source: where from.
+        window: cluster and time.
+        asked: a run id, or the job id that it begins with.
+
+    Raises:
+        UsageError: there is no such run in the window.
+    """
+    everything = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    found = everything.filter((pl.col("run_id") == asked) | pl.col("run_id").str.starts_with(f"{asked}-"))
+    if found.is_empty():
+        raise UsageError(f"no run {asked!r} had time in this period; the page Runs lists those that had")
+    run = found.row(0, named=True)
+    run_id = run["run_id"]
+    mine = pl.col("run_id") == run_id
+    ettr = results.ettr_run_rows(source, window).filter(mine)
+    joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
+    interruptions = source.query(
+        "interruptions", cluster=window.cluster, since=window.since, until=window.until
+    ).filter(mine)
+    restarts = results.restart_rows(source, window).filter(mine)
+    key = ["scheduler", "job_id", "submitted_at"]
+    attempts = (
+        joined.select(*key, "attempt_no")
+        .join(source.query("attempts", cluster=window.cluster).drop("cluster"), on=key, how="left")
+        .join(interruptions.select(*key, "class", "cause", "node", "detail"), on=key, how="left")
+        .join(restarts.select(*key, "time_to_job_restart_s").unique(key), on=key, how="left")
+        .with_columns(n_gpus=pl.col("milli_gpus") / 1000)
+        .sort("attempt_no", "submitted_at")
+    )
+    steps = results.run_steps(source, window.cluster, run_id)
+    return Run(
+        run=run,
+        ettr=ettr.row(0, named=True) if ettr.height else None,
+        timeline=results.run_timeline(source, window.cluster, run_id),
+        steps=steps,
+        mfu=_mfu_rows(source, window, run_id, logged=bool(steps.height)),
+        convention=drawer.constants(source, window.cluster).get("flop_convention", ""),
+        attempts=attempts,
+        interruptions=interruptions,
+    )
+
+
+def _mfu_rows(source: Reader, window: Window, run_id: str, *, logged: bool) -> pl.DataFrame:
+    """MFU as it was stored for this window; worked out if this is no window that numbers are stored for."""
+    stored = source.query("run_mfu", cluster=window.cluster, run_id=run_id, since=window.since, until=window.until)
+    if stored.height or not logged:
+        return stored
+    return results.mfu_run_rows(source, window, run_id)
+
+
+def layout(found: Run, view: View) -> Component:
+    """The page."""
+    run = found.run
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Div(parts.link("Runs", view.link("/runs")), className="crumbs"),
+                    html.Div(
+                        [html.H1(run["name"] or run["run_id"]), parts.state_badge(run["state"])], className="title"
+                    ),
+                    parts.facts(
+                        [
+                            ("Run", run["run_id"]),
+                            ("User", run["user"]),
+                            ("Account", run["account"]),
+                            ("Partition", run["partition"]),
+                            ("GPUs", numbers.gpus(run["n_gpus"])),
+                            ("Attempts", f"{run['n_attempts']:,}"),
+                            ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
+                            ("Started (UTC)", numbers.moment(run["started_at"])),
+                            ("Ended (UTC)", numbers.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
+                        ]
+                    ),
+                ],
+                className="run-head",
+            ),
+            html.Div(_cards(found), className="cards five"),
+            _where(found),
+            _timeline(found),
+            _steps(found),
+            _mfu(found.mfu),
+            _attempts(found.attempts),
+            _blame(found),
+        ],
+        className="page",
+    )
+
+
+def _card(title: str, value: str, *more: Component | None, told: bool = True) -> Component:
+    return html.Div(
+        [
+            html.Span(title, className="card-title"),
+            html.Span(value, className="card-value" if told else "card-value untold"),
+            *more,
+        ],
+        className="card still",
+    )
+
+
+def _small(*words: str) -> list[Component]:
+    return [html.Span(each, className="small") for each in words if each]
+
+
+def _cards(found: Run) -> list[Component]:
+    hours = 0.0 if found.ettr is None else found.ettr["allocated"]
+    restarts = found.attempts["time_to_job_restart_s"].drop_nulls()
+    lost = found.steps.filter(~pl.col("kept").fill_null(value=True)).height
+    median = restarts.median() if restarts.len() else None
+    return [
+        _ettr(found.ettr),
+        _mfu_card(found.mfu, found.convention),
+        _card(
+            "Steps lost",
+            f"{lost:,}" if found.steps.height else numbers.CANNOT_TELL,
+            *_small(
+                f"of {found.steps.height:,} logged: run again after an interruption"
+                if found.steps.height
+                else "no run log"
+            ),
+            told=bool(found.steps.height),
+        ),
+        _card(
+            "Restarts",
+            f"{restarts.len():,}",
+            *_small("" if median is None else f"median {numbers.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
+        ),
+        _card("GPU-hours", numbers.amount(hours, "gpu_h"), *_small("allocated in this period")),
+    ]
+
+
+def _ettr(row: dict[str, Any] | None) -> Component:
+    """ETTR with its arithmetic spelled out."""
+    if row is None:
+        return _card("ETTR", numbers.CANNOT_TELL, *_small("the run held no GPUs in this period"), told=False)
+
+    def gpu_h(name: str) -> str:
+        return numbers.amount(row[name], "gpu_h")
+
+    told = row["ettr"] is not None
+    low, high = row["ettr_low"], row["ettr_high"]
+    said = f"at least {numbers.measured(low, 'ratio')}, at most {numbers.measured(high, 'ratio')}"
+    return _card(
+        "ETTR",
+        numbers.measured(row["ettr"], "ratio"),
+        parts.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=said) if low is not None else None,
+        html.Span(said, className="card-line") if low != high else None,
+        *_small(
+            f"{gpu_h('productive')} productive"
+            + (f" (+ {gpu_h('unseen')} unseen)" if row["unseen"] else "")
+            + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
+            f"{gpu_h('allocated')} allocated) GPU-h"
+        ),
+        told=told,
+    )
+
+
+def _headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
+    """MFU by the convention of the headline; by another if the log allows only that."""
+    told = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
+    return told.row(0, named=True) if told.height else None
+
+
+def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
+    row = _headline_mfu(mfu, convention)
+    if row is None:
+        notes = (
+            [str(note) for note in mfu["note"].drop_nulls()[:1]]
+            if mfu.height
+            else ["no run log with tokens and model size"]
+        )
+        return _card("MFU", numbers.CANNOT_TELL, *_small(*notes), told=False)
+    said = ""
+    if row["ci_low"] is not None and row["ci_high"] is not None:
+        said = (
+            f"95 % interval {numbers.measured(row['ci_low'], 'ratio')} to {numbers.measured(row['ci_high'], 'ratio')}"
+        )
+    return _card(
+        "MFU",
+        numbers.measured(row["value"], "ratio"),
+        parts.span_bar(row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=said or "MFU"),
+        html.Span(said, className="card-line") if said else None,
+        *_small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
+    )
+
+
+def _where(found: Run) -> Component | None:
+    held = found.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
+    if held.is_empty():
+        return None
+    hours = (
+        held.with_columns(
+            gpu_hours=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()
+            / 3.6e9
+            * pl.col("gpus").cast(pl.Float64)
+        )
+        .group_by("category")
+        .agg(pl.col("gpu_hours").sum())
+    )
+    whole = float(hours["gpu_hours"].sum())
+    if not whole:
+        return None
+    return parts.panel(
+        "Where its GPU-time went",
+        parts.stacked_bar(list(hours.iter_rows()), whole),
+        note=f"{numbers.hours(whole)} GPU-hours over all its attempts.",
+    )
+
+
+def _timeline(found: Run) -> Component:
+    if found.timeline.is_empty():
+        return parts.panel("Timeline", html.P("No attempt of it has held GPUs yet.", className="nothing"))
+    legend = [
+        html.Span([parts.dot(palette.swatch(name)), html.Span(palette.swatch(name).label)], className="legend-item")
+        for name in (palette.QUEUED.name, *palette.ORDER)
+        if name in set(found.timeline["category"])
+    ]
+    if found.interruptions.height:
+        legend.append(html.Span([html.Span("✕", className="mark"), html.Span("Interruption")], className="legend-item"))
+    return parts.panel(
+        "Timeline",
+        html.Div(legend, className="legend"),
+        parts.figure(figures.timeline(found.timeline, found.interruptions), "timeline", "What each attempt did when"),
+        note="One line per attempt, times in UTC.",
+    )
+
+
+def _steps(found: Run) -> Component:
+    if found.steps.is_empty():
+        return parts.panel(
+            "Steps",
+            html.Div(
+                [
+                    html.P(
+                        "This run has no log, so nobody saw its steps: MFU and lost steps cannot be told. "
+                        "The recorder is one file without dependencies:"
+                    ),
+                    parts.code(
+                        "trackside recorder > trackside_log.py     # copy it beside the training script\n"
+                        "trackside ingest runlog run.jsonl && trackside compute"
+                    ),
+                ],
+                className="nothing",
+            ),
+        )
+    told = found.steps["duration_s"].drop_nulls()
+    median = told.median() if told.len() else None
+    return parts.panel(
+        "Steps",
+        parts.figure(figures.steps(found.steps), "steps", "Duration of each step over time"),
+        note=f"{found.steps.height:,} steps"
+        + ("" if median is None else f", median {numbers.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
+        + (
+            f"; drawn are {figures.POINTS:,} points that keep the slowest."
+            if found.steps.height > figures.POINTS
+            else "."
+        ),
+    )
+
+
+def _mfu(mfu: pl.DataFrame) -> Component | None:
+    if mfu["value"].null_count() == mfu.height:
+        return None
+    return parts.panel(
+        "MFU by convention",
+        parts.grid(
+            mfu,
+            [
+                parts.column("convention", "Convention", flex=2, minWidth=130),
+                parts.column("dtype", "Type", flex=1, minWidth=70),
+                parts.column("value", "MFU (mean)", "ratio", flex=1, minWidth=100),
+                parts.column("median", "Median", "ratio", flex=1, minWidth=90),
+                parts.column("ci_low", "95 % from", "ratio", flex=1, minWidth=90),
+                parts.column("ci_high", "to", "ratio", flex=1, minWidth=80),
+                parts.column("n", "Steps", "count", flex=1, minWidth=85),
+                parts.column("note", "Note", flex=3, minWidth=140),
+            ],
+            name="mfu",
+        ),
+        note="Conventions differ in what counts as work; compare only like with like.",
+        right=parts.export_button("mfu"),
+    )
+
+
+def _attempts(attempts: pl.DataFrame) -> Component:
+    return parts.panel(
+        "Attempts",
+        parts.grid(
+            attempts,
+            [
+                parts.column("attempt_no", "No.", "count", width=65),
+                parts.column("job_id", "Job", minWidth=80, flex=1),
+                parts.column("state", "State", minWidth=115, flex=2),
+                parts.column("class", "Blamed on", minWidth=115, flex=2),
+                parts.column("cause", "Cause", minWidth=115, flex=2),
+                parts.column("node", "Node", minWidth=90, flex=1),
+                parts.column("started_at", "Started (UTC)", "time", width=145, minWidth=140),
+                parts.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=140),
+                parts.column("n_nodes", "Nodes", "count", width=80),
+                parts.column("n_gpus", "GPUs", "count", width=75),
+                parts.column("time_to_job_restart_s", "To next start", "seconds", width=130, minWidth=115),
+            ],
+            name="attempts",
+            height=420,
+        ),
+        right=parts.export_button("attempts"),
+    )
+
+
+def _blame(found: Run) -> Component:
+    rows = found.interruptions.sort("ended_at").to_dicts()
+    if not rows:
+        return parts.panel(
+            "Why attempts ended", html.P("No attempt of it was interrupted in this period.", className="nothing")
+        )
+    return parts.panel(
+        "Why attempts ended",
+        html.Ol(
+            [
+                html.Li(
+                    [
+                        html.Div(
+                            [
+                                html.B(f"Attempt {row['attempt_no']}"),
+                                html.Span(
+                                    f"{row['class']}: {row['cause']}",
+                                    className="cause",
+                                    style={"borderColor": palette.CLASS_COLOURS.get(row["class"], "#888888")},
+                                ),
+                                html.Span(f"{numbers.moment(row['ended_at'])} UTC", className="small"),
+                            ],
+                            className="blame-head",
+                        ),
+                        html.Div(f"on {row['node']}" if row["node"] else "no node is to blame", className="small"),
+                        html.Div(row["detail"], className="detail") if row["detail"] else None,
+                        html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
+                    ]
+                )
+                for row in rows[:MOST_BLAMED]
+            ],
+            className="blame",
+        ),
+        note="What each attempt's end was blamed on, and the evidence for it."
+        + (f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""),
+    )
+
+
+MOST_BLAMED = 100
+"""Ends of attempts that are explained one by one."""

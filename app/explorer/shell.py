@@ -1,0 +1,207 @@
+"""The frame around every page: header, navigation, filters, freshness, the drawer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import dcc, html
+
+from app.explorer import numbers, parts, view
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.view import View
+
+PAGES = {"/": ("Overview", "overview"), "/runs": ("Runs", "runs"), "/definitions": ("Definitions", "definitions")}
+"""Path -> name and icon of the pages that the navigation lists."""
+
+NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
+
+POLL_MS = 15_000
+"""How often a page asks whether there are newer data."""
+
+THEME = {
+    "primaryColor": "blue",
+    "fontFamily": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif",
+    "fontFamilyMonospace": "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace",
+    "defaultRadius": "md",
+    "cursorType": "pointer",
+    "respectReducedMotion": True,
+}
+
+
+def layout(favicon: str) -> Component:
+    """What stays while pages change."""
+    header = dmc.AppShellHeader(
+        html.Div(
+            [
+                dmc.Burger(
+                    id="burger", opened=False, hiddenFrom="sm", size="sm", **parts.aria({"aria-label": "Navigation"})
+                ),
+                dcc.Link(
+                    [html.Img(src=favicon, alt="", width=26, height=26), html.Span("Trackside")],
+                    href="/",
+                    className="brand",
+                ),
+                html.Span("every GPU-second, accounted for once", className="motto"),
+                html.Div(
+                    [
+                        dmc.Button(
+                            "New data",
+                            id="refresh",
+                            size="compact-sm",
+                            variant="light",
+                            className="refresh",
+                            style=_HIDDEN,
+                        ),
+                        dmc.ColorSchemeToggle(
+                            lightIcon=parts.icon("sun"),
+                            darkIcon=parts.icon("moon"),
+                            variant="default",
+                            size="lg",
+                            **parts.aria({"aria-label": "Switch between light and dark"}),
+                        ),
+                    ],
+                    className="header-right",
+                ),
+            ],
+            className="header",
+        )
+    )
+    made: Component = dmc.MantineProvider(
+        [
+            dcc.Location(id="url", refresh="callback-nav"),
+            dcc.Store(id="version"),
+            dcc.Store(id="page-title"),
+            dcc.Interval(id="poll", interval=POLL_MS),
+            html.A("Skip to content", href="#main", className="skip"),
+            dmc.AppShell(
+                [
+                    header,
+                    dmc.AppShellNavbar(html.Div(id="nav", className="nav"), **parts.aria({"aria-label": "Pages"})),
+                    dmc.AppShellMain(
+                        [
+                            html.Div(id="filters"),
+                            html.Div(id="content", className="content", **parts.aria({"aria-live": "polite"})),
+                        ],
+                        id="main",
+                        tabIndex=-1,
+                    ),
+                ],
+                id="shell",
+                header={"height": 56},
+                navbar=NAVBAR,
+                padding="md",
+            ),
+            dmc.Drawer(
+                id="drawer",
+                opened=False,
+                position="right",
+                size="min(38rem, 100vw)",
+                title="",
+                overlayProps={"backgroundOpacity": 0.35},
+                closeButtonProps={"aria-label": "Close"},
+            ),
+        ],
+        theme=THEME,
+        defaultColorScheme="auto",
+    )
+    return made
+
+
+_HIDDEN = {"display": "none"}
+
+
+def navigation(path: str, shown: View | None) -> Component:
+    """Links to pages, with the same cluster and period, and beneath them how fresh the data are."""
+    home = "/runs" if path == "/run" else path
+    links = [
+        dcc.Link(
+            [parts.icon(picture), html.Span(name)],
+            href=shown.link(target) if shown is not None else target,
+            className="nav-link active" if target == home else "nav-link",
+            title=f"{name} (this page)" if target == home else name,
+        )
+        for target, (name, picture) in PAGES.items()
+    ]
+    return html.Div(
+        [html.Nav(links, **parts.aria({"aria-label": "Pages"})), _freshness(shown) if shown is not None else None]
+    )
+
+
+def _freshness(shown: View) -> Component:
+    known = shown.known
+    behind = (
+        html.P(f"{known.newer_loads} load(s) since: run trackside compute", className="stale")
+        if known.newer_loads
+        else None
+    )
+    return html.Div(
+        [
+            html.H2("As of"),
+            parts.facts(
+                [
+                    ("Data until", numbers.moment(known.until)),
+                    ("Computed", numbers.moment(known.computed_at)),
+                    ("Data version", str(shown.situation.data_version)),
+                ]
+            ),
+            html.P("All times are UTC.", className="small"),
+            behind,
+        ],
+        className="as-of",
+    )
+
+
+def filters(shown: View) -> Component:
+    """Cluster and period, and what they come to in words."""
+    offered = view.periods(shown.known)
+    chosen = view.period_of(shown)
+    choices = [{"value": key, "label": words} for key, (words, _) in offered.items()]
+    choices.append({"value": view.CUSTOM, "label": "Custom dates"})
+    since, until = shown.window.since, shown.window.until
+    clusters = [each.cluster for each in shown.situation.computed]
+    length = numbers.days((until - since).total_seconds())
+    partial = (
+        html.Span(f"The data speak for {numbers.share(shown.whole)} of the period asked for.", className="stale")
+        if shown.whole < 1
+        else None
+    )
+    return html.Div(
+        [
+            html.Div(
+                [
+                    dmc.Select(
+                        id={"type": "filter", "name": "cluster"}, data=clusters, value=shown.window.cluster, size="sm",
+                        allowDeselect=False, searchable=len(clusters) > 8, className="pick-cluster",
+                        leftSection=parts.icon("cluster"), **parts.aria({"aria-label": "Cluster"}),
+                    ),
+                    dmc.Select(
+                        id={"type": "filter", "name": "period"}, data=choices, value=chosen, size="sm",
+                        allowDeselect=False, className="pick-period", maxDropdownHeight=320,
+                        leftSection=parts.icon("calendar"), **parts.aria({"aria-label": "Period"}),
+                    ),
+                    dmc.DatePickerInput(
+                        id={"type": "filter", "name": "dates"},
+                        type="range",
+                        value=view.days(shown.window),
+                        minDate=shown.known.since.strftime("%Y-%m-%d"),
+                        maxDate=shown.known.until.strftime("%Y-%m-%d"),
+                        valueFormat="D MMM YYYY",
+                        size="sm",
+                        allowSingleDateInRange=True,
+                        className="pick-dates",
+                        **parts.aria({"aria-label": "From and to, days in UTC"}),
+                    ),
+                ],
+                className="pickers",
+            ),
+            html.Div(
+                [html.Span(f"{numbers.moment(since)} to {numbers.moment(until)} UTC, {length}"), partial],
+                className="period-said",
+            ),
+        ],
+        className="filter-bar",
+    )  # fmt: skip

@@ -1,0 +1,189 @@
+"""What an address asks for: cluster, period and filters, checked, and put back into addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode
+
+from app.errors import UsageError
+from app.results import Window
+from app.times import iso, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from queries.warehouse import Reader
+
+LONGEST = 200
+"""Characters of a parameter that are taken seriously."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What is known of a cluster: the time that its numbers cover, and how fresh they are."""
+
+    cluster: str
+    since: datetime
+    until: datetime
+    computed_at: datetime
+    newer_loads: int
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the warehouse holds: all clusters, those of which something was computed, and the published data version."""
+
+    clusters: tuple[str, ...] = ()
+    computed: tuple[Computed, ...] = ()
+    data_version: int = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """A checked address.
+
+    Attributes:
+        window: cluster and time that the page is about, within what is computed.
+        known: what is known of the cluster.
+        situation: all clusters.
+        params: the address's parameters as they came, without empty ones.
+        whole: seconds of the period asked for that the data speak for, as a share.
+    """
+
+    window: Window
+    known: Computed
+    situation: Situation
+    params: Mapping[str, str] = field(default_factory=dict)
+    whole: float = 1.0
+
+    def get(self, name: str, default: str = "") -> str:
+        """A parameter of the address."""
+        return self.params.get(name, default)
+
+    def link(self, path: str, **params: str) -> str:
+        """An address of the explorer with the same cluster and period."""
+        kept = {name: self.params[name] for name in ("cluster", "since", "until") if name in self.params}
+        return address(path, kept | params)
+
+    @property
+    def command(self) -> str:
+        """Arguments of `trackside show` that name the same cluster and period."""
+        import shlex  # noqa: PLC0415 - only here
+
+        low, high = self.params.get("since"), self.params.get("until")
+        said = [f"--cluster {shlex.quote(self.window.cluster)}"]
+        if low:
+            said.append(f"--since {shlex.quote(low)}")
+        if high:
+            said.append(f"--until {shlex.quote(high)}")
+        return " ".join(said)
+
+
+def situation(source: Reader) -> Situation:
+    """What the warehouse holds."""
+    clusters = tuple(str(name) for name in source.query("clusters")["cluster"])
+    found = []
+    for cluster in clusters:
+        for row in source.query("computed", cluster=cluster).iter_rows(named=True):
+            newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
+            found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0)))
+    return Situation(clusters, tuple(found), source.data_version)
+
+
+def parameters(search: str | None) -> dict[str, str]:
+    """The parameters of an address; of one that is there twice, the last.
+
+    >>> parameters("?cluster=a&since=&by=node")
+    {'cluster': 'a', 'by': 'node'}
+    """
+    pairs = parse_qsl((search or "").removeprefix("?"), keep_blank_values=False)
+    return {name: value[:LONGEST] for name, value in pairs}
+
+
+def address(path: str, params: Mapping[str, str]) -> str:
+    """An address; empty parameters are left out.
+
+    >>> address("/run", {"cluster": "a b", "id": "7", "by": ""})
+    '/run?cluster=a+b&id=7'
+    """
+    told = {name: value for name, value in params.items() if value}
+    return f"{path}?{urlencode(told)}" if told else path
+
+
+def resolve(found: Situation, params: Mapping[str, str]) -> View:
+    """Check an address against what there is.
+
+    Raises:
+        UsageError: no such cluster, a time that is none, a period that ends before it begins or of which nothing is
+            known; the message says what there is instead.
+    """
+    by_name = {each.cluster: each for each in found.computed}
+    name = params.get("cluster") or next(iter(by_name))
+    if name not in by_name:
+        if name in found.clusters:
+            raise UsageError(f"cluster {name!r} is loaded but not computed yet; run: trackside compute")
+        raise UsageError(f"there is no cluster {name!r}; there are: {', '.join(by_name)}")
+    known = by_name[name]
+    since = _time(params, "since", known) or known.since
+    until = _time(params, "until", known) or known.until
+    if since >= until:
+        raise UsageError(f"since ({iso(since)}) is not before until ({iso(until)})")
+    window = Window(name, max(since, known.since), min(until, known.until))
+    if window.since >= window.until:
+        raise UsageError(
+            f"nothing is known of {name} between {iso(since)} and {iso(until)}; "
+            f"the data speak for {iso(known.since)} to {iso(known.until)}"
+        )
+    covered = (window.until - window.since) / (until - since)
+    return View(window, known, found, dict(params), covered)
+
+
+def _time(params: Mapping[str, str], name: str, known: Computed) -> datetime | None:
+    text = params.get(name)
+    if not text:
+        return None
+    try:
+        return parse_time(text, end=known.until)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def days(window: Window) -> list[str]:
+    """First and last day of a window, both included, as a calendar shows them.
+
+    >>> days(Window("c", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)))
+    ['2026-10-01', '2026-10-31']
+    """
+    last = window.until - timedelta(microseconds=1)
+    return [window.since.date().isoformat(), last.date().isoformat()]
+
+
+ALL, CUSTOM = "all", "custom"
+
+
+def periods(known: Computed) -> dict[str, tuple[str, dict[str, str]]]:
+    """The periods on offer: key -> words, and the parameters that ask for it."""
+    found: dict[str, tuple[str, dict[str, str]]] = {ALL: ("All data", {})}
+    for length in (28, 7):
+        if known.until - known.since > timedelta(days=length):
+            found[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
+    month = datetime(known.since.year, known.since.month, 1, tzinfo=UTC)
+    months = {}
+    while month < known.until:
+        following = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
+        key = month.strftime("%Y-%m")
+        told = {"since": month.date().isoformat(), "until": following.date().isoformat()}
+        months[key] = (month.strftime("%B %Y"), told)
+        month = following
+    return found | dict(reversed(months.items()))
+
+
+def period_of(view: View) -> str:
+    """Which of the periods on offer the address asks for; `custom` if none of them."""
+    told = {name: view.params[name] for name in ("since", "until") if name in view.params}
+    for key, (_, params) in periods(view.known).items():
+        if params == told:
+            return key
+    return CUSTOM

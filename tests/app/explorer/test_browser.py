@@ -1,0 +1,175 @@
+"""The explorer in a real browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.answers import Answers
+from app.explorer import numbers, view
+from app.headlines import headlines
+from app.results import Window
+from tests.app.explorer.conftest import NASTY, fill, served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.headlines import Headline
+    from tests.app.explorer.conftest import Site
+    from tests.lab.browser import Browser
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+def expected(site: Site, search: str = "") -> tuple[Headline, ...]:
+    """The headline numbers of an address, from the function itself."""
+    answers = Answers(site.root)
+    shown = view.resolve(answers.ask(view.situation), view.parameters(search))
+    return answers.ask(headlines, Window(shown.window.cluster, shown.window.since, shown.window.until))
+
+
+def search_of(chromium: Browser) -> dict[str, list[str]]:
+    """The parameters in the address bar."""
+    return parse_qs(urlsplit(str(chromium.run("return location.href"))).query)
+
+
+def test_overview_shows_the_headline_numbers_and_asks_no_other_host(site: Site, chromium: Browser) -> None:
+    chromium.requested()
+    chromium.open(site.url, until=".main-svg")
+    said = chromium.text(".cards")
+    for each in expected(site):
+        assert each.title in said
+        assert numbers.headline_value(each) in said
+    chromium.wait(".ag-row")
+    assert chromium.hosts() == {"127.0.0.1"}
+    assert chromium.console() == []
+    assert chromium.run("return document.title") == "Overview · tiny · Trackside"
+
+
+def test_choosing_a_period_changes_address_and_numbers(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until=".card")
+    before = chromium.text(".cards")
+    chromium.wait(".pick-period input").click()
+    chromium.until(
+        lambda _: [each for each in chromium.all("[role=option]") if each.text == "Last 7 days"], "no such option"
+    )[0].click()
+    chromium.until(lambda _: search_of(chromium) == {"since": ["7d"]}, "the address never changed")
+    chromium.until(lambda _: chromium.text(".cards") != before, "the numbers never changed")
+    for each in expected(site, "?since=7d"):
+        assert numbers.headline_value(each) in chromium.text(".cards")
+    chromium.driver.back()
+    chromium.until(lambda _: chromium.text(".cards") == before, "going back never brought the numbers back")
+    assert chromium.console() == []
+
+
+def test_a_copied_address_opens_the_same_view(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/?since=2026-10-03&until=2026-10-06&by=node", until=".ag-row")
+    assert "2026-10-03 00:00 to 2026-10-06 00:00 UTC, 3 days" in chromium.text("#filters")
+    assert chromium.wait(".pick-period input").get_attribute("value") == "Custom dates"
+    assert "n1" in chromium.text("#costs")
+
+
+def test_splitting_the_costs_goes_into_the_address(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until="#costs .ag-row")
+    chromium.until(
+        lambda _: [each for each in chromium.all("#costs label") if each.text == "User"], "there is no such choice"
+    )[0].click()
+    chromium.until(lambda _: "user1" in chromium.text("#costs"), "the table never changed")
+    assert search_of(chromium) == {"by": ["user"]}
+
+
+def test_a_card_opens_its_definition_with_the_keyboard(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until=".card")
+    chromium.run("document.querySelectorAll('button.card')[1].focus()")
+    chromium.driver.switch_to.active_element.send_keys("\n")
+    chromium.wait(".drawer")
+    said = chromium.text(".mantine-Drawer-content")
+    assert "productive GPU-seconds / (queued + scheduled) GPU-seconds" in said
+    assert "trackside show ettr --cluster tiny" in said
+    assert "run_gap_hours = 24.0" in said
+    chromium.driver.switch_to.active_element.send_keys("\ue00c")  # Escape
+    chromium.until(lambda _: not chromium.all(".drawer"), "the drawer never closed")
+    assert chromium.console() == []
+
+
+def test_a_run_is_found_opened_and_its_name_stays_text(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/runs?q=onerror", until=".ag-row")
+    chromium.wait(".ag-row .link").click()
+    chromium.wait(".run-head")
+    assert chromium.text("h1") == NASTY
+    assert chromium.run("return document.querySelectorAll('#content img, h1 b').length") == 0
+    assert "/run" in str(chromium.run("return location.pathname"))
+    chromium.wait(".main-svg")
+    assert "trackside recorder" in chromium.text("#content")
+    assert chromium.console() == []
+
+
+def test_typing_into_the_search_narrows_the_runs(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/runs", until=".ag-row")
+    chromium.wait(".filters input").send_keys("onerror")
+    chromium.wait_text("1 of ")
+    assert search_of(chromium) == {"q": ["onerror"]}
+
+
+def test_dark_follows_the_system_and_the_choice_is_remembered(site: Site, chromium: Browser) -> None:
+    def background() -> str:
+        return str(chromium.run("return getComputedStyle(document.querySelector('.panel')).backgroundColor"))
+
+    chromium.prefer(dark=True)
+    chromium.open(site.url, until=".panel")
+    assert background() == "rgb(26, 32, 39)"
+    chromium.wait("[aria-label='Switch between light and dark']").click()
+    chromium.until(lambda _: background() == "rgb(255, 255, 255)", "it never became light")
+    chromium.open(f"{site.url}/runs", until=".panel")
+    assert background() == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("path", ["/", "/runs", "/definitions", "/run?id=1"])
+def test_a_phone_shows_pages_without_scrolling_sideways(site: Site, chromium: Browser, path: str) -> None:
+    chromium.resize(390, 844)
+    chromium.open(f"{site.url}{path}", until=".panel")
+    assert chromium.run("return document.documentElement.scrollWidth") == 390
+    chromium.wait("[aria-label=Navigation]").click()
+    chromium.wait(".nav-link")
+    chromium.until(
+        lambda _: [each for each in chromium.all(".nav-link") if each.text == "Definitions" and each.rect["x"] >= 0],
+        "the navigation never came",
+    )[0].click()
+    chromium.wait(".definitions")
+
+
+def test_an_anchor_of_a_definition_is_scrolled_to(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/definitions#mttf", until="#mttf")
+    chromium.until(
+        lambda _: 0 <= float(chromium.run("return document.getElementById('mttf').getBoundingClientRect().top")) < 300,
+        "it was never scrolled to",
+    )
+
+
+def test_an_address_that_makes_no_sense_is_answered_in_words(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/?cluster=nowhere", until=".message")
+    assert "there is no cluster 'nowhere'" in chromium.text("#content")
+    chromium.wait(".button").click()
+    chromium.wait(".card")
+    chromium.open(f"{site.url}/no/such/page", until=".message")
+    assert "There is no such page" in chromium.text("#content")
+
+
+def test_an_empty_warehouse_says_what_to_do_and_fills_by_itself(
+    tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.explorer.shell.POLL_MS", 500)
+    with served(tmp_path / "warehouse") as empty:
+        chromium.open(empty.url, until=".message")
+        assert "trackside ingest slurm" in chromium.text("#content")
+        fill(empty.root, tmp_path / "files")
+        chromium.wait(".card", seconds=30)
+        assert chromium.console() == []
+
+
+def test_the_skip_link_comes_first_and_works(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until=".card")
+    chromium.driver.switch_to.active_element.send_keys("\t")
+    assert chromium.driver.switch_to.active_element.text == "Skip to content"

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dash.development.base_component import Component
+
+from app import verifying
+from app.answers import Answers
+from app.config import Config
+from app.errors import UsageError
+from app.explorer import create_app, numbers, view
+from app.explorer.application import Explorer, page, with_filter
+from app.headlines import headlines
+from app.results import Window
+from queries.warehouse import open_reader
+from tests.app.explorer.conftest import NASTY, fill
+from tests.app.runs import trackside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def components(found: object) -> Iterator[Any]:
+    """Everything in a layout, depth first."""
+    if isinstance(found, list | tuple):
+        for each in found:
+            yield from components(each)
+    elif found is not None:
+        yield found
+        if isinstance(found, Component):
+            yield from components(getattr(found, "children", None))
+
+
+def words(found: object) -> str:
+    """The text of a layout."""
+    return " ".join(str(each) for each in components(found) if isinstance(each, str | int | float))
+
+
+def table(found: object, name: str) -> list[dict[str, Any]]:
+    """The rows of a table in a layout."""
+    return next(
+        each.rowData for each in components(found) if getattr(each, "id", None) == {"type": "grid", "name": name}
+    )
+
+
+@pytest.fixture(scope="module")
+def explorer(warehouse: Path) -> Explorer:
+    return Explorer(Answers(warehouse), tuple(verifying.read_claims(None)))
+
+
+@pytest.fixture(scope="module")
+def window(warehouse: Path) -> Window:
+    with open_reader(warehouse) as reader:
+        known = view.situation(reader).computed[0]
+    return Window(known.cluster, known.since, known.until)
+
+
+def test_overview_shows_the_numbers_of_headlines(explorer: Explorer, warehouse: Path, window: Window) -> None:
+    _, _, contents, title = page(explorer, "/", "")
+    with open_reader(warehouse) as reader:
+        found = headlines(reader, window)
+    assert len(found) >= 7
+    cards = {
+        each.id["metric"]: words(each) for each in components(contents) if getattr(each, "className", "") == "card"
+    }
+    for each in found:
+        assert each.title in cards[each.metric]
+        assert numbers.headline_value(each) in cards[each.metric]
+    assert title == "Overview · tiny · Trackside"
+
+
+def test_where_the_time_went_adds_up_to_the_whole(explorer: Explorer) -> None:
+    _, _, contents, _ = page(explorer, "/", "")
+    assert sum(row["share"] for row in table(contents, "account")) == pytest.approx(1.0)
+
+
+def test_the_command_of_the_drawer_prints_the_number_of_the_card(explorer: Explorer, warehouse: Path) -> None:
+    shown = explorer.view("?since=7d")
+    title, contents = explorer.about("occupancy", shown)
+    command = next(each for each in components(contents) if str(each).startswith("trackside show"))
+    arguments = str(command).removeprefix("trackside ").removesuffix(" --explain").split()
+    printed = trackside(*arguments, "--format", "json", "--warehouse", str(warehouse))
+    row = next(row for row in json.loads(printed.stdout) if row["metric"] == "occupancy")
+    assert numbers.measured(row["value"], "ratio") in words(contents)
+    assert title == "Occupancy"
+
+
+def test_drawer_holds_definition_sql_constants_and_claims(explorer: Explorer) -> None:
+    _, contents = explorer.about("mttf", explorer.view(""))
+    said = words(contents)
+    assert "exposure of all attempts" in said
+    assert "FROM attempts" in said
+    assert "run_gap_hours = 24.0" in said
+    assert "MTTF of 3.66 days" in said
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ("?cluster=nowhere", "there is no cluster 'nowhere'; there are: tiny"),
+        ("?since=2026-10-09&until=2026-10-02", "is not before until"),
+        ("?since=soon", "since: 'soon' is not a time"),
+        ("?until=%00%ff", "until:"),
+        ("?since=1999-01-01&until=1999-02-01", "nothing is known of tiny"),
+        ("?since=99999999999w", "longer than there has been time"),
+        ("?by=colour", "costs cannot be split by 'colour'"),
+    ],
+)
+def test_an_address_that_makes_no_sense_says_so(explorer: Explorer, search: str, said: str) -> None:
+    _, _, contents, _ = page(explorer, "/", search)
+    assert said in words(contents)
+    assert "message-error" in getattr(contents, "className", "")
+
+
+def test_an_unknown_page_says_so(explorer: Explorer) -> None:
+    _, _, contents, title = page(explorer, "/no/such", "")
+    assert "There is no such page" in words(contents)
+    assert title.startswith("Not found")
+
+
+def test_a_run_that_is_not_there_says_so(explorer: Explorer) -> None:
+    assert "no run '4711' had time" in words(page(explorer, "/run", "?id=4711")[2])
+    assert "which run?" in words(page(explorer, "/run", "")[2])
+
+
+def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:
+    rows = table(page(explorer, "/runs", "")[2], "runs")
+    assert rows
+    for row in sorted(rows, key=lambda row: -row["n_attempts"])[:5]:
+        path, _, search = row["href"].partition("?")
+        contents = page(explorer, path, f"?{search}")[2]
+        assert row["run_id"] in words(contents)
+        assert len(table(contents, "attempts")) == row["n_attempts"]
+
+
+def test_a_run_spells_out_its_ettr(explorer: Explorer) -> None:
+    run = max(table(page(explorer, "/runs", "")[2], "runs"), key=lambda row: row["n_attempts"])
+    said = words(page(explorer, "/run", f"?id={run['run_id']}")[2])
+    assert f"at least {run['ettr_low__text']}, at most {run['ettr_high__text']}" in said
+    assert "first queue" in said
+    assert "trackside recorder" in said  # nobody logged, so the page says how
+
+
+def test_runs_are_narrowed_by_the_address(explorer: Explorer) -> None:
+    everything = table(page(explorer, "/runs", "")[2], "runs")
+    one = table(page(explorer, "/runs", "?user=user1&state=FAILED")[2], "runs")
+    expected = {row["run_id"] for row in everything if row["user"] == "user1" and row["state"] == "FAILED"}
+    assert expected
+    assert {row["run_id"] for row in one} == expected
+
+
+def test_costs_can_be_split_by_everything_offered(explorer: Explorer) -> None:
+    for by in ("cause", "node", "user", "account", "partition", "run"):
+        contents = page(explorer, "/", f"?by={by}")[2]
+        rows = table(contents, "costs")
+        assert rows, by
+        assert [row["gpu_hours"] for row in rows] == sorted((row["gpu_hours"] for row in rows), reverse=True)
+
+
+def test_interruptions_can_be_narrowed_to_a_node(explorer: Explorer) -> None:
+    everything = table(page(explorer, "/", "")[2], "recent")
+    node = next(row["node"] for row in everything if row["node"])
+    one = table(page(explorer, "/", f"?node={node}")[2], "recent")
+    assert {row["node"] for row in one} == {node}
+
+
+def test_a_job_name_stays_text(explorer: Explorer) -> None:
+    rows = table(page(explorer, "/runs", "?q=onerror")[2], "runs")
+    assert [row["name"] for row in rows] == [NASTY]
+    contents = page(explorer, "/run", f"?id={rows[0]['run_id']}")[2]
+    assert NASTY in words(contents)  # as a text of a component, which React escapes
+    figures = [each.figure.to_json() for each in components(contents) if type(each).__name__ == "Graph"]
+    assert figures
+    assert not any("onerror" in each for each in figures)
+
+
+def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> None:
+    from metrics.catalog import METRICS
+    from metrics.ledger import CATEGORIES
+
+    contents = page(explorer, "/definitions", "")[2]
+    anchors = {getattr(each, "id", None) for each in components(contents) if isinstance(getattr(each, "id", None), str)}
+    assert {metric.name for metric in METRICS} <= anchors
+    assert set(CATEGORIES) <= anchors
+
+
+def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    explorer = Explorer(Answers(root), tuple(verifying.read_claims(None)))
+    for path in ("/", "/runs", "/run"):
+        assert "trackside ingest slurm" in words(page(explorer, path, "")[2])
+    assert "goodput_allocated" in words(page(explorer, "/definitions", "")[2])
+    fill(root, tmp_path / "files")
+    assert "Where the GPU-time went" in words(page(explorer, "/", "")[2])
+
+
+def test_periods_are_found_again_in_the_address(explorer: Explorer) -> None:
+    shown = explorer.view("")
+    for key, (_, params) in view.periods(shown.known).items():
+        assert view.period_of(explorer.view(view.address("", params))) == key
+    assert view.period_of(explorer.view("?since=3d")) == view.CUSTOM
+
+
+def test_a_filter_that_says_what_is_shown_changes_nothing(explorer: Explorer) -> None:
+    for search in ("", "?since=7d", "?since=2026-10-03&until=2026-10-05&by=node"):
+        shown = explorer.view(search)
+        params = view.parameters(search)
+        told = {
+            "cluster": shown.window.cluster,
+            "period": view.period_of(shown),
+            "dates": view.days(shown.window),
+            "by": shown.get("by", "cause"),
+        }
+        for name, value in told.items():
+            assert with_filter(shown, params, name, value) == params, name
+
+
+def test_filters_go_into_the_address(explorer: Explorer) -> None:
+    shown = explorer.view("?since=7d&by=node")
+    params = {"since": "7d", "by": "node"}
+    assert with_filter(shown, params, "period", "all") == {"by": "node"}
+    assert with_filter(shown, params, "by", "cause") == {"since": "7d"}
+    assert with_filter(shown, params, "user", "user1") == params | {"user": "user1"}
+    assert with_filter(shown, params, "dates", ["2026-10-03", "2026-10-04"]) == {
+        "by": "node",
+        "since": "2026-10-03",
+        "until": "2026-10-05",
+    }
+    assert with_filter(shown, params, "dates", ["2026-10-03", None]) == params
+    assert with_filter(shown, params, "cluster", "other") == {"cluster": "other"}
+
+
+def test_a_cluster_that_is_only_loaded_is_told_from_one_that_is_not_there(explorer: Explorer) -> None:
+    found = explorer.answers.ask(view.situation)
+    both = view.Situation((*found.clusters, "new"), found.computed)
+    with pytest.raises(UsageError, match="trackside compute"):
+        view.resolve(both, {"cluster": "new"})
+
+
+def test_half_a_period_without_data_is_said(explorer: Explorer) -> None:
+    _, filters, _, _ = page(explorer, "/", "?since=2026-10-08&until=2026-10-22")
+    assert "The data speak for 50.0 % of the period asked for." in words(filters)
+
+
+def test_headers_keep_strangers_out(warehouse: Path) -> None:
+    client = create_app(warehouse, Config()).server.test_client()
+    answer = client.get("/")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    script = next(part for part in policy.split("; ") if part.startswith("script-src"))
+    assert "unsafe" not in script
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert "http://" not in answer.text
+    assert "https://" not in answer.text
+    for path in ("/_favicon.ico", "/assets/favicon.svg"):
+        with client.get(path) as icon:
+            assert icon.status_code == 200
+            assert icon.headers["Content-Type"].startswith("image/")
+
+
+def test_two_explorers_in_one_process_do_not_mix(warehouse: Path, tmp_path: Path) -> None:
+    first, second = create_app(warehouse, Config()), create_app(tmp_path / "none", Config())
+    assert first.server is not second.server
+    assert set(first.callback_map) == set(second.callback_map)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from app.explorer import figures, numbers, palette, parts
+from app.headlines import Headline
+from metrics.ledger import CATEGORIES
+from tests.app.explorer.test_pages import components
+
+BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+def test_every_category_has_one_colour_and_no_two_the_same() -> None:
+    assert set(palette.ORDER) == set(CATEGORIES)
+    assert len({swatch.colour for swatch in palette.SWATCHES}) == len(CATEGORIES)
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1.
+BLINDNESS = {
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+}
+
+
+def lab(colour: str, kind: str) -> tuple[float, float, float]:
+    """A colour in CIELAB as somebody sees it."""
+    linear = [(int(colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5)]
+    r, g, b = (min(1.0, max(0.0, sum(w * c for w, c in zip(row, linear, strict=True)))) for row in BLINDNESS[kind])
+    x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505
+    y = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    z = (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_neighbours_in_the_stack_can_be_told_apart(kind: str) -> None:
+    for one, other in itertools.pairwise(palette.SWATCHES):
+        distance = sum((a - b) ** 2 for a, b in zip(lab(one.colour, kind), lab(other.colour, kind), strict=True)) ** 0.5
+        assert distance > 10 or one.hatched != other.hatched, f"{one.name} and {other.name}: {distance:.1f}"
+
+
+def test_a_verdict_is_said_in_words_and_not_by_colour_alone() -> None:
+    for verdict in ("supported", "refuted", "undetermined"):
+        said = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]
+        assert verdict in " ".join(said)
+
+
+def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
+    found = Headline("ettr", "ETTR", "ratio", 0.5, 3600.0, 7200.0, bound_low=0.4, bound_high=0.6)
+    assert numbers.bounds_text(found) == "at least 40.0 %, at most 60.0 %"
+    assert numbers.interval_text(found) is None
+    assert numbers.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
+    rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5)
+    assert numbers.interval_text(rate) == "95 % interval 0.50 d to no upper limit".replace("0.50", "0.5")
+
+
+def test_a_range_lies_where_its_ends_are() -> None:
+    bar = parts.span_bar(0.25, 0.5, value=0.3, target=0.97, top=1.0, what="x")
+    styles = {mark.className: mark.style for mark in bar.children}
+    assert styles["span-range"] == {"left": "25.00%", "width": "25.00%"}
+    assert styles["span-value"]["left"] == "30.00%"
+    assert styles["span-target"]["left"] == "97.00%"
+
+
+def test_a_range_without_an_upper_end_is_open() -> None:
+    bar = parts.span_bar(0.5, None, value=None, target=None, top=2.0, what="x")
+    assert bar.children[0].className == "span-range open"
+    assert bar.children[0].style == {"left": "25.00%", "width": "75.00%"}
+
+
+def test_a_table_of_too_many_rows_says_so() -> None:
+    rows = pl.DataFrame({"a": range(parts.ROWS_SHOWN + 1)})
+    made = parts.grid(rows, [parts.column("a", "A", "count")], name="many", height=300)
+    said = " ".join(each for each in components(made) if isinstance(each, str))
+    assert "The first 5,000 of 5,001 rows" in said
+
+
+def test_what_is_exported_is_in_the_unit_of_its_heading() -> None:
+    made = parts.grid(pl.DataFrame({"held": [7200.0]}), [parts.column("held", "GPU-h", "gpu_h")], name="hours")
+    (row,) = next(each.rowData for each in components(made) if hasattr(each, "rowData"))
+    assert row == {"held": 2.0, "held__text": "2.00"}
+
+
+def pieces(*held: tuple[int, float, float, str, float]) -> pl.DataFrame:
+    """Rows of a timeline: attempt, from and to in hours, category, GPUs."""
+    return pl.DataFrame(
+        [
+            {
+                "attempt_no": attempt,
+                "started_at": BEGIN + timedelta(hours=low),
+                "ended_at": BEGIN + timedelta(hours=high),
+                "category": category,
+                "cause": None,
+                "evidence": "log",
+                "gpus": gpus,
+            }
+            for attempt, low, high, category, gpus in held
+        ],
+        schema_overrides={
+            "cause": pl.String,
+            "started_at": pl.Datetime("us", "UTC"),
+            "ended_at": pl.Datetime("us", "UTC"),
+        },
+    )
+
+
+def drawn(rows: pl.DataFrame) -> dict[str, float]:
+    """GPU-hours that the rectangles of a timeline stand for, if a full height is 8 GPUs."""
+    figure = figures.timeline(rows, rows.head(0).select("attempt_no", "ended_at", "category", "cause"))
+    return {
+        bar.name: sum(h / 0.8 * w / 1.02 / 3.6e6 * 8 for h, w in zip(bar.y, bar.width, strict=True))
+        for bar in figure.data
+    }
+
+
+def test_a_timeline_draws_each_category_as_long_as_it_lasted() -> None:
+    rows = pieces((1, 0, 2, "startup", 8), (1, 2, 10, "productive", 8), (2, 11, 12, "lost", 8))
+    assert drawn(rows) == pytest.approx({"Startup": 16, "Productive": 64, "Lost": 8})
+
+
+def test_thousands_of_checkpoints_do_not_cover_the_training_between_them() -> None:
+    hours = [(1, at / 10, at / 10 + 0.095, "productive", 8) for at in range(4000)]
+    hours += [(1, at / 10 + 0.095, at / 10 + 0.1, "checkpoint", 8) for at in range(4000)]
+    found = drawn(pieces(*hours))
+    assert found["Productive"] == pytest.approx(400 * 8 * 0.95, rel=0.01)
+    assert found["Checkpoint"] == pytest.approx(400 * 8 * 0.05, rel=0.01)
+
+
+def test_charts_take_texts_of_users_as_texts() -> None:
+    events = pl.DataFrame({"ended_at": [BEGIN], "class": ["<b>x</b>"]})
+    assert figures.interruptions(events, ["2026-10-01"]).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_a_long_line_keeps_its_slowest_points() -> None:
+    n = 50_000
+    rows = pl.DataFrame(
+        {
+            "ts": [BEGIN + timedelta(seconds=at) for at in range(n)],
+            "step": range(n),
+            "duration_s": [30.0 if at == 12_345 else 1.0 for at in range(n)],
+            "loss": [None] * n,
+            "kept": [True] * n,
+        },
+        schema_overrides={"loss": pl.Float64},
+    )
+    (line,) = figures.steps(rows).data
+    assert len(line.y) <= figures.POINTS
+    assert max(line.y) == 30.0
+
+
+def test_a_day_without_interruptions_is_drawn_as_one() -> None:
+    events = pl.DataFrame({"ended_at": [BEGIN], "class": ["user"]})
+    (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"]).data
+    assert list(bars.y) == [1, 0]
