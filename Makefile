@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 REAL   ?= 0
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo check fix test bench lock docs clean
+.PHONY: help setup demo check fix test bench lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -46,6 +46,9 @@ bench: setup      ## benchmarks: ratios against a baseline in the same run; QUIC
 lock:             ## renew requirements.lock (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet \
 		--upgrade pyproject.toml --group dev -o requirements.lock
+
+pictures: setup   ## renew the README's pictures from the demo (needs Chromium and Prometheus)
+	$(BIN)/python -m tests.pictures
 
 clean:            ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

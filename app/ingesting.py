@@ -67,7 +67,7 @@ def ingest_files(
     inputs: list[tuple[str, bytes, str]] = []
     for name in files:
         try:
-            data = _standard_input() if name == "-" else read_bytes(Path(name))
+            data = standard_input() if name == "-" else read_bytes(Path(name))
             inputs.append((name, data, kind_of(data, origin=name)))
         except InputError as error:
             reports.append(Report(name, error=error))
@@ -87,7 +87,8 @@ def ingest_files(
     return reports
 
 
-def _standard_input() -> bytes:
+def standard_input() -> bytes:
+    """What was piped in, unpacked."""
     if sys.stdin is None:  # closed by whoever started us
         raise UnrecognisedInputError("standard input is closed; pipe a file into it")
     return unpack(sys.stdin.buffer.read(), origin="-")
@@ -324,7 +325,7 @@ def load(
             writer.replace("cluster_settings", frames["cluster_settings"], keys=["cluster", "name"])
         writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
-            writer.append("loads", _account(parsed, name, origin=origin, data=data, now=now))
+            writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
 
 
 def _write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:
@@ -337,7 +338,7 @@ def _write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:
     writer.append("attempt_nodes", attempt_nodes(merged))
 
 
-def _account(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:
+def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:
     """The row of `loads`. Where an input has several clusters its row counts stand with the first of them."""
     first = cluster == min(parsed.clusters)
     counts = {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metrics import frames
 from metrics.steplog import Rules as StepRules
 from metrics.steplog import executions_of_steps, explicit_runs, match_sessions, with_runs
+from queries.warehouse import Reader
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,8 +56,28 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     )
 
 
+_KEPT = 4
+_kept: OrderedDict[tuple[str, int, str], tuple[Logs, pl.DataFrame]] = OrderedDict()
+_lock = threading.Lock()
+
+
 def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
-    """Logs and executions by the constants and runs of the last computation."""
+    """Logs and executions by the constants and runs of the last computation.
+
+    Those of a published copy never change, and several numbers need them: the last few are kept in memory.
+    """
+    if not isinstance(source, Reader):
+        return _computed_logs(source, cluster)
+    key = (str(source.root), source.data_version, cluster)
+    with _lock:
+        if key not in _kept:
+            _kept[key] = _computed_logs(source, cluster)
+            while len(_kept) > _KEPT:
+                _kept.popitem(last=False)
+        return _kept[key]
+
+
+def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
     constants = json.loads(source.query("computed", cluster=cluster)["constants"].item())
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     joined = frames.conform(source.query("run_attempts", cluster=cluster), frames.RUN_ATTEMPTS)

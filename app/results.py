@@ -184,12 +184,16 @@ def step_mfu_rows(source: Source, window: Window, convention: Convention | None 
         As `metrics.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
         data loading is in it, checkpoints, evaluation and hangs are not.
     """
+    steps = _kept_steps(source, window)
+    return step_mfu(steps, convention=convention or _convention(source, window.cluster))
+
+
+def _kept_steps(source: Source, window: Window) -> pl.DataFrame:
+    """Kept steps that began in the window, with the facts of their sessions."""
     logs, executed = computed_logs(source, window.cluster)
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
     kept = executed.filter(pl.col("kept") & (pl.col("ts") >= low) & (pl.col("ts") < high))
-    facts = logs.sessions.select("session", *FACTS)
-    steps = kept.join(facts, on="session").with_columns(run_id="run")
-    return step_mfu(steps, convention=convention or _convention(source, window.cluster))
+    return kept.join(logs.sessions.select("session", *FACTS), on="session").with_columns(run_id="run")
 
 
 def _convention(source: Source, cluster: str) -> Convention:
@@ -233,9 +237,10 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
 def mfu_run_rows(source: Source, window: Window, run_id: str | None = None) -> pl.DataFrame:
     """MFU of each run (or one) under every convention that its log allows: rows of the table `mfu`."""
     found = []
+    kept = _kept_steps(source, window)
+    steps = kept if run_id is None else kept.filter(pl.col("run_id") == run_id)
     for convention in CONVENTIONS:
-        steps = step_mfu_rows(source, window, convention)
-        mine = steps if run_id is None else steps.filter(pl.col("run_id") == run_id)
+        mine = step_mfu(steps, convention=convention)
         if mine["flop"].null_count() == mine.height:  # this log cannot tell it
             continue
         kinds = mine.group_by("cluster", "run_id").agg(

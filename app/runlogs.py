@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.ingesting import Report, _account, _standard_input
+from app.ingesting import Report, account_row, standard_input
 from ingest.errors import InputError
 from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
@@ -52,7 +52,7 @@ def ingest_files(
     for number, name in enumerate(files):
         progress(name, number, len(files))
         try:
-            data = _standard_input() if name == "-" else read_bytes(Path(name))
+            data = standard_input() if name == "-" else read_bytes(Path(name))
             parsed = parse_runlog(data, origin=name, cluster=cluster)
         except InputError as error:
             reports.append(Report(name, error=error))
@@ -75,7 +75,7 @@ def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datet
         _write_steps(writer, steps)
         writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
-            writer.append("loads", _account(parsed, name, origin=origin, data=data, now=now))
+            writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
 
 
 def _write_steps(writer: Writer, steps: pl.DataFrame) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from app.errors import UsageError
 
+_MONTH = re.compile(r"(\d{4})-(\d{2})")
+_WEEK = re.compile(r"(\d{4})-W(\d{2})")
+_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _BACKWARDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -47,3 +50,51 @@ def parse_time(text: str, *, end: datetime | None = None) -> datetime:
         shown = "2026-10-01, 2026-10-01T12:00" + (", or 7d for the last seven days of the data" if end else "")
         raise UsageError(f"{text!r} is not a time; write it like {shown}") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def parse_period(text: str) -> tuple[datetime, datetime]:
+    """A period in UTC, its end not included: a month, an ISO week, a day, or FROM..UNTIL.
+
+    Args:
+        text: `2026-10`, `2026-W40`, `2026-10-05`, `2026-10-01..2026-10-15T12:00`.
+
+    Raises:
+        UsageError: none of these, no such month, week or day, or it ends before it begins.
+
+    >>> [iso(moment) for moment in parse_period("2026-12")]
+    ['2026-12-01T00:00:00Z', '2027-01-01T00:00:00Z']
+    >>> [iso(moment) for moment in parse_period("2026-W40")]
+    ['2026-09-28T00:00:00Z', '2026-10-05T00:00:00Z']
+    """
+    asked = text.strip()
+    if ".." in asked:
+        first, _, last = asked.partition("..")
+        since, until = parse_time(first), parse_time(last)
+        if since >= until:
+            raise UsageError(f"the period {asked} ends before it begins: write FROM..UNTIL")
+        return since, until
+    try:
+        return _calendar(asked)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is not a period; write it like 2026-10 (a month), 2026-W40 (an ISO week), 2026-10-05 (a day), "
+            "or 2026-10-01..2026-10-15 (its end is not included). Times are UTC"
+        ) from None
+
+
+def _calendar(text: str) -> tuple[datetime, datetime]:
+    """A month, week or day; ValueError if it is none or there is no such one."""
+    if found := _MONTH.fullmatch(text):
+        year, month = int(found[1]), int(found[2])
+        return _midnight(date(year, month, 1)), _midnight(date(year + month // 12, month % 12 + 1, 1))
+    if found := _WEEK.fullmatch(text):
+        monday = date.fromisocalendar(int(found[1]), int(found[2]), 1)
+        return _midnight(monday), _midnight(monday + timedelta(days=7))
+    if found := _DAY.fullmatch(text):
+        day = date(int(found[1]), int(found[2]), int(found[3]))
+        return _midnight(day), _midnight(day + timedelta(days=1))
+    raise ValueError(text)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=UTC)

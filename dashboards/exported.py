@@ -24,8 +24,8 @@ GOODPUT_OF = ("allocated", "capacity")
 MTTF_GPUS = "1024"
 """Value of the label `gpus`: the job size that MTTF is scaled to."""
 
-QUANTILES = ("0.5", "0.9")
-"""Values of the label `quantile`."""
+STATISTICS = ("median", "p90")
+"""Values of the label `statistic`."""
 
 GPU_STATES = ("allocated", "idle", "unavailable")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
@@ -117,7 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _family(
         "restart_seconds",
-        "cluster window quantile",
+        "cluster window statistic",
         "seconds",
         "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
     ),
@@ -125,7 +125,7 @@ FAMILIES: tuple[Family, ...] = (
         "restarts_observed",
         "cluster window",
         "count",
-        "Restarts behind the quantiles of trackside_restart_seconds.",
+        "Restarts behind trackside_restart_seconds.",
     ),
     _family(
         "gpu_seconds",

@@ -233,8 +233,8 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
             "waits is not in it.",
             [
-                instant(_series("restart_seconds", quantile="0.5"), "median"),
-                instant(_series("restart_seconds", quantile="0.9"), "90 % within"),
+                instant(_series("restart_seconds", statistic="median"), "median"),
+                instant(_series("restart_seconds", statistic="p90"), "90 % within"),
                 instant(_series("restarts_observed"), "restarts"),
             ],
             size=(8, 4),
@@ -414,7 +414,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         "ETTR": _series("ettr_ratio", bound="point"),
         "MFU": _series("mfu_ratio", bound="point"),
         "MTTF": _series("mttf_seconds", gpus=MTTF_GPUS, bound="point"),
-        "restart": _series("restart_seconds", quantile="0.5"),
+        "restart": _series("restart_seconds", statistic="median"),
     }
     return modern.table(
         "Clusters compared",

@@ -406,48 +406,6 @@ def _peaks(steps: pl.DataFrame, stated: float | None) -> pl.DataFrame:
     return pairs.with_columns(pl.Series("_peak", found, dtype=pl.Float64))
 
 
-def mfu_of_steps(
-    steps: pl.DataFrame,
-    sessions: pl.DataFrame,
-    *,
-    convention: Convention = "palm_full",
-    peak_flops: float | None = None,
-) -> pl.DataFrame:
-    """`step_mfu` of steps as they were logged: the facts come from the session, the seconds from the next step.
-
-    Args:
-        steps: `cluster`, `run_id`, `scheduler`, `job_id`, `step`, `ts`, `duration_s`, `tokens`.
-        sessions: rows of `run_sessions`, of rank 0.
-        convention: as in `step_mfu`.
-        peak_flops: as in `step_mfu`.
-
-    Returns:
-        `cluster`, `run_id`, `step`, `ts`, `wall_s`, `tokens`, the facts, `flop`, `peak_flop`, `mfu`; by run and time.
-        The last step of a session, which no other follows, lasts as long as it says itself.
-    """
-    key = ["cluster", "run_id", "scheduler", "job_id"]
-    facts = sessions.filter(pl.col("rank") == 0).select(*key, *FACTS, pl.col("started_at").alias("_session"))
-    # Null job ids are equal here; join_asof would drop them.
-    filled = [pl.col("job_id").fill_null("")]
-    joined = (
-        steps.with_columns(filled)
-        .sort("ts")
-        .join_asof(
-            facts.with_columns(filled).sort("_session"),
-            left_on="ts",
-            right_on="_session",
-            by=key,
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .sort("run_id", "ts", "step")
-    )
-    following = (pl.col("ts").shift(-1) - pl.col("ts")).over("cluster", "run_id", "job_id", "_session")
-    wall = joined.with_columns(wall_s=pl.coalesce(following.dt.total_microseconds() / 1e6, pl.col("duration_s")))
-    columns = ["cluster", "run_id", "step", "ts", "wall_s", "tokens", *FACTS]
-    return step_mfu(wall.select(columns), convention=convention, peak_flops=peak_flops)
-
-
 FACTS = (
     "n_gpus",
     "gpu_model",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app.explorer import palette, parts
+from app import palette
+from app.explorer import parts
 from metrics.catalog import METRICS
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 
-from app.explorer import numbers, palette
+from app import palette
+from app.explorer import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

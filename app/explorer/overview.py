@@ -9,9 +9,9 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import results, verifying
+from app import palette, results, verifying
 from app.errors import UsageError
-from app.explorer import figures, numbers, palette, parts
+from app.explorer import figures, numbers, parts
 from app.headlines import headlines
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import numbers, palette
+from app import palette
+from app.explorer import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from dash import html
 
-from app import results
+from app import palette, results
 from app.errors import UsageError
-from app.explorer import drawer, figures, numbers, palette, parts
+from app.explorer import drawer, figures, numbers, parts
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component

@@ -120,8 +120,8 @@ def _results(cluster: str, window: str) -> Iterator[Series]:
         yield Series("trackside_failures_observed", {**key, "class": name}, _still(count))
     exposure = CLUSTERS[cluster] * 0.89 * WINDOW_DAYS[window] * DAY_S
     yield Series("trackside_failure_exposure_gpu_seconds", key, _still(exposure))
-    for quantile, seconds in {"0.5": 127.0, "0.9": 1840.0}.items():
-        yield Series("trackside_restart_seconds", {**key, "quantile": quantile}, _wave(seconds, 9))
+    for statistic, seconds in {"median": 127.0, "p90": 1840.0}.items():
+        yield Series("trackside_restart_seconds", {**key, "statistic": statistic}, _wave(seconds, 9))
     yield Series("trackside_restarts_observed", key, _still(17))
     evidence = {"log": 0.93, "telemetry": 0.05, "accounting": 0.02} if seen else {"accounting": 0.97, "assumed": 0.03}
     for kind, share in evidence.items():

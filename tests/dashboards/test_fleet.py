@@ -14,7 +14,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from app import verifying
 from app.boards import generated, targets_of
-from app.explorer.palette import BY_CATEGORY
+from app.palette import BY_CATEGORY
 from dashboards import fleet, lint
 from dashboards.exported import FAMILIES, HISTORY, WINDOWS
 from metrics.ledger import CATEGORIES

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-import trackside_log
+import trackside_log  # type: ignore[import-not-found]  # lies beside this file where it runs
 
 folder, last = sys.argv[1], int(sys.argv[2])
 TOKENS = 100_000

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from metrics import mfu as m
-from metrics.mfu import check_peak, flops_per_token, gpu_of, mfu_of_steps, peak, step_mfu, summary
+from metrics.mfu import check_peak, fleet, flops_per_token, gpu_of, peak, step_mfu, summary
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
@@ -310,37 +310,23 @@ def test_steps_that_could_not_be_counted_are_counted() -> None:
     assert "5 of 25 steps could not be counted" in summary(steps, seed=1)["note"].item()
 
 
-def test_logged_steps_take_their_facts_from_the_session_and_their_time_from_the_next_step() -> None:
-    steps = pl.DataFrame(
+def test_a_fleet_is_the_ratio_of_sums_over_all_runs() -> None:
+    fleets = pl.DataFrame(
         {
-            "cluster": "a",
-            "run_id": "r",
-            "scheduler": "slurm",
-            "job_id": ["1", "1", "1", "2"],
-            "step": [0, 1, 2, 2],
-            "ts": [T0 + timedelta(seconds=s) for s in (10, 12, 15, 100)],
-            "duration_s": [1.9, 1.9, 1.8, 1.7],
-            "tokens": [100.0] * 4,
+            "cluster": ["c"] * 900,
+            "run_id": ["a"] * 450 + ["b"] * 450,
+            "ts": [*range(450), *range(450)],
+            "gpu_model": ["NVIDIA H100 80GB HBM3"] * 900,
+            "dtype": ["bf16"] * 900,
+            "flop": [4.0] * 450 + [2.0] * 450,
+            "peak_flop": [10.0] * 450 + [20.0] * 450,
         }
-    )
-    facts = {name: value for name, value in row().items() if name in m.FACTS}
-    sessions = pl.DataFrame(
-        [
-            {"cluster": "a", "run_id": "r", "scheduler": "slurm", "job_id": job, "rank": 0, "started_at": at} | facts
-            for job, at in (("1", T0), ("2", T0 + timedelta(seconds=90)))
-        ],
-        schema_overrides={"flops_per_token": pl.Float64, "flop_convention": pl.String},
-    )
-    found = mfu_of_steps(steps, sessions)
-    assert found["wall_s"].to_list() == [2.0, 3.0, 1.8, 1.7]
-    assert found["mfu"].null_count() == 0
-    assert found["n_gpus"].to_list() == [1] * 4
-
-
-def test_steps_outside_a_scheduler_have_sessions_too() -> None:
-    one = {"cluster": "a", "run_id": "r", "scheduler": "none", "job_id": None}
-    types = {"job_id": pl.String, "flops_per_token": pl.Float64, "flop_convention": pl.String}
-    steps = pl.DataFrame([one | {"step": 0, "ts": T0, "duration_s": 2.0, "tokens": 1.0}], schema_overrides=types)
-    facts = {name: value for name, value in row().items() if name in m.FACTS}
-    sessions = pl.DataFrame([one | {"rank": 0, "started_at": T0} | facts], schema_overrides=types)
-    assert mfu_of_steps(steps, sessions)["mfu"].item() is not None
+    ).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
+    found = fleet(fleets, seed=1)
+    assert found.value == pytest.approx((4 + 2) / (10 + 20))
+    assert (found.n, found.runs) == (900, 2)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    nothing = fleet(fleets.with_columns(mfu=pl.lit(None, dtype=pl.Float64)), seed=1)
+    assert (nothing.value, nothing.n) == (None, 0)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from app.explorer import figures, numbers, palette, parts
+from app import palette
+from app.explorer import figures, numbers, parts
 from app.headlines import Headline
 from metrics.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components

@@ -1,0 +1,206 @@
+r"""OpenMetrics and Prometheus text with timestamps: GPU telemetry from a file.
+
+    DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 97 1795247700.015
+
+Exports for backfilling look like this, and so does what `trackside simulate` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest import xid
+from ingest.dcgm import METRIC, NAMES, SAMPLES, SOURCE, XID_COUNTS, XID_GAUGES, in_base_units, is_blank, place
+from ingest.errors import UnrecognisedInputError, shorten
+from ingest.frames import RAW_LIMIT, REAL, REJECTS, TEXT, WHOLE, Parsed, Schema, conform, empty
+from ingest.gpu_samples import LONG, averaged, end, usual_step, wide
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MILLISECONDS_FROM: Final = 1e11
+"""Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
+
+LATEST: Final = 253_402_300_799.0
+"""The last second of the year 9999."""
+
+_LABELS = r'\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}'
+_LINE = rf"^([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:{_LABELS})?[ \t]+([^ \t{{\r]+)(?:[ \t]+([^ \t#\r]+))?[ \t]*(?:#.*)?\r?$"
+_COMMENT = r"^\s*(?:#|$)"
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_SERIES: Final[Schema] = {"name": TEXT, "labels": TEXT, "node": TEXT, "gpu": TEXT, "instance": TEXT, "code": TEXT}
+_READING = ["name", "node", "gpu", "instance", "code", "ts"]
+
+
+def parse_openmetrics(
+    data: bytes,
+    *,
+    origin: str,
+    cluster: str,
+    interval_s: int,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Parsed:
+    """Telemetry text as averages on the grid (`gpu_samples`) and XIDs (`health_events`).
+
+    Every line that is not a comment is a row. Other metrics, blank values, and rows outside since and until are
+    skipped; a line without a timestamp, or that names no node or GPU, is refused.
+
+    Raises:
+        UnrecognisedInputError: the text is empty or of another kind.
+    """
+    rows, warnings = _rows(data, origin)
+    refused = rows.filter(pl.col("reason").is_not_null())
+    readings = _readings(rows.filter(pl.col("reason").is_null(), pl.col("wanted")))
+    inside = readings.filter(_within(since, until), ~is_blank("value"))
+    once = inside.group_by(_READING).agg(pl.col("value").max())
+    samples, strange = _samples(once, cluster, interval_s)
+    health = xid.events(_seen(once), cluster=cluster)
+    skipped = rows.height - refused.height - inside.height + strange
+    times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
+    return Parsed(
+        SOURCE,
+        frozenset({cluster}),
+        {"gpu_samples": samples, "health_events": health},
+        _rejects(refused, cluster, origin),
+        rows_read=rows.height,
+        rows_loaded=once.height - strange,
+        rows_duplicate=inside.height - once.height,
+        rows_skipped=skipped,
+        rows_rejected=refused.height,
+        columns=sorted(set(inside["name"])),
+        warnings=[*warnings, *_warnings(readings, samples, strange, interval_s)],
+        covers_from=times["low"].item(),
+        covers_until=times["high"].item(),
+    )
+
+
+def _rows(data: bytes, origin: str) -> tuple[pl.DataFrame, list[str]]:
+    """Lines that are no comments, taken apart, with the reason why one is refused; and warnings."""
+    text = data.decode(errors="replace")
+    lines = pl.DataFrame({"raw": text.split("\n")}, schema={"raw": TEXT}).with_row_index("line", offset=1)
+    told = lines.filter(~pl.col("raw").str.contains(_COMMENT))
+    fields = pl.col("raw").str.extract_groups(_LINE).struct.rename_fields(["name", "labels", "text", "stamp"])
+    parts = told.with_columns(fields.alias("field")).unnest("field")
+    if parts["name"].null_count() == parts.height:
+        beginning = told["raw"].first() if told.height else ""
+        message = (
+            f"{origin}: not telemetry that we know; it begins with\n  {shorten(str(beginning))}\n"
+            "Accepted are OpenMetrics text with timestamps, and Parquet with the columns of gpu_hours"
+        )
+        raise UnrecognisedInputError(message)
+    wanted = pl.col("name").is_in(NAMES)
+    rows = parts.with_columns(
+        _number("text").alias("value"), _number("stamp").alias("at"), pl.col("labels").fill_null(""), wanted=wanted
+    )
+    rows = rows.join(_series(rows.filter("wanted")), on=["name", "labels"], how="left", maintain_order="left")
+    whole = text.endswith("\n") or lines["raw"].last() == "# EOF" or not lines["raw"].last()
+    cut = pl.lit(value=False) if whole else pl.col("line") == lines.height
+    warnings = [] if whole else ["the file ends in the middle of a line; what came before is loaded"]
+    return rows.with_columns(reason=_reason(cut)), warnings
+
+
+def _number(column: str) -> pl.Expr:
+    return pl.col(column).str.strip_prefix("+").cast(REAL, strict=False)
+
+
+def _series(rows: pl.DataFrame) -> pl.DataFrame:
+    """Node, GPU, MIG instance and XID that each series' labels tell; nulls where they do not."""
+    found = []
+    for name, labels in rows.select("name", "labels").unique().iter_rows():
+        told = {key: _ESCAPE.sub(_unescaped, value) for key, value in _LABEL.findall(labels)}
+        where = place(told)
+        found.append((name, labels, *(where or (None, None, None)), told.get("xid", "")))
+    return pl.DataFrame(found, schema=_SERIES, orient="row")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "\n" if match[1] == "n" else match[1]
+
+
+def _reason(cut: pl.Expr) -> pl.Expr:
+    """Why a line is refused; null where it is not."""
+    wanted, at = pl.col("wanted"), pl.col("at")
+    seconds = pl.when(at >= MILLISECONDS_FROM).then(at / 1000).otherwise(at)
+    reasons = (
+        (cut, "the file ends in the middle of this line"),
+        (pl.col("name").is_null(), "not a line of the text format"),
+        (wanted & pl.col("value").is_null(), "the value is not a number"),
+        (wanted & pl.col("stamp").is_null(), "no timestamp: a scrape alone does not say when it was made"),
+        (wanted & ~(at.is_finite() & seconds.is_between(0, LATEST)).fill_null(value=False), "not a timestamp"),
+        (wanted & pl.col("node").is_null(), "no label names the node and the GPU"),
+    )
+    return pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+
+
+def _readings(rows: pl.DataFrame) -> pl.DataFrame:
+    """SAMPLES of good lines."""
+    at = pl.col("at")
+    milliseconds = pl.when(at >= MILLISECONDS_FROM).then(at).otherwise(at * 1000).round().cast(WHOLE)
+    return conform(rows.with_columns(ts=milliseconds.cast(pl.Datetime("ms", "UTC"))), SAMPLES)
+
+
+def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
+    """Whether a reading lies in the time asked for; one at its beginning speaks for the time before it."""
+    ts, everything = pl.col("ts"), pl.lit(value=True)
+    return (everything if since is None else ts > since) & (everything if until is None else ts <= until)
+
+
+def _samples(once: pl.DataFrame, cluster: str, interval_s: int) -> tuple[pl.DataFrame, int]:
+    """GPU_SAMPLES, and how many readings were implausible."""
+    values = in_base_units(once.filter(pl.col("name").is_in(METRIC.keys())))
+    if values.is_empty():
+        return wide(empty(LONG), cluster=cluster), 0
+    strange = values["value"].null_count()
+    good = values.drop_nulls("value")
+    if good.is_empty():
+        return wide(empty(LONG), cluster=cluster), strange
+    return wide(averaged(good.select(LONG.keys()), interval_s=interval_s), cluster=cluster), strange
+
+
+def _seen(once: pl.DataFrame) -> xid.Seen:
+    present = once.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
+    return xid.Seen(
+        once.filter(pl.col("name").is_in(XID_GAUGES)), once.filter(pl.col("name").is_in(XID_COUNTS)), present
+    )
+
+
+def _rejects(refused: pl.DataFrame, cluster: str, origin: str) -> pl.DataFrame:
+    return conform(
+        refused.with_columns(
+            cluster=pl.lit(cluster),
+            source=pl.lit(SOURCE),
+            origin=pl.lit(origin),
+            raw=pl.col("raw").str.slice(0, RAW_LIMIT),
+        ),
+        REJECTS,
+    )
+
+
+def _warnings(readings: pl.DataFrame, samples: pl.DataFrame, strange: int, interval_s: int) -> list[str]:
+    found = []
+    if readings.is_empty():
+        found.append("no metric of DCGM is in it, so there is nothing to load")
+    if strange:
+        found.append(implausible(strange))
+    step = usual_step(samples)
+    if step is not None and step > interval_s:
+        found.append(too_sparse(step, interval_s))
+    return found
+
+
+def implausible(count: int) -> str:
+    """What to say of values that no GPU can have."""
+    return f"{count:,} values are outside what their metric can be, and were left out"
+
+
+def too_sparse(step: float, interval_s: int) -> str:
+    """What to say where readings come less often than the interval: most of the time nothing is known."""
+    return (
+        f"values come only every {step:g} s, so of the {interval_s} s intervals many are empty; "
+        f"set prometheus.interval_s to {round(step)} or more"
+    )

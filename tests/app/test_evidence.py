@@ -1,0 +1,128 @@
+"""From files to evidence: a run log and telemetry turn unattributed time into what it was; a bad log does not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from queries.warehouse import open_reader
+from tests.app.runs import trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1_790_000_000  # 2026-09-21T14:13:20Z
+HOUR = 3600
+SACCT = f"""\
+JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|AllocTRES|NodeList
+7|7|c|alice|lab|main|train|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|1|cpu=64,gres/gpu=8,node=1|n1
+8|8|c|bob|lab|main|train|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|1|cpu=64,gres/gpu=8,node=1|n2
+"""
+MODEL = {"gpu_model": "NVIDIA H100 80GB HBM3", "dtype": "bf16", "n_gpus": 8, "params_active": 1e9, "layers": 10,
+         "heads": 10, "head_dim": 100, "seq_len": 1000}  # fmt: skip
+
+
+def log(*, shift: float = 0.0) -> str:
+    """120 s to start, 300 steps of 10 s, the rest to end; its clock off by `shift` seconds."""
+    begin = START + shift
+    lines: list[dict[str, Any]] = [
+        {"type": "run", "v": 1, "t": begin + 60, "run_id": "llama", "cluster": "c", "scheduler": "slurm", "job_id": "7",
+         "restart_count": 0, "rank": 0, "world": 8, **MODEL},
+    ]  # fmt: skip
+    step = {"type": "step", "duration_s": 10.0, "tokens": 1e6}
+    lines += [step | {"step": n, "t": begin + 120 + 10 * n} for n in range(300)]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def spent(root: Path, job: str) -> dict[tuple[str, str], float]:
+    """GPU-seconds of a job by category and evidence."""
+    with open_reader(root) as reader:
+        own = reader.table("gpu_time").filter(pl.col("job_id") == job)
+    found = own.group_by("category", "evidence").agg(pl.col("gpu_seconds").sum().cast(pl.Float64))
+    return {(category, evidence): amount for category, evidence, amount in found.rows()}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    done = trackside("ingest", "slurm", str(tmp_path / "sacct.txt"), "--warehouse", str(tmp_path / "w"))
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "w"
+
+
+def ingest(root: Path, text: str) -> str:
+    (root.parent / "run.jsonl").write_text(text)
+    done = trackside("ingest", "runlog", str(root.parent / "run.jsonl"), "--warehouse", str(root))
+    assert done.returncode == 0, done.stderr
+    computed = trackside("compute", "--warehouse", str(root))
+    assert computed.returncode == 0, computed.stderr
+    return done.stderr + computed.stderr
+
+
+def test_a_log_tells_what_its_job_did_and_no_other(root: Path) -> None:
+    ingest(root, log())
+    assert spent(root, "7") == {
+        ("startup", "log"): 8 * 120, ("productive", "log"): 8 * 3000, ("teardown", "log"): 8 * 480,
+    }  # fmt: skip
+    assert spent(root, "8") == {("unattributed", "accounting"): 8 * HOUR}
+
+
+def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
+    ingest(root, log())
+    rows = json.loads(trackside("show", "mfu", "--format", "json", "--warehouse", str(root)).stdout)
+    by_convention = {row["convention"]: row["value"] for row in rows}
+    peak = 8 * 989e12 * 3000
+    assert by_convention["6N_only"] == pytest.approx(6e9 * 300e6 / peak)
+    assert by_convention["palm_full"] == pytest.approx((6e9 + 12 * 10 * 10 * 100 * 1000) * 300e6 / peak)
+
+
+def test_a_log_by_a_wrong_clock_is_kept_and_said_and_lowers_the_evidence(root: Path) -> None:
+    said = ingest(root, log(shift=2 * HOUR))
+    assert "wrong clock" in said
+    assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
+    with open_reader(root) as reader:
+        assert reader.table("steps").height == 300
+
+
+def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
+    said = ingest(root, log()[:-20])
+    assert "refused" in said
+    assert spent(root, "7")["productive", "log"] == 8 * 2990
+
+
+def test_telemetry_tells_where_there_is_no_log(root: Path, tmp_path: Path) -> None:
+    lines = []
+    for gpu in range(8):
+        for second in range(0, HOUR + 1, 15):
+            activity = 0.4 if second >= 300 and gpu < 6 else 0.0
+            labels = f'gpu="{gpu}",UUID="GPU-{gpu}",modelName="NVIDIA H100 80GB HBM3",Hostname="n2"'
+            lines.append(f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} {activity} {START + second}\n")
+    text = "# TYPE DCGM_FI_PROF_PIPE_TENSOR_ACTIVE gauge\n" + "".join(lines) + "# EOF\n"
+    (tmp_path / "dcgm.om").write_text(text)
+    done = trackside("ingest", "prometheus", str(tmp_path / "dcgm.om"), "--cluster", "c", "--warehouse", str(root))
+    assert done.returncode == 0, done.stderr
+    assert trackside("compute", "--warehouse", str(root)).returncode == 0
+    found = spent(root, "8")
+    minute = 8 * 60  # samples are averages over the minutes of the clock, which the job's start cuts
+    assert found["productive", "telemetry"] == pytest.approx(6 * 3300, abs=2 * minute)
+    assert found["startup", "telemetry"] == pytest.approx(6 * 300, abs=2 * minute)
+    assert found["stalled", "telemetry"] == pytest.approx(2 * HOUR, abs=2 * minute)
+    assert sum(found.values()) == 8 * HOUR
+    assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
+
+
+def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(root: Path, tmp_path: Path) -> None:
+    running = SACCT.replace(
+        f"|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|", f"|RUNNING|0:0|{START}|{START}|{START}|Unknown|"
+    )
+    (tmp_path / "now.txt").write_text(running)
+    done = trackside("ingest", "slurm", str(tmp_path / "now.txt"), "--warehouse", str(tmp_path / "v"),
+                     "--until", "2026-09-21T15:13:20Z")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ingest(tmp_path / "v", log())
+    assert spent(tmp_path / "v", "7") == {
+        ("startup", "log"): 8 * 120, ("productive", "log"): 8 * 3000, ("unattributed", "accounting"): 8 * 480,
+    }  # fmt: skip

@@ -1,0 +1,285 @@
+"""A real Prometheus: what its exporters said is what is in the warehouse, whatever happens to it in between."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from app import telemetry
+from app.config import Config
+from queries.warehouse import open_reader, open_writer
+from tests.app.runs import assert_same, contents, trackside
+from tests.lab.dcgm_exporter import DcgmExporter
+from tests.lab.processes import now as wall_clock
+from tests.lab.processes import wait_until
+from tests.lab.prometheus import PrometheusLab, need_prometheus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from app.ingesting import Report
+
+pytestmark = [pytest.mark.xdist_group("prometheus")]
+
+T = 1_793_530_800  # 2026-11-01T11:00:00Z, an hour
+START = datetime.fromtimestamp(T, UTC)
+HOURS = 3
+SCRAPE_S = 15
+GPUS = [(node, gpu) for node in ("n1", "n2") for gpu in ("0", "1")]
+EXPORTED = {
+    "DCGM_FI_DEV_GPU_UTIL": ("gpu_util", 0.01),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
+    "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", 1048576.0),
+    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_hz", 1e6),
+}
+XIDS = {("n1", "0"): [(4000, 79)], ("n2", "0"): [(5450, 119)], ("n2", "1"): [(500, 31), (7000, 48)]}
+"""When (seconds after T) which GPU's gauge shows which code from then on."""
+
+
+def scraped(second: int, node: str) -> bool:
+    """Whether a scrape worked: n2 was away for ten minutes, a border of quarters of an hour among them."""
+    return not (node == "n2" and 5385 < second <= 6000)
+
+
+def value(name: str, node: str, gpu: str, second: int) -> float:
+    """What an exporter said; any function of its arguments that is never the same for long does."""
+    phase = (second // 60 + 7 * int(gpu) + 3 * len(name) + (11 if node == "n2" else 0)) % 20
+    full = {"DCGM_FI_DEV_GPU_UTIL": 100, "DCGM_FI_DEV_FB_USED": 80_000, "DCGM_FI_DEV_SM_CLOCK": 1980}.get(name, 1)
+    return full * phase / 20 + second % 60 / 60 * full / 40
+
+
+def code(node: str, gpu: str, second: int) -> int:
+    """The last XID of a GPU."""
+    return next((xid for since, xid in reversed(XIDS.get((node, gpu), [])) if second >= since), 0)
+
+
+def history() -> str:
+    """Three hours of four GPUs as OpenMetrics; two jobs share one GPU, so that it comes twice."""
+    lines = []
+    for name in (*EXPORTED, "DCGM_FI_DEV_XID_ERRORS"):
+        for node, gpu in GPUS:
+            for job in ("7", "8") if (node, gpu) == ("n1", "1") else ("",):
+                labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",Hostname="{node}.cluster.local",hpc_job="{job}"'
+                for second in range(0, HOURS * 3600, SCRAPE_S):
+                    if scraped(second, node):
+                        is_xid = name not in EXPORTED
+                        said = code(node, gpu, second) if is_xid else value(name, node, gpu, second)
+                        lines.append(f"{name}{{{labels}}} {said} {T + second}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def expected() -> dict[tuple[str, str, int], dict[str, float]]:
+    """By node, GPU and minute after T: the means of what was scraped after its beginning up to its end."""
+    found: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    for node, gpu in GPUS:
+        for second in range(0, HOURS * 3600, SCRAPE_S):
+            if scraped(second, node):
+                minute = found.setdefault((node, gpu, -(-second // 60) - 1), {})
+                for name, (column, scale) in EXPORTED.items():
+                    minute.setdefault(column, []).append(value(name, node, gpu, second) * scale)
+    return {
+        key: {column: sum(values) / len(values) for column, values in minute.items()} for key, minute in found.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrometheusLab]:
+    need_prometheus()
+    with PrometheusLab(history=history()) as lab:
+        yield lab
+
+
+def settings(lab: PrometheusLab, **more: object) -> Config:
+    return Config.model_validate({"cluster": "c", "prometheus": {"url": lab.url, "retries": 0, **more}})
+
+
+def quiet(_what: str, _done: int, _total: int) -> None:
+    """Say nothing."""
+
+
+def ingest(
+    warehouse: Path,
+    config: Config,
+    *,
+    progress: Callable[[str, int, int], None] = quiet,
+    since: datetime | None = START - timedelta(hours=1),
+    until: datetime = START + timedelta(hours=HOURS),
+) -> list[Report]:
+    with open_writer(warehouse, verb="test", now=until) as writer:
+        asked = telemetry.Asked(since=since, until=None)
+        return telemetry.ingest_live(writer, config, asked, now=until, progress=progress)
+
+
+@pytest.fixture(scope="module")
+def reference(server: PrometheusLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    warehouse = tmp_path_factory.mktemp("reference") / "w"
+    reports = ingest(warehouse, settings(server))
+    assert [report.error for report in reports] == [None, None]
+    return warehouse
+
+
+def test_what_was_exported_is_what_is_loaded(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        samples = reader.table("gpu_samples")
+    columns = [column for column, _ in EXPORTED.values()]
+    found = {
+        (row["node"], row["gpu"], round((row["ts"] - START).total_seconds() / 60)): [row[name] for name in columns]
+        for row in samples.iter_rows(named=True)
+    }
+    told = expected()
+    assert len(found) == samples.height
+    assert set(found) == set(told)
+    for key, values in found.items():
+        assert values == pytest.approx([told[key][name] for name in columns], rel=1e-6), key
+    assert samples["power_w"].null_count() == samples.height
+
+
+def test_sticky_xids_are_told_once_and_when_they_appeared(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        events = reader.table("health_events").sort("ts").select("node", "gpu", "ts", "code", "severity").rows()
+    appeared = [(node, gpu, _seen_at(node, since), xid) for (node, gpu), xids in XIDS.items() for since, xid in xids]
+    assert [(node, gpu, (ts - START).total_seconds(), int(xid)) for node, gpu, ts, xid, _ in events] == sorted(
+        appeared, key=lambda event: event[2]
+    )
+    assert [severity for *_, severity in events] == ["info", "critical", "critical", "critical"]
+
+
+def _seen_at(node: str, since: int) -> int:
+    """The first scrape that could see it."""
+    return next(s for s in range(0, HOURS * 3600, SCRAPE_S) if s >= since and scraped(s, node))
+
+
+@pytest.mark.parametrize("chunk_hours", [0.25, 1.0, 24 * 10])
+def test_pieces_of_any_length_tell_the_same(
+    reference: Path, server: PrometheusLab, tmp_path: Path, chunk_hours: float
+) -> None:
+    # Ten days at once are 14,400 points, and Prometheus gives no more than 11,000.
+    since = START - timedelta(days=9) if chunk_hours > 24 else START - timedelta(hours=1)
+    reports = ingest(tmp_path / "w", settings(server, chunk_hours=chunk_hours), since=since)
+    assert [report.error for report in reports if report.error] == []
+    assert_same(tmp_path / "w", reference)
+
+
+def test_pieces_in_any_order_and_twice_tell_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
+    for low, high in ((2, 3), (0, 2), (-1, 1), (-1, 3)):
+        ingest(
+            tmp_path / "w",
+            settings(server),
+            since=START + timedelta(hours=low),
+            until=START + timedelta(hours=high),
+        )
+    assert_same(tmp_path / "w", reference)
+
+
+def test_the_file_that_the_history_was_made_of_tells_what_the_server_tells(reference: Path, tmp_path: Path) -> None:
+    path = tmp_path / "history.om"
+    path.write_text(history())
+    done = trackside("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), str(path))
+    assert done.returncode == 0, done.stderr
+    from_file, from_server = contents(tmp_path / "w"), contents(reference)
+    assert from_file["health_events"].equals(from_server["health_events"])
+    inner = (pl.col("ts") >= START) & (pl.col("ts") < START + timedelta(hours=HOURS, minutes=-1))
+    one, other = (found["gpu_samples"].filter(inner).sort("node", "gpu", "ts") for found in (from_file, from_server))
+    assert one.select("node", "gpu", "ts", "interval_s").equals(other.select("node", "gpu", "ts", "interval_s"))
+    for column, _ in EXPORTED.values():
+        assert one[column].to_list() == pytest.approx(other[column].to_list(), rel=1e-6)
+
+
+def test_a_server_that_may_look_at_few_samples_is_asked_in_small_pieces(reference: Path, tmp_path: Path) -> None:
+    need_prometheus()
+    with PrometheusLab(history=history(), flags=["--query.max-samples=300"]) as small:
+        reports = ingest(tmp_path / "w", settings(small))
+        assert [report.error for report in reports] == [None, None]
+    assert_same(tmp_path / "w", reference)
+
+
+def test_a_server_that_may_look_at_nothing_says_so(tmp_path: Path) -> None:
+    need_prometheus()
+    with PrometheusLab(history=history(), flags=["--query.max-samples=2"]) as tiny:
+        *_, last = ingest(tmp_path / "w", settings(tiny))
+    assert "Even the smallest piece is too much" in str(last.error)
+
+
+def test_a_server_that_dies_in_the_middle_costs_nothing_but_time(reference: Path, tmp_path: Path) -> None:
+    need_prometheus()
+    with PrometheusLab(history=history()) as lab:
+
+        def die(_what: str, done: int, _total: int) -> None:
+            if done == 2:
+                lab.kill()
+
+        config = settings(lab, chunk_hours=1)
+        reports = ingest(tmp_path / "w", config, progress=die)
+        assert "Connection refused" in str(reports[-1].error)
+        with open_reader(tmp_path / "w") as reader:
+            reached = reader.query("watermark", cluster="c", source="prometheus.gpu")["covers_until"].item()
+        assert reached == START + timedelta(hours=1)
+        lab.start()
+        assert ingest(tmp_path / "w", config, since=None)[-1].error is None
+    assert_same(tmp_path / "w", reference)
+
+
+def test_an_empty_server_is_a_warning(tmp_path: Path) -> None:
+    need_prometheus()
+    with PrometheusLab() as empty:
+        done = trackside(
+            *("ingest", "prometheus", "--cluster", "c", "--url", empty.url, "--warehouse", str(tmp_path / "w"))
+        )
+    assert done.returncode == 0
+    assert "answers, but has no DCGM series" in done.stderr
+
+
+def test_an_address_with_a_path_too_many_is_explained(server: PrometheusLab, tmp_path: Path) -> None:
+    done = trackside(
+        *("ingest", "prometheus", "--cluster", "c", "--url", f"{server.url}/graph"),
+        *("--warehouse", str(tmp_path / "w")),
+    )
+    assert done.returncode == 22
+    assert "Give the base address of the server, without /graph" in done.stderr
+
+
+def test_exporters_that_are_scraped_now_are_read_as_they_were_set(tmp_path: Path) -> None:
+    """Half a minute of real scrapes: one exporter writes Hostname, the other hostname; one GPU has two jobs."""
+    need_prometheus()
+    tensor, xid = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_XID_ERRORS"
+    with (
+        DcgmExporter("n1", gpus=2) as one,
+        DcgmExporter("n2", gpus=1, host_label="hostname") as two,
+    ):
+        for exporter, tensor_active in ((one, 0.25), (two, 0.75)):
+            exporter.set(tensor, tensor_active)
+            exporter.set(xid, 0)
+        one.run_jobs(1, "7", "8")
+        with PrometheusLab(targets=[one.address, two.address], scrape_s=0.5) as lab:
+            begin = -(-wall_clock() // 10) * 10
+            wait_until(lambda: wall_clock() > begin + 12, 30, "a whole interval of scrapes")
+            one.set(xid, 79, gpu=1)
+            hit = wall_clock()
+            wait_until(lambda: wall_clock() > begin + 21, 30, "another one")
+            config = settings(lab, interval_s=10, lookback_hours=0.1)
+            until = datetime.fromtimestamp(begin + 21, UTC)
+            ingest(tmp_path / "w", config, since=None, until=until)
+            ingest(tmp_path / "w", config, since=None, until=until)
+    with open_reader(tmp_path / "w") as reader:
+        samples, events = reader.table("gpu_samples"), reader.table("health_events")
+    whole = samples.filter(pl.col("ts").dt.epoch("s").is_in([round(begin), round(begin) + 10])).sort(
+        "node", "gpu", "ts"
+    )
+    assert whole.select("node", "gpu", "tensor_active").rows() == [
+        *[("n1", "0", 0.25)] * 2,
+        *[("n1", "1", 0.25)] * 2,
+        *[("n2", "0", 0.75)] * 2,
+    ]
+    (event,) = events.iter_rows(named=True)
+    assert (event["node"], event["gpu"], event["code"], event["severity"]) == ("n1", "1", "79", "critical")
+    assert 0 <= event["ts"].timestamp() - hit < 2
+
+
+def test_doctor_sees_the_server(server: PrometheusLab, tmp_path: Path) -> None:
+    (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{server.url}"\n')
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
+    assert f"warn {server.url} answers, but has no DCGM series" in done.stdout  # its history is weeks old

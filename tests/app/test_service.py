@@ -1,0 +1,295 @@
+"""The service: it serves while it writes, a source that fails stops no other, and /healthz says which failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from werkzeug.test import Client
+
+from app import service
+from app.answers import Answers
+from app.config import Config, Prometheus, Serve, Slurm
+from app.errors import UsageError
+from app.service import Worker
+from ingest.live import Completed
+from queries.warehouse import open_reader, open_writer
+from tests.app.dumps import HEADER, tiny
+from tests.app.runs import ROOT, trackside
+from tests.app.warehouses import NOW, from_accounting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+EVERY = timedelta(minutes=15)
+
+
+def slurm(command: list[str], _: Mapping[str, str]) -> Completed:
+    """Slurm's commands, answered from the small cluster."""
+    dump = tiny(60)
+    if "-e" in command:  # which columns there are
+        return Completed(0, HEADER.replace("|", " ").encode(), b"")
+    answers = {"sacct": dump.accounting, "sacctmgr": dump.events}
+    settings = {"config": dump.config, "node": dump.nodes}
+    text = answers[command[0]] if command[0] in answers else settings[command[2]]
+    return Completed(0, text.encode(), b"")
+
+
+def broken(command: list[str], _: Mapping[str, str]) -> Completed:
+    return Completed(1, b"", f"{command[0]}: error: slurmdbd is away".encode())
+
+
+def configured(**sections: Prometheus | Serve) -> Config:
+    return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60)).model_copy(update=sections)
+
+
+def runlog(folder: Path, name: str = "r.jsonl") -> Path:
+    file = folder / name
+    file.write_text('{"v": 1, "type": "run", "run_id": "r", "t": 1790816400.0, "n_gpus": 8, "cluster": "tiny"}\n')
+    return file
+
+
+def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.failures(NOW) == []
+    assert worker.last_success is not None
+    assert worker.sources["slurm"].last_success == NOW
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.query("computed", cluster="tiny").height == 1
+    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert (status, told["status"]) == (200, "ok")
+    assert told["data_end"] is not None
+
+
+def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = configured(
+        prometheus=Prometheus(url="http://me:secret@127.0.0.1:1", retries=0, timeout_s=1.0, cluster="tiny")
+    )
+    worker = Worker(tmp_path / "w", settings, every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.last_success is None
+    assert worker.sources["slurm"].last_error is None
+    assert worker.sources["compute"].last_error is None
+    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert (status, told["status"]) == (503, "failing")
+    assert [failure.partition(":")[0] for failure in told["failures"]] == ["prometheus"]
+    assert told["sources"]["prometheus"]["failed_at"] == "2026-11-02T03:04:05Z"
+    said = capsys.readouterr().err
+    assert "secret" not in said + json.dumps(told)
+    lines = said.strip().splitlines()
+    assert all(re.match(r"time=\S+ level=(info|warning|error) message=", line) for line in lines)
+    assert any("source=prometheus" in line and "level=error" in line for line in lines)
+
+
+def test_a_source_that_works_again_is_well_again(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=broken)
+    worker.cycle(now=NOW)
+    assert any("slurm" in failure for failure in worker.failures(NOW))
+    worker.runner = slurm
+    worker.cycle(now=NOW + EVERY)
+    assert worker.failures(NOW + EVERY) == []
+
+
+def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=10)
+    with open_reader(root) as reader:
+        before = reader.query("computed", cluster="tiny")
+    worker = Worker(root, configured(serve=Serve(runlogs=(str(tmp_path / "*.none"),))), every=EVERY)
+    worker.cycle(now=NOW + EVERY)
+    with open_reader(root) as reader:
+        assert reader.query("computed", cluster="tiny").equals(before)
+
+
+def test_run_logs_are_found_by_pattern_and_read_when_they_change(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    file = runlog(tmp_path / "logs" / "deep")
+    settings = configured(serve=Serve(runlogs=(str(tmp_path / "logs" / "**" / "*.jsonl"),)))
+    worker = Worker(from_accounting(tmp_path, jobs=10), settings, every=EVERY)
+
+    def loads() -> int:
+        with open_reader(worker.root) as reader:
+            return reader.table("loads").filter(source="runlog").height
+
+    worker.cycle(now=NOW + EVERY)
+    assert loads() == 1
+    worker.cycle(now=NOW + 2 * EVERY)
+    assert loads() == 1
+    file.write_text(file.read_text() * 2)
+    worker.cycle(now=NOW + 3 * EVERY)
+    assert loads() == 2
+
+
+def test_while_another_process_writes_a_cycle_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = from_accounting(tmp_path, jobs=10)
+    worker = Worker(root, configured(), every=EVERY, runner=slurm)
+    with open_writer(root, verb="somebody else", now=NOW):
+        worker.cycle(now=NOW)
+    said = capsys.readouterr().err
+    assert "cycle left out" in said
+    assert "somebody else" in said
+    assert worker.sources == {}
+    assert worker.failures(NOW) == []
+
+
+def test_a_stop_in_a_cycle_ends_it_between_two_steps_and_loses_nothing(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY)
+
+    def stopping(command: list[str], environment: Mapping[str, str]) -> Completed:
+        worker._stop.set()  # noqa: SLF001 - as a signal would, while sacct runs
+        return slurm(command, environment)
+
+    worker.runner = stopping
+    with pytest.raises(service.StoppedError):
+        worker.cycle(now=NOW)
+    again = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    again.cycle(now=NOW + EVERY)
+    assert again.failures(NOW) == []
+
+
+def test_a_worker_that_hangs_is_noticed(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, last_success=NOW)
+    assert worker.failures(NOW + timedelta(minutes=30)) == []
+    assert "no cycle has ended" in worker.failures(NOW + timedelta(hours=2))[0]
+
+
+def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=5)
+    (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
+    told, status = service.health_of(Answers(root), None, now=NOW)
+    assert status == 503
+    assert told["failures"][0].startswith("warehouse: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("localhost:8050", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("evil.example", 421), ("evil.example:8050", 421),
+     ("127.0.0.1.evil.example", 421), ("localhost.evil.example:80", 421)],
+)  # fmt: skip
+def test_only_ones_own_names_are_answered_on_loopback(name: str, status: int, tmp_path: Path) -> None:
+    guarded = service.only_own_names(service.make_application(tmp_path, Config()), "127.0.0.1")
+    assert Client(guarded).get("/healthz", headers={"Host": name}).status_code == status
+
+
+def test_a_port_in_use_and_an_address_of_others_are_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+            service.serve_explorer(tmp_path, Config(), host="127.0.0.1", port=port)
+    with pytest.raises(UsageError, match="cannot listen on"):
+        service.serve_explorer(tmp_path, Config(), host="192.0.2.1", port=0)
+
+
+def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("explore", "--port", "70000", *where).returncode == 2
+    assert trackside("serve", "--every", "-1", *where).returncode == 2
+    assert trackside("serve", "--every", "nan", *where).returncode == 2
+
+
+def fetch(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urlopen(Request(url, headers=headers), timeout=30) as answer:
+            return int(answer.status), answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Where it says that it listens."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"http://[^/\s]+", line):
+            return found[0]
+    raise AssertionError("it ended without listening")
+
+
+def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *arguments, "--port", "0"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=20)
+    process = started("explore", "--warehouse", str(root))
+    try:
+        url = address_of(process)
+        assert fetch(url)[0] == 200
+        status, text = fetch(f"{url}/metrics")
+        assert (status, "trackside_occupancy_ratio" in text) == (200, True)
+        status, text = fetch(f"{url}/healthz")
+        assert (status, json.loads(text)["data_end"]) == (200, "2026-10-02T09:39:17Z")
+        assert fetch(url, Host="evil.example")[0] == 421
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_path: Path) -> None:
+    """Without Slurm: run logs come by a pattern; accounting is loaded by hand in between, and the service computes."""
+    runlog(tmp_path)
+    config = tmp_path / "trackside.toml"
+    config.write_text(f'warehouse = "w"\ncluster = "tiny"\n[serve]\nrunlogs = ["{tmp_path}/*.jsonl"]\n')
+    own = {"PATH": str(tmp_path)}  # no sacct here
+    process = started("serve", "--config", str(config), "--every", "0.02", env=own)
+    try:
+        url = address_of(process)
+        until(lambda: json.loads(fetch(f"{url}/healthz")[1])["last_success"])
+        for _ in range(100):  # a cycle may be writing in this very moment
+            done = trackside("ingest", "slurm", *tiny(20).write(tmp_path), "--config", str(config))
+            if done.returncode != 43:
+                break
+            time.sleep(0.1)
+        assert done.returncode == 0, done.stderr
+        until(lambda: "trackside_occupancy_ratio" in fetch(f"{url}/metrics")[1])
+        status, text = fetch(f"{url}/healthz")
+        assert status == 200, text
+        assert json.loads(text)["sources"].keys() == {"compute", "runlog", "warehouse"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(true: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_other_addresses_are_served_with_a_warning(tmp_path: Path) -> None:
+    process = started("explore", "--warehouse", str(tmp_path / "none"), "--host", "0.0.0.0")
+    try:
+        address_of(process)
+        assert process.stderr is not None
+        assert "no authentication" in process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_no_cycle_is_due_before_the_first(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "none", configured(), every=EVERY, runner=slurm)
+    told, status = service.health_of(Answers(tmp_path / "none"), worker, now=datetime(2026, 11, 2, tzinfo=UTC))
+    assert (status, told["data_version"], told["data_end"]) == (200, None, None)

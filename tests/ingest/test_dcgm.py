@@ -1,0 +1,69 @@
+"""What dcgm-exporter calls things."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from ingest.dcgm import COLUMNS, METRICS, SAMPLES, in_base_units, place
+from ingest.frames import GPU_SAMPLES
+from tests.ingest.helpers import at
+
+
+@pytest.mark.parametrize(
+    ("labels", "node", "gpu"),
+    [
+        ({"gpu": "3", "Hostname": "n7"}, "n7", "3"),
+        ({"gpu": "3", "hostname": "n7.cluster.local"}, "n7", "3"),
+        ({"gpu": "3", "Hostname": "", "hostname": "n7", "instance": "10.0.0.7:9400"}, "n7", "3"),
+        ({"gpu": "3", "node": "n7", "instance": "exporter-abc:9400"}, "n7", "3"),
+        ({"gpu": "3", "instance": "n7.cluster.local:9400"}, "n7", "3"),
+        ({"gpu": "3", "instance": "10.0.0.7:9400"}, "10.0.0.7", "3"),
+        ({"gpu": "3", "instance": "[fd00::7]:9400"}, "fd00::7", "3"),
+        ({"device": "nvidia3", "Hostname": "n7"}, "n7", "3"),
+        ({"UUID": "GPU-1f", "Hostname": "n7"}, "n7", "GPU-1f"),
+    ],
+)
+def test_node_and_gpu_are_told_by_whichever_label_there_is(labels: dict[str, str], node: str, gpu: str) -> None:
+    assert place(labels) == (node, gpu, "")
+
+
+@pytest.mark.parametrize("labels", [{"gpu": "3"}, {"Hostname": "n7"}, {"gpu": "", "Hostname": "n7"}])
+def test_a_series_without_node_or_gpu_has_no_place(labels: dict[str, str]) -> None:
+    assert place(labels) is None
+
+
+def test_every_metric_fills_a_column_and_every_measured_column_is_filled() -> None:
+    assert set(COLUMNS) == set(GPU_SAMPLES) - {"cluster", "node", "gpu", "ts", "interval_s"}
+
+
+@pytest.mark.parametrize(
+    ("name", "exported", "base", "blank"),
+    [
+        ("DCGM_FI_DEV_GPU_UTIL", 97.0, 0.97, False),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.97, 0.97, False),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 97.0, None, False),  # DCGM 4.5 gave a percentage this name
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.25, 0.25, False),
+        ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", 0.25, 0.25, False),
+        ("DCGM_FI_PROF_SM_ACTIVE", 1.0004, 1.0, False),
+        ("DCGM_FI_PROF_SM_ACTIVE", 1.5, None, False),
+        ("DCGM_FI_PROF_SM_ACTIVE", -0.1, None, False),
+        ("DCGM_FI_DEV_FB_USED", 1024.0, 2.0**30, False),
+        ("DCGM_FI_DEV_SM_CLOCK", 1980.0, 1.98e9, False),
+        ("DCGM_FI_DEV_POWER_USAGE", 700.5, 700.5, False),
+        ("DCGM_FI_DEV_GPU_TEMP", -5.0, -5.0, False),
+        ("DCGM_FI_DEV_POWER_USAGE", 140737488355328.0, None, True),  # DCGM_FP64_BLANK
+        ("DCGM_FI_DEV_POWER_USAGE", 140737488355330.0, None, True),  # ... not supported
+        ("DCGM_FI_DEV_FB_USED", 2147483632.0, None, True),  # DCGM_INT32_BLANK
+        ("DCGM_FI_DEV_FB_USED", 9223372036854775792.0, None, True),  # DCGM_INT64_BLANK
+        ("DCGM_FI_DEV_GPU_TEMP", float("nan"), None, True),
+    ],
+)
+def test_values_are_in_base_units_and_what_cannot_be_is_missing(
+    name: str, exported: float, base: float | None, blank: bool
+) -> None:
+    sample = pl.DataFrame([(name, "n1", "0", "", "", at(0), exported)], schema=SAMPLES, orient="row")
+    row = in_base_units(sample).row(0, named=True)
+    assert row["value"] == (None if base is None else pytest.approx(base))
+    assert row["blank"] is blank
+    assert row["column"] == next(metric.column for metric in METRICS if metric.name == name)

@@ -1,0 +1,83 @@
+"""A web server that answers as told: for what a client does about refusals, cut answers and silence."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to send: `promised` is the Content-Length if it is to be wrong, `after_s` how long to keep them waiting."""
+
+    body: bytes
+    status: int = 200
+    kind: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    promised: int | None = None
+    after_s: float = 0.0
+
+
+@dataclass
+class Web:
+    """A running server: its address, and the questions it got (path, parameters, headers)."""
+
+    url: str
+    questions: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
+
+
+def told(result: object) -> Answer:
+    """A successful answer of Prometheus."""
+    return Answer(json.dumps({"status": "success", "data": result}).encode())
+
+
+def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> Answer:
+    """A successful answer with series."""
+    found = [{"metric": labels, "values": [list(value) for value in values]} for labels, values in series]
+    return told({"resultType": "matrix", "result": found})
+
+
+@contextlib.contextmanager
+def web(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[Web]:
+    """Serve on loopback what `answer` says for a path and its parameters."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer, found := Web("")))
+    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _handler(answer: Callable[[str, dict[str, str]], Answer], found: Web) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            params = dict(parse_qsl(parts.query))
+            found.questions.append((parts.path, params, dict(self.headers)))
+            said = answer(parts.path, params)
+            time.sleep(said.after_s)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # they did not wait
+                self.send_response(said.status)
+                self.send_header("Content-Type", said.kind)
+                self.send_header("Content-Length", str(len(said.body) if said.promised is None else said.promised))
+                for name, value in said.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(said.body)
+
+        def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+            """Say nothing."""
+
+    return Handler

@@ -1,0 +1,1 @@
+"""The README's pictures, made anew from the demo: `make pictures`."""
