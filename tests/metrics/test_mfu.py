@@ -325,6 +325,7 @@ def test_a_fleet_is_the_ratio_of_sums_over_all_runs() -> None:
     found = fleet(fleets, seed=1)
     assert found.value == pytest.approx((4 + 2) / (10 + 20))
     assert (found.n, found.runs) == (900, 2)
+    assert found.value is not None
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high
