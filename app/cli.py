@@ -197,7 +197,7 @@ then: trackside ingest runlog run.jsonl"""
 VERIFY_EPILOG = """\
 A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
 (delivered: judged by bounds; capability: judged by its 95 % interval), target, direction (at_least or at_most), and
-where they apply gpus and min_run_hours. Copy app/claims.toml, the default, and change it.
+where they apply gpus, min_run_hours and flop_convention. Copy app/claims.toml, the default, and change it.
 
 exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
 

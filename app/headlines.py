@@ -88,7 +88,12 @@ def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_G
         ).iter_rows(named=True)
         if row["metric"] in TITLES
     ]
+    if all(each.metric != "mfu" for each in ratios):
+        ratios.append(Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu"))
     return (*ratios, mttf_at(source, window, gpus), restart_median(source, window))
+
+
+_NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorder --help)"
 
 
 def mttf_at(source: Source, window: Window, gpus: float) -> Headline:

@@ -8,14 +8,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from metrics import frames
 from metrics.steplog import Rules as StepRules
 from metrics.steplog import executions_of_steps, explicit_runs, match_sessions, with_runs
 from queries.warehouse import Reader
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from app.results import Source
 
 
@@ -48,7 +48,8 @@ class Logs:
 
 def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
     """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
-    said = frames.conform(source.query("run_sessions", cluster=cluster), frames.SESSIONS)
+    everyone = source.query("run_sessions", cluster=cluster)
+    said = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
     return Logs(
         match_sessions(said, attempts, clock_skew_s=clock_skew_s),
         frames.conform(source.query("steps", cluster=cluster), frames.STEPS),

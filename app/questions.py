@@ -217,7 +217,10 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
-_NO_STEPS = "No run logged steps in this window. The recorder does it in three lines: trackside recorder --help"
+_NO_STEPS = (
+    "No run of a known job logged steps in this window (logs that match no job: see trackside status).\n"
+    "The recorder does it in three lines: trackside recorder --help"
+)
 _MFU_COLUMNS = {
     "convention": ("convention", "text"),
     "value": ("MFU", "ratio"),

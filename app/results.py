@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
@@ -211,7 +212,7 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
     steps = step_mfu_rows(source, window, used)
     if steps.is_empty():
         return frames.empty(frames.RESULT)
-    found = fleet(steps, seed=_seed("mfu", used, window))
+    found = fleet(steps, seed=_seed("mfu", used, *_named(window)))
     hours = steps.filter(pl.col("mfu").is_not_null()).select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item() / 3600
     said = f"{used} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
     row = pl.DataFrame(
@@ -234,6 +235,14 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
     return _as_results(row, window, "cluster")
 
 
+def steps_without_mfu(source: Source, window: Window, convention: Convention | None = None) -> float:
+    """Share of the kept steps' GPU-time of which the log does not tell an MFU."""
+    steps = step_mfu_rows(source, window, convention)
+    time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
+    whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
+    return float(unknown / whole) if whole else 0.0
+
+
 def mfu_run_rows(source: Source, window: Window, run_id: str | None = None) -> pl.DataFrame:
     """MFU of each run (or one) under every convention that its log allows: rows of the table `mfu`."""
     found = []
@@ -247,7 +256,7 @@ def mfu_run_rows(source: Source, window: Window, run_id: str | None = None) -> p
             pl.col("dtype").drop_nulls().first(),
             (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
         )
-        by_run = summary(mine, seed=_seed("mfu", convention, window)).join(kinds, on=["cluster", "run_id"])
+        by_run = summary(mine, seed=_seed("mfu", convention, *_named(window))).join(kinds, on=["cluster", "run_id"])
         found.append(by_run.filter(pl.col("n") > 0).with_columns(convention=pl.lit(convention)))
     if not found:
         return pl.DataFrame(schema=_MFU)
@@ -283,9 +292,13 @@ _MFU: frames.Schema = {
 }
 
 
-def _seed(*asked: object) -> int:
+def _seed(*asked: str) -> int:
     """The same question gets the same resampling, and so the same answer."""
-    return int.from_bytes(hashlib.sha256(repr(asked).encode()).digest()[:4], "big")
+    return int.from_bytes(hashlib.sha256("\0".join(asked).encode()).digest()[:4], "big")
+
+
+def _named(window: Window) -> tuple[str, str, str]:
+    return window.cluster, window.since.astimezone(UTC).isoformat(), window.until.astimezone(UTC).isoformat()
 
 
 def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

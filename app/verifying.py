@@ -6,13 +6,14 @@ import hashlib
 import tomllib
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app import results
 from app.errors import REFUTED, UNDETERMINED, ClaimsError
+from metrics.mfu import Convention
 from metrics.verdicts import (
     Claim,
     Judged,
@@ -34,6 +35,10 @@ MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""
 
 
+MOST_UNSEEN = 0.1
+"""A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""
+
+
 class ClaimEntry(BaseModel):
     """A `[[claim]]` of a claims file."""
 
@@ -49,6 +54,7 @@ class ClaimEntry(BaseModel):
     direction: Literal["at_least", "at_most"]
     gpus: float | None = Field(default=None, gt=0)
     min_run_hours: float = Field(default=0.0, ge=0)
+    flop_convention: Convention | None = None
 
 
 class _File(BaseModel):
@@ -89,6 +95,7 @@ def read_claims(path: Path | None) -> list[Claim]:
             unit=_UNITS.get(entry.metric, "ratio"),
             gpus=entry.gpus,
             min_run_s=entry.min_run_hours * 3600,
+            flop_convention=entry.flop_convention,
         )
         for entry in entries
     ]
@@ -111,7 +118,8 @@ def verify(source: Source, window: Window, claims: list[Claim], *, covered: floa
 def _of_whole_period(judged: Judged, covered: float) -> Judged:
     if covered >= 1 or judged.claim.kind == "capability":
         return judged
-    needed = f"data for the whole period: {covered:.1%} of it is covered"
+    share = "all but less than 0.1 %" if covered > 0.999 else f"{covered:.1%}"
+    needed = f"data for the whole period: {share} of it is covered"
     return replace(judged, verdict="undetermined", measured=replace(judged.measured, needed=needed))
 
 
@@ -211,14 +219,18 @@ def _restart(source: Source, window: Window, claim: Claim) -> Measurement:
 
 
 def _mfu(source: Source, window: Window, claim: Claim) -> Measurement:
-    found = results.mfu_rows(source, window)
+    convention = cast("Convention | None", claim.flop_convention)
+    found = results.mfu_rows(source, window, convention)
     if found.is_empty() or found["value"][0] is None:
         return Measurement(needed="a run log with steps and tokens: nothing else can tell MFU")
     row = found.row(0, named=True)
+    unseen = results.steps_without_mfu(source, window, convention)
+    if claim.kind == "delivered" and unseen > MOST_UNSEEN:
+        missing = f"tokens, model sizes and GPU name of all logged steps: {unseen:.0%} of their time lack them"
+        return Measurement(row["value"], None, None, row["n"], missing, row["note"])
     if claim.kind == "delivered":
-        return Measurement(
-            row["value"], row["value"], row["value"], row["n"], None, f"over logged steps; {row['note']}"
-        )
+        value = row["value"]
+        return Measurement(value, value, value, row["n"], None, f"over logged steps; {row['note']}")
     needed = None if row["ci_low"] is not None else "more logged steps: 400 at least for an interval"
     return Measurement(
         row["value"], row["ci_low"], row["ci_high"], row["n"], needed, f"{row['ci_method']}; {row['note']}"

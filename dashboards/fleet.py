@@ -53,7 +53,7 @@ CATEGORY_COLORS = {
     "productive": "#0072B2",
     "unattributed": "#8FB8D6",
     "other_work": "#56B4E9",
-    "startup": "#E3C13B",
+    "startup": "#F0DC5A",
     "checkpoint": "#E69F00",
     "teardown": "#B98A4A",
     "lost": "#D55E00",

@@ -194,6 +194,7 @@ RUN_SESSIONS: Final[Schema] = {
     "flops_per_token": REAL,
     "flop_convention": TEXT,
     "origin": TEXT,
+    "read_at": TIME,
 }
 
 STEPS: Final[Schema] = {

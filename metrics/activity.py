@@ -43,11 +43,16 @@ def active_time(
         `frames.ACTIVE`: at each instant the `milli_gpus` of an attempt on a node add up to at most what it holds;
         the rest telemetry cannot tell.
     """
-    capacity = inventory.group_by("cluster", "node").agg(pl.col("milli_gpus").max().alias("capacity"))
+    there = inventory.select(
+        "cluster",
+        "node",
+        pl.col("started_at").dt.epoch("us").alias("started"),
+        pl.col("ended_at").dt.epoch("us").alias("ended"),
+        pl.col("milli_gpus").alias("capacity"),
+    )
+    known = allocated_intervals(attempt_nodes, covered).filter(pl.col("evidence") != "assumed")
     held = (
-        allocated_intervals(attempt_nodes, covered)
-        .filter(pl.col("evidence") != "assumed")
-        .join(capacity, on=["cluster", "node"])
+        overlaps(known, there, on=["cluster", "node"])
         .with_row_index("holder")
         .with_columns(whole=pl.col("milli_gpus") == pl.col("capacity"))
     )
@@ -61,10 +66,14 @@ def active_time(
     )
     own = _per_gpu(held.filter("whole"), samples)
     rolled_up = ((pl.col("active_share") % 1) > 0).any().over("attempt", "hour")
-    by_hour = own.with_columns(rolled_up=rolled_up)
+    by_hour = own.with_columns(
+        rolled_up=rolled_up,
+        first_hour=pl.col("hour").filter("used").min().over("attempt"),
+        last_hour=pl.col("hour").filter("used").max().over("attempt"),
+    )
     pieces = [
-        _whole_nodes(by_hour.filter(~pl.col("rolled_up"))),
-        _whole_nodes_by_hour(held, by_hour.filter("rolled_up")),
+        _whole_nodes(by_hour.filter(~pl.col("rolled_up")), by_hour.filter("rolled_up")),
+        _whole_nodes_by_hour(by_hour.filter("rolled_up")),
         _shared_nodes(held, samples),
     ]
     full = (
@@ -102,8 +111,8 @@ def _in_hours(intervals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _whole_nodes(own: pl.DataFrame) -> pl.DataFrame:
-    """Attempts that hold whole nodes, from samples."""
+def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that hold whole nodes, from samples; `elsewhere` are the hours of which only roll-ups are left."""
     used = own.filter("used")
     inactive = pl.col("active_share") == 0
     together = sweep(
@@ -120,6 +129,10 @@ def _whole_nodes(own: pl.DataFrame) -> pl.DataFrame:
     judged = _judged(
         together.with_columns(productive=pl.col("inactive") == 0, idle=pl.col("inactive") == pl.col("seen"))
     )
+    hours = elsewhere.group_by("attempt").agg(
+        pl.col("cell_from").min().alias("rolled_from"), pl.col("cell_until").max().alias("rolled_until")
+    )
+    judged = _placed(judged, hours)
     on_node = [
         used.select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("busy")),
         own.filter(~pl.col("used")).select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("unused")),
@@ -177,28 +190,42 @@ def _judged(together: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _whole_nodes_by_hour(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+def _placed(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
+    """What looks like start or end in the samples is amid the attempt where roll-ups tell of time before or after."""
+    before = (pl.col("rolled_from") < pl.col("started")).fill_null(value=False)
+    after = (pl.col("rolled_until") > pl.col("started")).fill_null(value=False)
+    amid = ((pl.col("category") == "startup") & before) | ((pl.col("category") == "teardown") & after)
+    return (
+        judged.join(hours, on="attempt", how="left", maintain_order="left")
+        .with_columns(
+            category=pl.when(amid).then(pl.lit("stalled")).otherwise("category"),
+            cause=pl.when(amid).then(pl.lit("inactive")).otherwise("cause"),
+        )
+        .drop("rolled_from", "rolled_until")
+    )
+
+
+def _whole_nodes_by_hour(own: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold whole nodes, from hourly shares: what must have been, within the part of the hour they held.
 
-    Of a sample's active time as much belongs to the holder as others cannot have had (`low`), and at most as much
-    as it held (`high`). Productive is the least of its used GPUs' `low`; unproductive for certain is what exceeds
-    the least `high`.
+    Of a sample's active time as much belongs to the holder as cannot have been while it did not hold the node
+    (`low`), and at most as much as it held (`high`): before and after it others may have been there, or the cluster's
+    own verification of idle nodes. Productive is the least of its used GPUs' `low`; unproductive for certain is what
+    exceeds the least `high`.
     """
     active = pl.col("active_share") * pl.col("sample_s")
-    elsewhere = pl.when(pl.col("active_share") % 1 > 0).then(pl.col("elsewhere").fill_null(0)).otherwise(0)
     length = pl.col("ended") - pl.col("started")
     by_gpu = (
-        own.join(_held_by_others(held, own), on=["holder", "hour"], how="left")
-        .with_columns(length=length, active=pl.min_horizontal(active, "sample_s"), elsewhere=elsewhere)
+        own.with_columns(length=length, active=pl.min_horizontal(active, "sample_s"))
         .with_columns(
-            low=pl.min_horizontal((pl.col("active") - pl.col("elsewhere")).clip(0), "length"),
+            low=pl.min_horizontal((pl.col("active") - (pl.col("sample_s") - pl.col("length"))).clip(0), "length"),
             high=pl.min_horizontal("active", "length"),
         )
         .with_columns(  # a sample without a share is wholly one or the other, wherever it is cut
             low=pl.when(pl.col("active_share") == 1).then("length").otherwise("low"),
             high=pl.when(pl.col("active_share") == 0).then(0).otherwise("high"),
         )
-        .group_by("attempt", "holder", "hour", "gpu", "used", "cell_from", "cell_until")
+        .group_by("attempt", "holder", "hour", "gpu", "used", "cell_from", "cell_until", "first_hour", "last_hour")
         .agg(pl.col("low", "high", "length").sum())
     )
     cell = ["attempt", "hour"]
@@ -206,8 +233,8 @@ def _whole_nodes_by_hour(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     used = by_gpu.filter("used").with_columns(
         low_share=(pl.col("low") / pl.col("length")).min().over(cell),
         high_share=(pl.col("high") / pl.col("length")).min().over(cell),
-        is_first=pl.col("hour") == pl.col("hour").min().over("attempt"),
-        is_last=pl.col("hour") == pl.col("hour").max().over("attempt"),
+        is_first=pl.col("hour") == pl.col("first_hour"),
+        is_last=pl.col("hour") == pl.col("last_hour"),
         watched=pl.col("length") / span * _MILLI,
     )
     unused = by_gpu.filter(~pl.col("used")).with_columns(watched=pl.col("length") / span * _MILLI)
@@ -251,25 +278,12 @@ def _cells(by_gpu: pl.DataFrame, category: pl.Expr, cause: pl.Expr, milli: pl.Ex
     )
 
 
-def _held_by_others(held: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """Microseconds of each hour that other attempts held the node: `holder`, `hour`, `elsewhere`."""
-    place = ["cluster", "node", "hour"]
-    parts = (
-        _in_hours(held.select("cluster", "node", "holder", "started", "ended"))
-        .group_by(*place, "holder")
-        .agg((pl.col("ended") - pl.col("started")).sum().alias("length"))
-    )
-    rest = parts.with_columns(elsewhere=pl.col("length").sum().over(place) - pl.col("length"))
-    return rest.join(own.select("holder", "hour").unique(), on=["holder", "hour"], how="semi").select(
-        "holder", "hour", "elsewhere"
-    )
-
-
 def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
-    With `active` of a node's C GPUs active and h of them held, at least h - (C - active) of the held ones are
-    active, and at least h - active are not. Only nodes all of whose GPUs have samples tell anything.
+    An attempt is productive for certain only while all GPUs of the node are active (one idle one may be its own); of
+    an hour's shares, for at least 1 - the sum of what each lacks. With `active` of them active and h held, at least
+    h - active of the held ones are idle. Only nodes all of whose GPUs have samples tell anything.
     """
     parts = held.filter(~pl.col("whole"))
     nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
@@ -291,7 +305,9 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     fractional = (pl.col("active") % _MILLI) > 0
     steady = (pl.col("started") == pl.col("_from")) & (pl.col("ended") == pl.col("_until"))
     certain = own.filter(~fractional | steady).with_columns(
-        productive=(pl.col("milli_gpus") - (pl.col("capacity") - pl.col("active"))).clip(0),
+        productive=(pl.col("milli_gpus") * (_MILLI - (pl.col("capacity") - pl.col("active"))).clip(0) // _MILLI).cast(
+            pl.Int64
+        ),
         idle=(pl.col("milli_gpus") - pl.col("active")).clip(0),
     )
     lane = pl.col("holder").alias("lane")

@@ -403,14 +403,15 @@ def _in_holders(said: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl
 def _refined(allocated: pl.DataFrame, evidence: _Evidence) -> pl.DataFrame:
     """Put what evidence says in the place of `unattributed`; what it does not speak for stays as it was.
 
-    Each pair of category and cause is a layer of the sweep. Where they claim more GPUs than the piece has (an
-    over-allocated node), the pairs are served in their order.
+    Each pair of category and cause is a layer of the sweep. Where they claim more GPUs than are left (a log that
+    speaks for a part of them, a GPU with two names, an over-allocated node), what was not productive comes first.
     """
     mine = evidence.found.select(pl.col("lane").alias("holder")).unique()
     open_ = pl.col("category") == "unattributed"
     spoken_for = allocated.filter(open_).join(mine, on="holder", how="semi")
     rest = pl.concat([allocated.filter(~open_), allocated.filter(open_).join(mine, on="holder", how="anti")])
-    kinds = evidence.found.select("category", "cause").unique().sort("category", "cause", nulls_last=False)
+    productive = pl.col("category") == "productive"
+    kinds = evidence.found.select("category", "cause").unique().sort(productive, "category", "cause", nulls_last=False)
     said = evidence.found.join(kinds.with_row_index("kind"), on=["category", "cause"], nulls_equal=True)
     layers = [
         rows.select("lane", "started", "ended", pl.col("milli_gpus").alias(f"kind_{number}"))

@@ -65,7 +65,7 @@ def with_log_times(
 
     t0 is the end of the interrupted attempt's last step, t5 the first log line of the next attempt, t6 the end of its
     checkpoint load, t7 the end of its first step, and t8 the end of the step that the interrupted attempt had last
-    finished, when the run executes it again. What was not logged stays null.
+    finished (or of the one after it), when the run gets there again. What was not logged stays null.
 
     Args:
         restarted: `frames.RESTARTS`.
@@ -141,14 +141,13 @@ def _attempt_facts(
 
 
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
-    """When each interrupted run had executed again what it had when it was interrupted (`t8`)."""
+    """When each interrupted run was back where it had been (`t8`): that step again, or the one after it."""
     run = ["cluster", "run_id", "attempt_no"]
     steps = executed.select("cluster", pl.col("run").alias("run_id"), "step", "end")
-    again = steps.group_by("cluster", "run_id", "step").agg(pl.col("end").sort())
+    again = pl.concat([steps, steps.with_columns(pl.col("step") - 1)])
     return (
         broken.drop_nulls(["t0", "last_step"])
         .join(again, left_on=["cluster", "run_id", "last_step"], right_on=["cluster", "run_id", "step"])
-        .explode("end")
         .filter(pl.col("end") > pl.col("t0"))
         .group_by(run)
         .agg(pl.col("end").min().alias("t8"))

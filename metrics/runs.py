@@ -76,22 +76,25 @@ def run_attempts(
 def _under_logged_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
     """Give runs the names that logs give them, and put together those that have the same name.
 
-    Within a chain an attempt without a log belongs to the name before it, or the first one after. A name that
-    several users gave is not one run; each user's is told apart by the user's name behind it.
+    A chain of requeues is one run under the first name that it logged, whatever its later attempts call themselves.
+    A name that several users gave is not one run; each user's is told apart by the user's name behind it. Nor are
+    jobs that ran at the same time one run (a sweep that gives every task the same name): each goes by its own id too.
     """
     key = list(frames.ATTEMPT_KEY)
     chain = ["cluster", "run_id"]
     named = (
         found.join(explicit.rename({"run_id": "logged"}), on=key, how="left")
-        .join(attempts.select(*key, "user", _at=pl.coalesce("started_at", "submitted_at")), on=key)
+        .join(attempts.select(*key, "user", "ended_at", _at=pl.coalesce("started_at", "submitted_at")), on=key)
         .sort(*chain, "attempt_no", "job_id")
-        .with_columns(pl.col("logged").fill_null(strategy="forward").over(chain))
-        .with_columns(pl.col("logged").fill_null(strategy="backward").over(chain))
+        .with_columns(pl.col("logged").drop_nulls().first().over(chain))
     )
     plain = named.filter(pl.col("logged").is_null()).select(found.columns)
     several = pl.col("user").n_unique().over("cluster", "logged") > 1
     mine = named.filter(pl.col("logged").is_not_null()).with_columns(
         name=pl.when(several).then(pl.col("logged") + "@" + pl.col("user").fill_null("?")).otherwise("logged")
+    )
+    mine = mine.join(_at_the_same_time(mine), on=["cluster", "name", "run_id"]).with_columns(
+        name=pl.when("beside").then(pl.col("name") + "@" + pl.col("run_id")).otherwise("name")
     )
     # Attempt numbers follow each other in time; components of a heterogeneous job share theirs.
     order = (
@@ -109,6 +112,19 @@ def _under_logged_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: p
         joined_by=pl.when("joined").then(pl.lit("explicit")).otherwise("joined_by"),
     )
     return pl.concat([plain, frames.conform(renamed, frames.RUN_ATTEMPTS).select(found.columns)])
+
+
+def _at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
+    """Chains that ran while another one of the same name did: `cluster`, `name`, `run_id`, `beside`."""
+    name = ["cluster", "name"]
+    end = pl.when(pl.col("ended_at").is_null().any()).then(None).otherwise(pl.col("ended_at").max())
+    chains = mine.group_by(*name, "run_id").agg(pl.col("_at").min().alias("_from"), end.alias("_until"))
+    far = pl.datetime(9999, 1, 1, time_unit="us", time_zone="UTC")
+    ordered = chains.with_columns(pl.col("_until").fill_null(far)).sort(*name, "_from", "run_id")
+    reached = pl.col("_until").cum_max().shift(1).over(name)
+    following = pl.col("_from").shift(-1).over(name)
+    beside = (pl.col("_from") < reached).fill_null(value=False) | (following < pl.col("_until")).fill_null(value=False)
+    return ordered.select(*name, "run_id", beside.alias("beside"))
 
 
 def by_id() -> list[pl.Expr]:

@@ -98,14 +98,21 @@ def match_sessions(
 
 
 def with_runs(matched: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
-    """Add `run`: the run that the session's attempt was joined to, else the name that the log gives.
+    """Add `run`: the run that the session's attempt was joined to, else the name that the log gives; and `stream`.
+
+    Several programs in one job may log under names of their own. Their steps are counted apart: `stream` is the name
+    where it is not the one that the attempt's first session gave.
 
     Args:
         matched: as `match_sessions` returns it.
         joined: `frames.RUN_ATTEMPTS`.
     """
-    runs = joined.select(*frames.ATTEMPT_KEY, pl.col("run_id").alias("run"))
-    return matched.join(runs, on=list(frames.ATTEMPT_KEY), how="left").with_columns(pl.coalesce("run", "run_id"))
+    key = list(frames.ATTEMPT_KEY)
+    runs = joined.select(*key, pl.col("run_id").alias("run"))
+    main = explicit_runs(matched).rename({"run_id": "_main"})
+    named = matched.join(runs, on=key, how="left").join(main, on=key, how="left")
+    own = pl.when(pl.col("run_id") != pl.col("_main")).then("run_id").otherwise(pl.lit(""))
+    return named.with_columns(pl.coalesce("run", "run_id"), stream=own.fill_null("")).drop("_main").sort("session")
 
 
 def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
@@ -115,7 +122,7 @@ def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
         matched: as `match_sessions` returns it. Where an attempt logged under several ids, the first counts.
     """
     key = list(frames.ATTEMPT_KEY)
-    found = matched.filter(pl.col("submitted_at").is_not_null()).sort("session")
+    found = matched.filter(pl.col("submitted_at").is_not_null()).sort("started_at", "session")
     return found.unique(key, keep="first", maintain_order=True).select(*key, "run_id")
 
 
@@ -137,18 +144,13 @@ def executions_of_steps(
         by run and time. A step is kept unless the run later executed it, or an earlier one, again.
     """
     rules = rules or Rules()
-    usable = matched.filter("usable").select(*_SESSION, "session", "run", "submitted_at", _at=pl.col("started_at"))
     own = (
-        steps.sort("ts")
-        .join_asof(
-            usable.sort("_at"), left_on="ts", right_on="_at", by=_SESSION, strategy="backward", check_sortedness=False
-        )
-        .filter(pl.col("session").is_not_null())
-        .sort("cluster", "run", "ts", "step")
+        _in_sessions(steps, matched)
+        .sort("cluster", "run", "stream", "ts", "step")
         .with_columns(begin=pl.col("ts").dt.epoch("us"))
         .with_columns(end=pl.col("begin") + (pl.col("duration_s").fill_null(0.0) * _US).round().cast(pl.Int64))
     )
-    run = ["cluster", "run"]
+    run = ["cluster", "run", "stream"]
     later = pl.col("step").reverse().cum_min().shift(1).reverse().over(run)
     period = pl.coalesce(pl.col("duration_s"), (pl.col("begin").diff() / _US)).median().over("session")
     threshold = pl.max_horizontal(period * rules.hang_steps, pl.lit(rules.hang_min_s)) * _US
@@ -157,19 +159,29 @@ def executions_of_steps(
         hang_us=threshold.fill_null(rules.hang_min_s * _US).cast(pl.Int64),
         period_us=(period.fill_null(0.0) * _US).cast(pl.Int64),
     )
-    return _reaching(timed, _carved(events, usable), usable)
+    # What an unusable session ran again was run again all the same; its own time is not told.
+    return _reaching(timed.filter("usable"), _carved(events, matched))
 
 
-def _carved(events: pl.DataFrame, usable: pl.DataFrame) -> pl.DataFrame:
-    """Events that hold training up, of usable sessions: `session`, `kind`, `started`, `ended` (microseconds)."""
+def _in_sessions(logged: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
+    """Steps or events with the session that they belong to: the last one that had begun."""
+    facts = ["session", "run", "stream", "submitted_at", "usable"]
+    sessions = matched.select(*_SESSION, *facts, _at=pl.col("started_at")).sort("_at")
     return (
-        events.filter(pl.col("ended_at") > pl.col("ts"))
-        .filter((pl.col("kind") != "checkpoint_save") | pl.col("blocking").fill_null(value=True))
-        .sort("ts")
-        .join_asof(
-            usable.sort("_at"), left_on="ts", right_on="_at", by=_SESSION, strategy="backward", check_sortedness=False
-        )
+        logged.sort("ts")
+        .join_asof(sessions, left_on="ts", right_on="_at", by=_SESSION, strategy="backward", check_sortedness=False)
         .filter(pl.col("session").is_not_null())
+    )
+
+
+def _carved(events: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
+    """Events that hold training up, of usable sessions: `session`, `kind`, `started`, `ended` (microseconds)."""
+    holding = events.filter(pl.col("ended_at") > pl.col("ts")).filter(
+        (pl.col("kind") != "checkpoint_save") | pl.col("blocking").fill_null(value=True)
+    )
+    return (
+        _in_sessions(holding, matched)
+        .filter("usable")
         .select(
             "session",
             "kind",
@@ -179,10 +191,14 @@ def _carved(events: pl.DataFrame, usable: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _reaching(timed: pl.DataFrame, carved: pl.DataFrame, usable: pl.DataFrame) -> pl.DataFrame:
-    """How far each step reaches: to the next one, or the end of the event after it, if no hang lies between."""
-    lanes = usable.select(pl.col("session").alias("lane"))
-    busy = union(carved.select(pl.col("session").alias("lane"), "started", "ended")).join(lanes, on="lane", how="semi")
+def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
+    """How far each step reaches: to the next one, or the end of the event after it, if no hang lies between.
+
+    What events explain is no hang. Of a step's own time (`wall_s`) waiting for data is a part: metric-definitions 6.1.
+    """
+    lane = pl.col("session").alias("lane")
+    busy = union(carved.select(lane, "started", "ended"))
+    elsewhere = union(carved.filter(pl.col("kind") != "data").select(lane, "started", "ended"))
     last_event = busy.group_by(pl.col("lane").alias("session")).agg(pl.col("ended").max().alias("_last_event"))
     following = pl.col("begin").shift(-1).over("session")
     ordered = (
@@ -192,26 +208,13 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame, usable: pl.DataFrame) -
         .with_columns(end=pl.min_horizontal("end", pl.max_horizontal("_next", "begin")))
         .with_row_index("_execution")
     )
-    # Events between two steps stand behind the earlier one.
-    behind = (
-        busy.rename({"lane": "session"})
-        .sort("started")
-        .join_asof(
-            ordered.select("session", "begin", "_execution", "_next").sort("begin"),
-            left_on="started",
-            right_on="begin",
-            by="session",
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .with_columns(_len=pl.min_horizontal("ended", "_next") - pl.col("started"))
-        .group_by("_execution")
-        .agg(pl.col("_len").clip(0).sum().alias("_carved"))
-    )
-    pause = pl.col("_next") - pl.col("end") - pl.col("_carved")
+    explained = _behind(ordered, busy, pl.max_horizontal("started", "end")).rename({"_length": "_explained"})
+    carved_out = _behind(ordered, elsewhere, pl.col("started")).rename({"_length": "_carved"})
+    pause = pl.col("_next") - pl.col("end") - pl.col("_explained")
     return (
-        ordered.join(behind, on="_execution", how="left")
-        .with_columns(pl.col("_carved").fill_null(0))
+        ordered.join(explained, on="_execution", how="left")
+        .join(carved_out, on="_execution", how="left")
+        .with_columns(pl.col("_explained", "_carved").fill_null(0))
         .with_columns(reach=pl.when(pause <= pl.col("hang_us")).then(pl.col("_next")).otherwise(pl.col("end")))
         .with_columns(
             wall_s=pl.when(pl.col("reach") == pl.col("_next"))
@@ -220,8 +223,28 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame, usable: pl.DataFrame) -
             .clip(0)
             / _US
         )
-        .drop("_execution", "_next", "_carved", "_last_event")
+        .drop("_execution", "_next", "_carved", "_explained", "_last_event")
         .sort("cluster", "run", "begin", "step")
+    )
+
+
+def _behind(ordered: pl.DataFrame, busy: pl.DataFrame, since: pl.Expr) -> pl.DataFrame:
+    """How much of the time until the next step events take; those between two steps stand behind the earlier one."""
+    return (
+        busy.rename({"lane": "session"})
+        .sort("started")
+        .join_asof(
+            ordered.select("session", "begin", "end", "_execution", "_next").rename({"end": "_end"}).sort("begin"),
+            left_on="started",
+            right_on="begin",
+            by="session",
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .rename({"ended": "_until", "_end": "end"})
+        .with_columns(_length=(pl.min_horizontal("_until", "_next") - since).clip(0))
+        .group_by("_execution")
+        .agg(pl.col("_length").sum())
     )
 
 
@@ -253,9 +276,7 @@ def logged_time(
     own = usable.join(lanes.select(*frames.ATTEMPT_KEY, "lane"), on=list(frames.ATTEMPT_KEY))
     in_session = own.select("session", "lane", pl.col("started_at").dt.epoch("us").alias("session_from"))
     steps = executed.join(in_session, on="session").join(_causes(lanes), on="lane")
-    carved = _carved(events, usable.select(*_SESSION, "session", "submitted_at", _at=pl.col("started_at"))).join(
-        in_session, on="session"
-    )
+    carved = _carved(events, matched).join(in_session, on="session")
     base = _exclusive(
         pl.concat(
             [
@@ -276,7 +297,8 @@ def _lanes(usable: pl.DataFrame, attempts: pl.DataFrame, interruptions: pl.DataF
     why = interruptions.select(
         *key, pl.col("cause").alias("end_cause"), (pl.col("class") == "infrastructure").alias("broken")
     )
-    share = (pl.col("logged_gpus") * 1_000_000 / pl.col("milli_gpus")).round().cast(pl.Int64)
+    held = pl.when(pl.col("milli_gpus") > 0).then("milli_gpus")
+    share = (pl.col("logged_gpus") * 1_000_000 / held).round().cast(pl.Int64)
     return (
         attempts.join(logs, on=key)
         .join(why, on=key, how="left")

@@ -37,6 +37,7 @@ class Claim:
     unit: str
     gpus: float | None = None
     min_run_s: float = 0.0
+    flop_convention: str | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ SELECT
     flops_per_token,
     flop_convention,
     origin,
-    (SELECT MAX(loaded_at) FROM loads AS l WHERE l.source = 'runlog' AND l.origin = run_sessions.origin) AS read_at
+    read_at
 FROM run_sessions
 WHERE cluster = $cluster
 ORDER BY run_id, started_at, scheduler, job_id, rank;

@@ -23,7 +23,8 @@ CREATE TABLE run_sessions (
     seq_len             BIGINT,                -- sequence length
     flops_per_token     DOUBLE,                -- FLOP per token where the log states them itself
     flop_convention     VARCHAR,               -- how they are counted: palm_full, causal_half, ...
-    origin              VARCHAR NOT NULL       -- file it came from
+    origin              VARCHAR NOT NULL,      -- file it came from
+    read_at             TIMESTAMPTZ            -- when what is here of it was last read (the loader's clock)
 );
 
 -- The table only declares columns (samples live in Parquet), so it is declared anew.

@@ -15,6 +15,7 @@ from queries.warehouse import open_reader
 ROOT = Path(__file__).parents[2]
 CLOCKS = {
     "loads": None,
+    "run_sessions": ["read_at"],
     "computes": ["computed_at", "data_version"],
     "meta": None,
     "schema_steps": None,

@@ -115,7 +115,7 @@ def _seen(attempt: Attempt, gpus: int, second: int) -> Counter[str]:
         wanted: Counter[str] = Counter()
         for category, milli in said:
             wanted[category] += milli
-        for category in sorted(wanted):
+        for category in sorted(wanted, key=lambda name: (name == "productive", name)):
             part = min(left, wanted[category])
             found[category] += part
             left -= part

@@ -139,7 +139,7 @@ def test_an_hour_is_divided_by_its_active_share() -> None:
     )
 
 
-def test_of_an_hour_that_two_attempts_had_only_what_must_be_so_is_said() -> None:
+def test_of_an_hour_held_in_part_only_what_must_be_so_is_said() -> None:
     activity = samples(("n1", 0, 0, 60, 0.75), ("n1", 1, 0, 60, 0.75))
     # 45 active minutes a GPU, 30 held by each: at least 15 of them were each one's, and none was idle for certain.
     assert seen(held(("1", "n1", 0, 30, 2), ("2", "n1", 30, 60, 2)), activity) == pytest.approx(
@@ -147,11 +147,25 @@ def test_of_an_hour_that_two_attempts_had_only_what_must_be_so_is_said() -> None
     )
 
 
-def test_an_attempt_alone_in_its_hour_has_all_its_activity() -> None:
-    activity = samples(("n1", 0, 0, 60, 0.25), ("n1", 1, 0, 60, 0.25))
-    assert seen(held(("1", "n1", 10, 40, 2)), activity) == pytest.approx(
-        {("1", "productive", None): 30, ("1", "startup", None): 30}
+def test_activity_while_nobody_held_the_node_is_not_the_next_attempts() -> None:
+    # Twenty minutes of verification on the idle node, then an attempt that did nothing: 20 of 60 minutes active.
+    activity = samples(("n1", 0, 0, 60, 1 / 3), ("n1", 1, 0, 60, 1 / 3))
+    assert seen(held(("1", "n1", 40, 60, 2)), activity) == {}
+    # One that held 50 of the 60 minutes had at least ten of the twenty, and idled for at least thirty.
+    assert seen(held(("1", "n1", 0, 50, 2)), activity) == pytest.approx(
+        {("1", "productive", None): 20, ("1", "startup", None): 60}, rel=0.01
     )
+
+
+def test_a_stall_amid_an_attempt_is_one_wherever_only_hours_are_left() -> None:
+    hours = [("n1", g, h * 60, h * 60 + 60, 0.5 if h == 5 else 1.0) for g in (0, 1) for h in range(10)]
+    assert seen(held(("1", "n1", 0, 600, 2)), samples(*hours)) == pytest.approx(
+        {("1", "productive", None): 2 * 570, ("1", "stalled", "inactive"): 60}
+    )
+    later = [("n1", g, 600, 630, 0.0) for g in (0, 1)] + [("n1", g, 630, 690, 1.0) for g in (0, 1)]
+    found = seen(held(("1", "n1", 0, 690, 2)), samples(*hours, *later))
+    assert ("1", "startup", None) not in found
+    assert ("1", "teardown", None) not in found
 
 
 def test_on_a_shared_node_only_what_must_be_so_is_said() -> None:
@@ -161,7 +175,7 @@ def test_on_a_shared_node_only_what_must_be_so_is_said() -> None:
     shared = held(("1", "n1", 0, 30, 3), ("2", "n1", 0, 30, 1))
     assert seen(shared, node(4), 4) == {("1", "productive", None): 90, ("2", "productive", None): 30}
     assert seen(shared, node(0), 4) == {("1", "stalled", "idle_gpus"): 90, ("2", "stalled", "idle_gpus"): 30}
-    assert seen(shared, node(2), 4) == {("1", "productive", None): 30, ("1", "stalled", "idle_gpus"): 30}
+    assert seen(shared, node(2), 4) == {("1", "stalled", "idle_gpus"): 30}
 
 
 def test_a_shared_node_with_a_gpu_that_nobody_watched_tells_nothing() -> None:

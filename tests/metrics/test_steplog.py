@@ -239,3 +239,50 @@ def test_intervals_of_an_attempt_do_not_overlap(state: str) -> None:
     tried = [Attempt(0, 400, state, (Session(0, training(0, 3, 20)), doubled))]
     found = logged(tried).sort("started_at")
     assert (found["started_at"].shift(-1) >= found["ended_at"]).drop_nulls().all()
+
+
+def test_two_programs_in_one_job_do_not_undo_each_others_steps() -> None:
+    first = Attempt(0, 1000, "COMPLETED", (Session(0, training(0, 0, 20)),))
+    ran = attempts_of([first])
+    logs = pl.concat([sessions_of([first]), sessions_of([first], run_id="other").with_columns(
+        pl.col("started_at", "ended_at") + timedelta(seconds=300))])  # fmt: skip
+    steps = pl.concat([steps_of([first]), steps_of([first]).with_columns(
+        pl.lit("other").alias("run_id"), pl.col("ts") + timedelta(seconds=300))])  # fmt: skip
+    joined = rows(frames.RUN_ATTEMPTS, key(0) | {"run_id": "r", "attempt_no": 1})
+    matched = match_sessions(logs, ran)
+    assert explicit_runs(matched)["run_id"].to_list() == ["r"]  # the one that began first
+    executed = executions_of_steps(steps, with_runs(matched, joined), events_of([first]), RULES)
+    assert executed["kept"].all()
+
+
+def test_a_session_that_accounting_does_not_know_yet_is_not_booked_to_the_one_before() -> None:
+    known = Attempt(0, 200, "NODE_FAIL", (Session(0, training(0, 0, 10)),))
+    later = Attempt(300, 400, "COMPLETED", (Session(310, training(5, 320, 5)),))
+    ran = attempts_of([known])
+    logs = sessions_of([known, later], restart_count=None)
+    joined = rows(frames.RUN_ATTEMPTS, key(0) | {"run_id": "r", "attempt_no": 1})
+    matched = with_runs(match_sessions(logs, ran), joined)
+    assert matched["usable"].to_list() == [True, False]
+    executed = executions_of_steps(steps_of([known, later]), matched, events_of([known]), RULES)
+    found = sums(logged_time(executed, matched, events_of([known]), ran, interruptions_of([known])), 0)
+    # What the later one ran again is lost; the rest is the unfinished step and the wait for the dead node.
+    assert found == {("productive", None): 50, ("lost", "NODE_FAIL"): 50 + 10, ("stalled", "NODE_FAIL"): 90}
+
+
+def test_waiting_for_data_is_a_part_of_a_steps_time_and_saving_is_not() -> None:
+    steps = (Step(0, 0, 10), Step(1, 20, 10), Step(2, 40, 10))
+    events = (("data", 10, 20), ("checkpoint_save", 30, 40))
+    tried = [Attempt(0, 50, "COMPLETED", (Session(0, steps, events),))]
+    joined = rows(frames.RUN_ATTEMPTS, key(0) | {"run_id": "r", "attempt_no": 1})
+    matched = with_runs(match_sessions(sessions_of(tried), attempts_of(tried)), joined)
+    executed = executions_of_steps(steps_of(tried), matched, events_of(tried), RULES)
+    assert executed["wall_s"].to_list() == [20, 10, 10]
+
+
+def test_a_log_of_a_job_without_gpus_says_nothing_of_gpus() -> None:
+    tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
+    ran = attempts_of(tried).with_columns(milli_gpus=pl.lit(0, dtype=pl.Int64))
+    joined = rows(frames.RUN_ATTEMPTS, key(0) | {"run_id": "r", "attempt_no": 1})
+    matched = with_runs(match_sessions(sessions_of(tried), ran), joined)
+    executed = executions_of_steps(steps_of(tried), matched, events_of(tried), RULES)
+    assert logged_time(executed, matched, events_of(tried), ran, interruptions_of(tried)).height > 0
