@@ -49,7 +49,7 @@ what to show, and what it can be split --by:
                  --by day, node, user, account, partition, run
   interruptions  every attempt that ended otherwise than by completing, and why
   runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
-  nodes          nodes, those that cost most first
+  nodes          nodes, those whose failures cost most first, and what to do
 
 times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"""
 

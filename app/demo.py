@@ -14,6 +14,7 @@ import contextlib
 import importlib.metadata
 import json
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,8 @@ def _done(marker: Path, simulated: Settings) -> list[str]:
         return []
     if not isinstance(known, dict) or known.get("made_by") != _made_by(simulated):
         return []
-    return list(known["done"])
+    done = known.get("done")
+    return [str(name) for name in done] if isinstance(done, list) else []
 
 
 # --- the steps ---------------------------------------------------------------------------------------------
@@ -380,5 +382,13 @@ def _places(folder: Path) -> Iterator[str]:
     yield f"The report:  {folder / f'sla-{CLUSTER}-{PERIOD}.html'}"
     yield f"The boards:  {folder / 'grafana'}   (import them into Grafana)"
     yield f"The sources: {folder / 'sources'}   and the truth behind them: {folder / 'truth.json'}"
-    yield f"Ask it more: trackside show lost --warehouse {warehouse}"
-    yield f"             trackside show mttf --at 1024 --explain --warehouse {warehouse}"
+    yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
+    yield f"             {_command()} show nodes --warehouse {warehouse}"
+
+
+def _command() -> str:
+    """How this command line is called from here: by its name if the shell knows it, else by where it is."""
+    if shutil.which("trackside"):
+        return "trackside"
+    mine = Path(sys.executable).with_name("trackside")
+    return str(mine.relative_to(Path.cwd())) if mine.is_relative_to(Path.cwd()) else str(mine)

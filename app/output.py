@@ -39,6 +39,7 @@ _SHOWN = 200
 """Characters of a cell that a table shows."""
 
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+_CONTROLS_IN_LINES = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\n\t"}
 
 
 def _safe(text: str) -> str:
@@ -48,8 +49,8 @@ def _safe(text: str) -> str:
 
 
 def say(text: str = "", *, error: bool = False) -> None:
-    """Print a line as it is."""
-    print(text, file=sys.stderr if error else sys.stdout)
+    """Print lines as they are, but for what would control the terminal: names in files may hold escape sequences."""
+    print(text.translate(_CONTROLS_IN_LINES), file=sys.stderr if error else sys.stdout)
 
 
 def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]) -> None:
@@ -75,8 +76,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     """
     if value is None:
         return "no limit" if unit == "number_or_open" else "-"
-    if unit == "ratio":
-        return f"{100 * value:.1f} %"
+    if unit in {"ratio", "ratio_2"}:
+        return f"{100 * value:.{2 if unit == 'ratio_2' else 1}f} %"
     if unit == "seconds":
         return _duration(float(value))
     if unit == "gpu_h":
@@ -173,7 +174,7 @@ def verdicts(judged: Sequence[Judged], where: str) -> None:
     out.print(Text(f"Claims against {where}", style="bold"))
     for each in judged:
         claim, measured = each.claim, each.measured
-        unit = {"d": "number", "s": "seconds"}.get(claim.unit, "ratio")
+        unit = {"d": "number", "s": "seconds"}.get(claim.unit, "ratio_2")
         side = "at least" if claim.direction == "at_least" else "at most"
         suffix = " d" if claim.unit == "d" else ""
         found = f"{display(measured.value, unit)}{suffix if measured.value is not None else ''}"

@@ -110,7 +110,7 @@ _ETTR_PARTS = {
 
 def _ettr_of_run(source: Reader, window: Window, run: str) -> Answer:
     found = results.ettr_run_rows(source, window)
-    one = found.filter((pl.col("run_id") == run) | pl.col("run_id").str.starts_with(f"{run}-"))
+    one = found.filter(pl.col("run_id").is_in(_runs(source, window, run))).head(1)
     if one.is_empty():
         raise UsageError(f"no run {run!r} held GPUs in this window; `trackside show runs` lists them")
     row = one.row(0, named=True)
@@ -188,7 +188,9 @@ def _scaled(pooled: dict[str, Any], gpus: float) -> str:
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs or by run, by convention."""
     if question.run is not None or _dimension(question.by, ("cluster", "run"), "cluster") == "run":
-        rows = results.mfu_run_rows(source, window, question.run)
+        rows = results.mfu_run_rows(source, window)
+        if question.run is not None:
+            rows = rows.filter(pl.col("run_id").is_in(_runs(source, window, question.run)))
         return Answer(
             "MFU by run and FLOP convention",
             rows,
@@ -345,14 +347,30 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
+def _runs(source: Reader, window: Window, text: str) -> list[str]:
+    """The runs that a run id or a job id means.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = results.resolve_run(source, window.cluster, text)
+    if not found:
+        raise UsageError(
+            f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
+        )
+    return found
+
+
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
-    """Attempts that ended otherwise than by completing."""
+    """Attempts that ended otherwise than by completing, the newest first, each with what it cost."""
     _dimension(question.by, ("event",), "event")
+    rows = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    costs = results.interruption_costs(source, window).select("cluster", "job_id", "submitted_at", "cost_gpu_s")
     return Answer(
-        "Interruptions",
-        source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until).drop(
-            "milli_gpus"
-        ),
+        "Interruptions, the newest first",
+        rows.drop("milli_gpus")
+        .join(costs, on=["cluster", "job_id", "submitted_at"], how="left")
+        .sort("ended_at", "job_id", descending=[True, False]),
         {
             "ended_at": ("ended", "time"),
             "run_id": ("run", "text"),
@@ -363,9 +381,11 @@ def interruptions(source: Reader, window: Window, question: Question) -> Answer:
             "node": ("node", "text"),
             "n_gpus": ("GPUs", "count"),
             "runtime_s": ("ran", "seconds"),
+            "cost_gpu_s": ("cost GPU-h", "gpu_h"),
             "detail": ("evidence", "text"),
         },
-        queries=("interruptions",),
+        queries=("interruptions", "interruption_costs"),
+        notes=("cost: GPU-time that the attempt lost or stood still, and the startup of the one that followed.",),
         when_empty="No attempt ended otherwise than by completing in this window.",
     )
 
@@ -379,7 +399,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
     )
     rows = found.join(ratios, on=["cluster", "run_id"], how="left")
     if question.run is not None:
-        rows = rows.filter((pl.col("run_id") == question.run) | pl.col("run_id").str.starts_with(f"{question.run}-"))
+        rows = rows.filter(pl.col("run_id").is_in(_runs(source, window, question.run)))
     return Answer(
         "Runs",
         rows,
@@ -415,10 +435,10 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
     blamed = (
-        source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+        results.interruption_costs(source, window)
         .filter(pl.col("class") == "infrastructure")
         .group_by("cluster", "node")
-        .agg(pl.len().alias("interruptions"))
+        .agg(pl.len().alias("interruptions"), pl.col("cost_gpu_s").sum(), pl.col("cause").mode().sort().first())
     )
     available = (
         results.goodput_rows(source, window, "node")
@@ -435,8 +455,8 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         parts.join(newest, on=["cluster", "node"], how="left")
         .join(blamed, on=["cluster", "node"], how="left")
         .join(available, on=["cluster", "node"], how="left")
-        .with_columns(pl.col("interruptions").fill_null(0))
-        .sort("interruptions", "unavailable_gpu_hours", "node", descending=[True, True, False])
+        .with_columns(pl.col("interruptions").fill_null(0), pl.col("cost_gpu_s").fill_null(0.0))
+        .sort("cost_gpu_s", "interruptions", "unavailable_gpu_hours", "node", descending=[True, True, True, False])
     )
     return Answer(
         "Nodes, those that cost most first",
@@ -446,6 +466,8 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "gpu_model": ("model", "text"),
             "n_gpus": ("GPUs", "count"),
             "interruptions": ("interruptions", "count"),
+            "cause": ("mostly", "text"),
+            "cost_gpu_s": ("they cost GPU-h", "gpu_h"),
             "availability": ("availability", "ratio"),
             "gpu_hours": ("GPU-h", "number"),
             "allocated_gpu_hours": ("allocated", "number"),
@@ -454,7 +476,8 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "stalled_gpu_hours": ("stalled", "number"),
         },
         metrics=("availability",),
-        queries=("ledger_sums", "interruptions", "nodes"),
+        queries=("ledger_sums", "interruption_costs", "nodes"),
+        notes=_to_do(rows),
         parameters={"dimension": "node"},
         parts={
             "subject": "node",
@@ -466,6 +489,23 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         when_empty="No node with GPUs in this window.",
     )
 
+
+def _to_do(rows: pl.DataFrame) -> tuple[str, ...]:
+    """What a person may do about the node that costs most. Trackside does nothing itself."""
+    worst = rows.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
+    if not worst:
+        return ()
+    node = worst[0]
+    return (
+        f"{node['node']} interrupted {node['interruptions']} attempts, "
+        f"which cost {node['cost_gpu_s'] / 3600:,.0f} GPU-h. "
+        "How many chance would give is not judged yet. To take it out for a check:",
+        f'  scontrol update NodeName={node["node"]} State=DRAIN Reason="trackside: {node["interruptions"]} failures"',
+    )
+
+
+REPEATED = 3
+"""From so many interruptions on a node is worth a look (metric-definitions 7.4: k >= 3 in 28 days)."""
 
 _STATES = ("allocated", "idle", "unavailable")
 

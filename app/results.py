@@ -153,6 +153,24 @@ def restart_rows(source: Source, window: Window) -> pl.DataFrame:
     return source.query("restarts", cluster=window.cluster, since=window.since, until=window.until)
 
 
+def resolve_run(source: Source, cluster: str, text: str) -> list[str]:
+    """Run ids that a person may mean: the run of that id, else those of the job with that id, the newest first."""
+    known = source.query("run_attempts", cluster=cluster)["run_id"].unique()
+    if text in known:
+        return [text]
+    return [str(each) for each in source.query("runs_of_job", cluster=cluster, job_id=text)["run_id"]]
+
+
+def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
+    """What interruptions cost, the newest first.
+
+    Returns:
+        `cluster`, `run_id`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`, `cost_gpu_s`:
+        GPU-seconds of the interrupted attempt that were lost or stalled, and of the next one's startup.
+    """
+    return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
+
+
 def run_timeline(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
     """What the GPUs of a run did when, and when it waited for them (category `queued`): one row per interval.
 

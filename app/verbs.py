@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.ingesting import Report
     from ingest.live import Runner
-    from queries.warehouse import CheckResult, Reader
+    from queries.warehouse import CheckResult, Reader, Writer
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -113,7 +113,13 @@ def _ingest_prometheus(options: argparse.Namespace) -> int:
             reports = telemetry.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
             reports = telemetry.ingest_live(writer, settings, asked, now=now, progress=tell)
-    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
+        known = _knows_jobs(writer)
+    return _done(reports, ingesting.first_error(reports), quiet=options.quiet, known=known)
+
+
+def _knows_jobs(writer: Writer) -> bool:
+    """Whether accounting has been loaded: telemetry and run logs speak of its jobs."""
+    return "slurm.accounting" in writer.query("status_sources")["source"]
 
 
 def _ingest_runlog(options: argparse.Namespace) -> int:
@@ -125,15 +131,18 @@ def _ingest_runlog(options: argparse.Namespace) -> int:
     cluster = options.cluster or settings.cluster
     with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest runlog", now=now) as writer:
         reports = runlogs.ingest_files(writer, options.files, cluster=cluster, now=now, progress=tell)
-    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
+        known = _knows_jobs(writer)
+    return _done(reports, ingesting.first_error(reports), quiet=options.quiet, known=known)
 
 
-def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool) -> int:
+def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool, known: bool = True) -> int:
     _report(reports, quiet=quiet)
     if error is not None:
         raise error
-    if not quiet:
+    if not quiet and known:
         output.say("Next: trackside compute", error=True)
+    elif not quiet:
+        output.say("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0
 
 
@@ -211,7 +220,11 @@ def compute(options: argparse.Namespace) -> int:
         for window in done.clusters:
             output.say(f"{window.cluster}: {iso(window.since)} to {iso(window.until)}", error=True)
         for cluster in done.empty:
-            output.say(f"{cluster}: no accounting was loaded, so there is nothing to compute", error=True)
+            output.say(
+                f"{cluster}: no accounting was loaded, so there is nothing to compute "
+                "(telemetry and run logs speak of its jobs)",
+                error=True,
+            )
         _warn(done.warnings)
         if done.clusters:
             output.say("Next: trackside show goodput", error=True)

@@ -6,10 +6,10 @@ import hashlib
 import tomllib
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app import results
 from app.errors import REFUTED, UNDETERMINED, ClaimsError
@@ -56,11 +56,29 @@ class ClaimEntry(BaseModel):
     min_run_hours: float = Field(default=0.0, ge=0)
     flop_convention: Convention | None = None
 
+    @model_validator(mode="after")
+    def _ratios_are_shares(self) -> Self:
+        if self.metric not in _UNITS and not 0 <= self.target <= 1:
+            message = (
+                f"the target of {self.metric} is a ratio between 0 and 1; {self.target:g} % is {self.target / 100:g}"
+            )
+            raise ValueError(message)
+        return self
+
 
 class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     claim: tuple[ClaimEntry, ...] = Field(min_length=1)
+
+
+def _place(where: tuple[int | str, ...]) -> str:
+    """Where in the file a mistake is: claims are counted as people count."""
+    first, *rest = where
+    number, *names = rest or [0]
+    if first != "claim" or not isinstance(number, int) or not rest:
+        return ".".join(map(str, where))
+    return ".".join([f"claim {number + 1}", *map(str, names)])
 
 
 _UNITS = {"mttf": "d", "time_to_job_restart": "s"}
@@ -81,8 +99,9 @@ def read_claims(path: Path | None) -> list[Claim]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ClaimsError(f"{origin} is not TOML: {error}") from None
     except ValidationError as error:
-        mistakes = "\n".join(f"  {'.'.join(map(str, m['loc']))}: {m['msg']}" for m in error.errors())
-        raise ClaimsError(f"{origin} has {error.error_count()} mistake(s):\n{mistakes}") from None
+        found = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
+        mistakes = "\n".join(f"  {_place(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in found)
+        raise ClaimsError(f"{origin} has {len(found)} mistake(s):\n{mistakes}") from None
     return [
         Claim(
             id=entry.id,

@@ -60,6 +60,11 @@ def test_every_table_is_in_the_dictionary() -> None:
         assert f"\n## {table.name.removeprefix('raw.')}\n" in dictionary
 
 
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
 def test_the_make_verbs_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for verb in set(re.findall(r"(?:`|\$ )make (\w+)", README)):

@@ -126,3 +126,53 @@ def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(roo
     assert spent(tmp_path / "v", "7") == {
         ("startup", "log"): 8 * 120, ("productive", "log"): 8 * 3000, ("unattributed", "accounting"): 8 * 480,
     }  # fmt: skip
+
+
+def test_a_run_is_found_by_its_jobs_id_and_an_unknown_one_says_so(root: Path) -> None:
+    ingest(root, log())
+    for what in ("ettr", "mfu", "runs"):
+        rows = json.loads(trackside("show", what, "--run", "7", "--format", "json", "--warehouse", str(root)).stdout)
+        assert {row["run_id"] for row in rows} == {"llama"}
+        done = trackside("show", what, "--run", "nope", "--warehouse", str(root))
+        assert done.returncode == 2
+        assert "no run and no job is called 'nope'" in done.stderr
+
+
+def test_what_an_interruption_cost_is_lost_and_stalled_time_and_the_next_startup(root: Path, tmp_path: Path) -> None:
+    first, own, other = SACCT.splitlines(keepends=True)
+    killed = first + own.replace("COMPLETED", "NODE_FAIL") + other
+    again = (
+        f"7|7|c|alice|lab|main|train|COMPLETED|0:0|{START + HOUR}|{START + HOUR}|{START + HOUR}|{START + 2 * HOUR}|1|"
+        "cpu=64,gres/gpu=8,node=1|n1\n"
+    )
+    (tmp_path / "again.txt").write_text(killed + again)
+    place = tmp_path / "v"
+    done = trackside("ingest", "slurm", str(tmp_path / "again.txt"), "--warehouse", str(place))
+    assert done.returncode == 0, done.stderr
+    second = log(shift=HOUR).replace('"restart_count": 0', '"restart_count": 1')
+    (tmp_path / "run.jsonl").write_text(log() + second)
+    assert trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--warehouse", str(place)).returncode == 0
+    assert trackside("compute", "--warehouse", str(place)).returncode == 0
+    rows = json.loads(trackside("show", "interruptions", "--format", "json", "--warehouse", str(place)).stdout)
+    # All 300 steps were run again, one was cut short, the rest of the hour was waiting for the dead node; then 120 s.
+    assert [(row["node"], row["cost_gpu_s"]) for row in rows] == [("n1", 8 * (HOUR - 120) + 8 * 120)]
+    nodes = json.loads(trackside("show", "nodes", "--format", "json", "--warehouse", str(place)).stdout)
+    assert nodes[0]["node"] == "n1"
+    assert nodes[0]["cost_gpu_s"] == 8 * HOUR
+
+
+def test_a_claim_on_a_ratio_takes_shares_not_per_cent(root: Path, tmp_path: Path) -> None:
+    assert trackside("compute", "--warehouse", str(root)).returncode == 0
+    (tmp_path / "claims.toml").write_text(
+        '[[claim]]\nid = "a"\nmetric = "availability"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 99\n'
+        'direction = "atleast"\n'
+    )
+    done = trackside("verify", "--claims", str(tmp_path / "claims.toml"), "--warehouse", str(root))
+    assert done.returncode == 11
+    assert "has 1 mistake(s)" in done.stderr
+    assert "claim 1.direction" in done.stderr
+    text = (tmp_path / "claims.toml").read_text().replace("atleast", "at_least")
+    (tmp_path / "claims.toml").write_text(text)
+    done = trackside("verify", "--claims", str(tmp_path / "claims.toml"), "--warehouse", str(root))
+    assert done.returncode == 11
+    assert "99 % is 0.99" in done.stderr

@@ -1,0 +1,32 @@
+-- One row is an interruption in the window with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt, and startup of the one that followed.
+WITH spent AS (
+    SELECT
+        r.cluster,
+        r.run_id,
+        r.attempt_no,
+        SUM(g.gpu_seconds) FILTER (
+            g.category = 'lost'
+            OR (g.category = 'stalled' AND COALESCE(g.cause, '') NOT IN ('idle_gpus', 'data_stall', 'inactive', 'suspended'))
+        ) AS broken_gpu_s,
+        SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s
+    FROM gpu_time AS g
+    JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+    WHERE r.cluster = $cluster
+    GROUP BY ALL
+)
+SELECT
+    i.cluster,
+    i.run_id,
+    i.job_id,
+    i.submitted_at,
+    i.ended_at,
+    i.class,
+    i.cause,
+    i.node,
+    i.n_gpus,
+    CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE) AS cost_gpu_s
+FROM interruptions AS i
+LEFT JOIN spent AS s USING (cluster, run_id, attempt_no)
+LEFT JOIN spent AS n ON n.cluster = i.cluster AND n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
+WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until
+ORDER BY i.ended_at DESC, i.job_id, i.submitted_at;
