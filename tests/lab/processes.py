@@ -1,6 +1,7 @@
 """Processes of the lab, as /proc knows them: start, find, end. Never by name, always by id."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -130,7 +131,11 @@ class Daemon:
 
     @classmethod
     def start(cls, name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], ledger: Path) -> "Daemon":
-        """Start `argv` and enter it in the ledger, from which the reaper works should this process die."""
+        """Start `argv` and enter it in the ledger, from which the reaper works should this process die.
+
+        Without core files: what a test kills would leave them wherever it stands.
+        """
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         with log.with_suffix(".out").open("ab") as out:
             process = subprocess.Popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=dict(env), start_new_session=True
