@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import os
 import re
 import tomllib
@@ -178,7 +179,9 @@ def parse(values: dict[str, Any], *, origin: str) -> Config:
 def _beside(config: Config, folder: Path) -> Config:
     """Paths in a file are meant from where the file is, not from where somebody stands."""
     claims = None if config.claims is None else folder / config.claims
-    return config.model_copy(update={"warehouse": folder / config.warehouse, "claims": claims})
+    runlogs = tuple(str(Path(glob.escape(str(folder)), pattern)) for pattern in config.serve.runlogs)
+    serve = config.serve.model_copy(update={"runlogs": runlogs})
+    return config.model_copy(update={"warehouse": folder / config.warehouse, "claims": claims, "serve": serve})
 
 
 def _read(path: Path) -> dict[str, Any]:

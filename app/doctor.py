@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
 """Our import names. They are short, so Trackside wants an environment of its own; see `strangers`."""
 
+ADDS = {
+    ("slurm.nodes",): "node inventory: capacity as configured, not as seen in use (trackside ingest slurm)",
+    ("slurm.events",): "node events: idle time apart from broken time, MTTF by fault (trackside ingest slurm)",
+    ("prometheus.gpu", "prometheus.gpu_hours"): "telemetry: narrower goodput, from how long GPUs were active; XIDs "
+    "behind failures (trackside ingest prometheus)",
+    ("runlog",): "run logs: goodput and ETTR from steps that were kept, lost steps, MFU (trackside recorder writes "
+    "them, trackside ingest runlog reads them)",
+}
+"""What sources add to accounting's numbers, by their names."""
+
 State = Literal["ok", "warn", "fail", "-"]
 
 
@@ -67,10 +77,11 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
     output.say(
-        "\nWith accounting alone: occupancy, availability, MTTF, interruptions and restarts exactly; goodput and ETTR\n"
-        "as bounds, since accounting does not see what allocated GPUs did. Telemetry and run logs narrow the bounds;\n"
-        "MFU needs a run log (both come with later steps)."
+        "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts; of goodput and ETTR bounds:\n"
+        "it does not see what allocated GPUs did. The other sources add (-: not read here yet):"
     )
+    for names, adds in ADDS.items():
+        _line("ok" if loaded & set(names) else "-", adds)
     return worst
 
 

@@ -434,11 +434,16 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         *(hours.filter(pl.col("state") == state).sum().alias(f"{state}_gpu_hours") for state in _STATES),
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
+    seen = pl.col("cost_gpu_s").is_not_null().any()
     blamed = (
         results.interruption_costs(source, window)
         .filter(pl.col("class") == "infrastructure")
         .group_by("cluster", "node")
-        .agg(pl.len().alias("interruptions"), pl.col("cost_gpu_s").sum(), pl.col("cause").mode().sort().first())
+        .agg(
+            pl.len().alias("interruptions"),
+            pl.when(seen).then(pl.col("cost_gpu_s").sum()).alias("cost_gpu_s"),
+            pl.col("cause").mode().sort().first(),
+        )
     )
     available = (
         results.goodput_rows(source, window, "node")
@@ -455,8 +460,17 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         parts.join(newest, on=["cluster", "node"], how="left")
         .join(blamed, on=["cluster", "node"], how="left")
         .join(available, on=["cluster", "node"], how="left")
-        .with_columns(pl.col("interruptions").fill_null(0), pl.col("cost_gpu_s").fill_null(0.0))
-        .sort("cost_gpu_s", "interruptions", "unavailable_gpu_hours", "node", descending=[True, True, True, False])
+        .with_columns(
+            cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
+            interruptions=pl.col("interruptions").fill_null(0),
+        )
+        .sort(
+            pl.col("cost_gpu_s").fill_null(0.0),
+            "interruptions",
+            "unavailable_gpu_hours",
+            "node",
+            descending=[True, True, True, False],
+        )
     )
     return Answer(
         "Nodes, those that cost most first",
@@ -496,9 +510,9 @@ def _to_do(rows: pl.DataFrame) -> tuple[str, ...]:
     if not worst:
         return ()
     node = worst[0]
+    cost = "cost cannot be told" if node["cost_gpu_s"] is None else f"which cost {node['cost_gpu_s'] / 3600:,.0f} GPU-h"
     return (
-        f"{node['node']} interrupted {node['interruptions']} attempts, "
-        f"which cost {node['cost_gpu_s'] / 3600:,.0f} GPU-h. "
+        f"{node['node']} interrupted {node['interruptions']} attempts, {cost}. "
         "How many chance would give is not judged yet. To take it out for a check:",
         f'  scontrol update NodeName={node["node"]} State=DRAIN Reason="trackside: {node["interruptions"]} failures"',
     )

@@ -166,7 +166,8 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
 
     Returns:
         `cluster`, `run_id`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`, `cost_gpu_s`:
-        GPU-seconds of the interrupted attempt that were lost or stalled, and of the next one's startup.
+        GPU-seconds of the interrupted attempt that were lost or stalled, and of the next one's startup; null where
+        more than a tenth of the attempt was not seen.
     """
     return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
 

@@ -65,6 +65,7 @@ def ingest_files(
 def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> None:
     """Merge one parsed log with what is there. In any order, and again, it gives the same warehouse."""
     sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
+    sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
     with writer.transaction():
         keep = _without_finished(writer, parsed.rejects, sessions, origin=origin, data=data)
         there = writer.query_with("existing_run_sessions", {"incoming": sessions.select(_RUN)})

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
+from polars.exceptions import PanicException
 from waitress.server import create_server
 
 from app import clock, computing, config, exporter, ingesting, output, runlogs, telemetry
@@ -146,11 +147,12 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
 
 @dataclass
 class SourceHealth:
-    """What came of a source's last cycle."""
+    """What came of a source's last cycle; `last_warning` is the last thing that reading it gave to think about."""
 
     last_success: datetime | None = None
     last_error: str | None = None
     failed_at: datetime | None = None
+    last_warning: str | None = None
 
     def told(self) -> dict[str, str | None]:
         """As `/healthz` says it."""
@@ -158,6 +160,7 @@ class SourceHealth:
             "last_success": None if self.last_success is None else iso(self.last_success),
             "last_error": self.last_error,
             "failed_at": None if self.failed_at is None else iso(self.failed_at),
+            "last_warning": self.last_warning,
         }
 
 
@@ -199,6 +202,10 @@ class StoppedError(Exception):
 _OURS = tuple(EXIT_STATUS)
 """Errors that a person can do something about."""
 
+_FAULTS = (Exception, PanicException)
+"""Whatever else may come up: a fault of ours in one source must neither keep the others from running nor end the
+service. (A panic of polars is no Exception.)"""
+
 
 @dataclass
 class Worker:
@@ -222,6 +229,7 @@ class Worker:
     last_success: datetime | None = None
     next_cycle: datetime | None = None
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _warned: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _started: datetime | None = None
@@ -263,10 +271,8 @@ class Worker:
             self.cycle(now=now)
         except StoppedError:
             raise
-        except Exception as error:  # noqa: BLE001 - the thread's last line: a fault of ours must not end the service
-            self._failed("trackside", error, now)
-            for line in traceback.format_exception(error):
-                log("error", line.strip(), source="trackside")
+        except _FAULTS as error:
+            self._faulted("trackside", error, now)
 
     def cycle(self, *, now: datetime) -> None:
         """Read every source that is configured, and compute if there is anything new.
@@ -286,6 +292,7 @@ class Worker:
             self._failed("warehouse", error, now)
             return
         self._worked("warehouse", now)
+        self.sources.pop("trackside", None)  # a fault outside all sources; this time there was none
         if not any(each.last_error for each in self.sources.values()):
             self.last_success = clock.now()
 
@@ -301,15 +308,23 @@ class Worker:
     def _step(self, name: str, now: datetime, work: Callable[[], Sequence[Report]]) -> None:
         """One source, or the computation: noted and logged, whatever comes of it."""
         self._tell()
+        self._warned.clear()
         try:
             reports = work()
+        except StoppedError:
+            raise
         except _OURS as error:
             self._failed(name, error, now)
+            return
+        except _FAULTS as error:
+            self._faulted(name, error, now)
             return
         for report in reports:
             if report.parsed is not None:
                 log("info", "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
                     rejected=report.parsed.rows_rejected)  # fmt: skip
+                for warning in report.parsed.warnings:
+                    self._warn(name, warning)
         failure = ingesting.first_error(list(reports))
         if failure is not None:
             self._failed(name, failure, now)
@@ -327,7 +342,12 @@ class Worker:
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Run logs that are new, or have changed since they were read."""
-        found = _stamps(self.settings.serve.runlogs)
+        found: dict[str, tuple[int, int]] = {}
+        for pattern in self.settings.serve.runlogs:
+            named = _stamps([pattern])
+            found |= named
+            if not named:
+                self._warn("runlog", f"serve.runlogs: no file is named by {pattern}")
         changed = [name for name, stamp in found.items() if self._seen.get(name) != stamp]
         reports = runlogs.ingest_files(writer, changed, cluster=self.settings.cluster, now=now, progress=self._tell)
         for report in reports:
@@ -349,15 +369,27 @@ class Worker:
         if self._stop.is_set():
             raise StoppedError
 
+    def _warn(self, name: str, text: str) -> None:
+        """Log what a source gives to think about, for the step that is being done."""
+        said = without_secrets(text, self.settings)
+        log("warning", said, source=name)
+        self._warned.append(said.strip().splitlines()[0])
+
+    def _faulted(self, name: str, error: Exception, now: datetime) -> None:
+        """Note what nobody foresaw, with where it happened."""
+        self._failed(name, error, now)
+        for line in traceback.format_exception(error):
+            log("error", without_secrets(line.strip(), self.settings), source=name)
+
     def _failed(self, name: str, error: Exception, now: datetime) -> None:
-        said = without_secrets(str(error) or type(error).__name__, self.settings)
+        said = without_secrets(str(error).strip() or type(error).__name__, self.settings)
         before = self.sources.get(name, SourceHealth())
-        first = said.strip().splitlines()[0]
+        first = said.splitlines()[0]
         self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
         log("error", said, source=name)
 
     def _worked(self, name: str, now: datetime) -> None:
-        self.sources[name] = SourceHealth(last_success=now)
+        self.sources[name] = SourceHealth(last_success=now, last_warning=self._warned[-1] if self._warned else None)
 
 
 def _is_behind(writer: Writer, cluster: str) -> bool:
@@ -379,7 +411,7 @@ def _stamps(patterns: Iterable[str]) -> dict[str, tuple[int, int]]:
     return found
 
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 
 
 def without_secrets(text: str, settings: Config) -> str:

@@ -13,12 +13,13 @@ import polars as pl
 from app.errors import UsageError
 from app.ingesting import Report, account_row, standard_input
 from ingest import gpu_samples, prometheus, xid
+from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.dcgm import SOURCE
-from ingest.errors import InputError, SourceError
+from ingest.errors import InputError, SourceError, shorten
 from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, REJECTS, Parsed, conform, empty
 from ingest.gpu_hours import MAGIC, names_cluster, once_each, parse_gpu_hours
 from ingest.openmetrics import parse_openmetrics
-from ingest.prometheus_server import Server, is_address, without_secrets
+from ingest.prometheus_server import NO_ADDRESS, Server, is_address
 from ingest.sniff import read_bytes
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def ingest_files(
         progress(name, number, len(files))
         try:
             data = standard_input() if name == "-" else read_bytes(Path(name))
-            parsed = _parse(writer, settings, asked, data, name)
+            parsed = _parse(writer, settings, asked, data, name, now)
             fallback = next(iter(parsed.clusters), None) or _cluster(writer, settings, asked)
             _load(writer, settings, parsed, fallback, origin=name, data=data, now=now)
         except (InputError, UsageError) as error:
@@ -69,7 +70,9 @@ def ingest_files(
     return reports
 
 
-def _parse(writer: Writer, settings: Config, asked: Asked, data: bytes, name: str) -> Parsed:
+def _parse(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, settings: Config, asked: Asked, data: bytes, name: str, now: datetime
+) -> Parsed:
     if data.startswith(MAGIC):
         named = asked.cluster is None and names_cluster(data)
         cluster = None if named else _cluster(writer, settings, asked)
@@ -79,6 +82,7 @@ def _parse(writer: Writer, settings: Config, asked: Asked, data: bytes, name: st
         origin=name,
         cluster=_cluster(writer, settings, asked),
         interval_s=settings.prometheus.interval_s,
+        now=now,
         since=asked.since,
         until=asked.until,
     )
@@ -88,6 +92,8 @@ def _cluster(writer: Writer, settings: Config, asked: Asked) -> str:
     """The cluster that telemetry belongs to: as told, as configured, or the only one there is."""
     told = asked.cluster or settings.prometheus.cluster or settings.cluster
     if told is not None:
+        if not fits_a_folder(told):
+            raise UsageError(f"cluster {shorten(told, 40)}: {TOO_LONG}")
         return told
     known = [str(name) for name in writer.query("clusters")["cluster"]]
     if len(known) == 1:
@@ -109,7 +115,8 @@ def ingest_live(
 ) -> list[Report]:
     """Read a server piece by piece, oldest first, each piece in a transaction of its own.
 
-    It goes on where the last load ended (an interval earlier: what was the newest then may not have been whole). When
+    It goes on where the last load from the same server with the same selector ended (an interval earlier: what was the
+    newest then may not have been whole); what was loaded from files or elsewhere says nothing of it. When
     a piece fails, those before it stay and those behind it are left, so that the next ingest resumes there.
 
     Raises:
@@ -139,7 +146,7 @@ def connect(settings: Config, url: str | None = None) -> Server:
             "[prometheus] of trackside.toml; or load files: trackside ingest prometheus FILE"
         )
     if not is_address(address):
-        raise UsageError(f"not the address of a server: {without_secrets(address)}\nAn example: http://prometheus:9090")
+        raise UsageError(NO_ADDRESS)
     token = None
     if section.token_env is not None:
         token = os.environ.get(section.token_env)
@@ -160,7 +167,7 @@ def _live(
     now: datetime,
     progress: Callable[[str, int, int], None],
 ) -> list[Report]:
-    since, until = _window(writer, settings, asked, wanted, now)
+    since, until = _window(writer, settings, asked, wanted, server.url, now)
     pieces = list(_pieces(since, until, settings))
     reports: list[Report] = []
     try:
@@ -175,7 +182,8 @@ def _live(
             if parsed.covers_until is None and not parsed.rejects.height:
                 continue  # nothing was recorded then: no coverage, no load
             data = server.digest().encode()
-            _load(writer, settings, parsed, wanted.cluster, origin=server.url, data=data, now=now)
+            origin = wanted.origin(server.url)
+            _load(writer, settings, parsed, wanted.cluster, origin=origin, data=data, now=now)
             reports.append(Report(f"{server.url} {low:%Y-%m-%dT%H:%M} to {high:%Y-%m-%dT%H:%M}", parsed))
         if not reports and pieces:
             reports.append(_nothing(server, wanted, since, until))
@@ -184,12 +192,12 @@ def _live(
     return reports
 
 
-def _window(
-    writer: Writer, settings: Config, asked: Asked, wanted: prometheus.Wanted, now: datetime
+def _window(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, settings: Config, asked: Asked, wanted: prometheus.Wanted, url: str, now: datetime
 ) -> tuple[datetime, datetime]:
     """From when to when to ask, on the grid: an interval that is not over yet is left for the next time."""
     until = _on_grid(asked.until or now, wanted.interval_s)
-    since = asked.since or _resume_at(writer, settings, wanted, until)
+    since = asked.since or _resume_at(writer, settings, wanted, url, until, now)
     if asked.since is not None and asked.since >= (asked.until or now):
         raise UsageError(f"--since {since.isoformat()} is not before --until {(asked.until or now).isoformat()}")
     return min(_on_grid(since, wanted.interval_s), until), until
@@ -199,11 +207,23 @@ def _on_grid(moment: datetime, interval_s: int) -> datetime:
     return datetime.fromtimestamp(moment.timestamp() // interval_s * interval_s, UTC)
 
 
-def _resume_at(writer: Writer, settings: Config, wanted: prometheus.Wanted, until: datetime) -> datetime:
-    """An interval before the end of the last load; the first time, as far back as configured."""
-    reached = writer.query("watermark", cluster=wanted.cluster, source=SOURCE)["covers_until"].item()
+def _resume_at(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, settings: Config, wanted: prometheus.Wanted, url: str, until: datetime, now: datetime
+) -> datetime:
+    """An interval before the end of the last load from there; the first time, as far back as configured.
+
+    A load that reaches into the future is a clock that was wrong, and would hide everything before it.
+    """
+    interval = timedelta(seconds=wanted.interval_s)
+    reached = writer.query(
+        "watermark_of_origin",
+        cluster=wanted.cluster,
+        source=SOURCE,
+        origin=wanted.origin(url),
+        latest=now + interval,
+    )["covers_until"].item()
     if isinstance(reached, datetime):
-        return min(reached, until) - timedelta(seconds=wanted.interval_s)
+        return min(reached, until) - interval
     return until - timedelta(hours=settings.prometheus.lookback_hours)
 
 

@@ -49,7 +49,10 @@ def parse_time(text: str, *, end: datetime | None = None) -> datetime:
     except ValueError:
         shown = "2026-10-01, 2026-10-01T12:00" + (", or 7d for the last seven days of the data" if end else "")
         raise UsageError(f"{text!r} is not a time; write it like {shown}") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"{text!r} is outside the years 1 to 9999 in UTC") from None
 
 
 def parse_period(text: str) -> tuple[datetime, datetime]:

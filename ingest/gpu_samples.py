@@ -16,6 +16,7 @@ from ingest.dcgm import COLUMNS, METRICS
 from ingest.frames import GPU_HOURS, GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
+_PLACE: Final = ("cluster", "node", "gpu")
 ACTIVE: Final = "active"
 """Metric of `gpu_hours` that says how long a GPU was active; its mean is the share."""
 
@@ -120,39 +121,54 @@ def merge(there: pl.DataFrame, new: pl.DataFrame, *, interval_s: int) -> pl.Data
     """Both GPU_SAMPLES as one, sorted; no two rows of a GPU speak for the same time.
 
     Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
-    replace those that they overlap, except that within a cell of the grid the one that speaks for more stays: the
-    edge of a file does not replace a whole cell.
+    replace those that they overlap, except that within a cell of the grid the one that speaks for more stays whole,
+    and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
+    meet within a cell no second is lost.
     """
     new = new.unique(list(KEY), keep="last", maintain_order=True)
+    new = _beside(new, there.join(new, on=[*KEY, "interval_s"], how="anti"), interval_s, longer=True)
     exact = [*KEY, "interval_s"]
     old_only = there.join(new, on=exact, how="anti")
     new_only = new.join(there, on=exact, how="anti")
     both = new.join(there, on=exact, how="inner", suffix="_old").select(
         *exact, *(pl.coalesce(name, f"{name}_old").alias(name) for name in COLUMNS)
     )
-    kept_old, kept_new = _settled(old_only, new, new_only, interval_s)
-    return pl.concat([kept_old, kept_new, both.select(GPU_SAMPLES.keys())]).sort(*KEY)
+    kept_old = _not_replaced(_beside(old_only, new, interval_s, longer=False), new)
+    return pl.concat([kept_old, new_only, both.select(GPU_SAMPLES.keys())]).sort(*KEY)
 
 
-def _settled(
-    old: pl.DataFrame, new: pl.DataFrame, new_only: pl.DataFrame, interval_s: int
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Old rows that no new row replaces, and new rows that no old one keeps away."""
-    place = ["cluster", "node", "gpu"]
+def _beside(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, *, longer: bool) -> pl.DataFrame:
+    """What is left of rows where others within their cell of the grid go before them; the rest as it is.
+
+    With `longer` only those others do that speak for more time. No other lies inside a row then, so what is left of
+    one is one stretch.
+    """
     cell = pl.col("ts").dt.epoch("us") // (interval_s * _US)
-    narrow = old.select(*place, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")).filter(
-        pl.col("interval_s") <= interval_s
+    spans = [*_PLACE, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")]
+    pairs = (
+        rows.filter(pl.col("interval_s") <= interval_s)
+        .select(spans)
+        .join(others.filter(pl.col("interval_s") <= interval_s).select(spans), on=[*_PLACE, "cell"], suffix="_other")
+        .filter(pl.col("ts_other") < pl.col("end"), pl.col("end_other") > pl.col("ts"))
     )
-    rivals = new_only.select(*place, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")).join(
-        narrow, on=[*place, "cell"], suffix="_old"
+    if longer:
+        pairs = pairs.filter(pl.col("interval_s_other") > pl.col("interval_s"))
+    if pairs.is_empty():
+        return rows
+    before = pl.col("ts_other") <= pl.col("ts")
+    low, high = pl.col("end_other").filter(before).max(), pl.col("ts_other").filter(~before).min()
+    cut = pairs.group_by(KEY).agg(
+        pl.coalesce(low, pl.col("ts").first()).alias("low"), pl.coalesce(high, pl.col("end").first()).alias("high")
     )
-    keepers = rivals.filter(
-        pl.col("ts_old") < pl.col("end"),
-        pl.col("end_old") > pl.col("ts"),
-        pl.col("interval_s_old") > pl.col("interval_s"),
-    )
-    winners = new.join(keepers.select(KEY).unique(), on=list(KEY), how="anti")
-    spans = winners.select(*place, "ts", end("ts", "interval_s").alias("end")).sort("ts")
+    left = rows.join(cut, on=list(KEY), how="inner").filter(pl.col("low") < pl.col("high"))
+    seconds = (pl.col("high") - pl.col("low")).dt.total_milliseconds() / 1000
+    trimmed = left.with_columns(ts=pl.col("low"), interval_s=seconds.cast(GPU_SAMPLES["interval_s"]))
+    return pl.concat([rows.join(cut, on=list(KEY), how="anti"), trimmed.select(rows.columns)])
+
+
+def _not_replaced(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """Old rows that no new row overlaps."""
+    spans = new.select(*_PLACE, "ts", end("ts", "interval_s").alias("end")).sort("ts")
     # New rows do not overlap one another, so the last that begins before an old row ends is the one to look at.
     beside = (
         old.with_columns(old_end=end("ts", "interval_s"))
@@ -161,14 +177,14 @@ def _settled(
             spans.rename({"ts": "begin"}),
             left_on="old_end",
             right_on="begin",
-            by=place,
+            by=_PLACE,
             strategy="backward",
             allow_exact_matches=False,
             check_sortedness=False,
         )
     )
     free = pl.col("end").is_null() | (pl.col("end") <= pl.col("ts"))
-    return beside.filter(free).select(GPU_SAMPLES.keys()), new_only.join(keepers, on=list(KEY), how="anti")
+    return beside.filter(free).select(GPU_SAMPLES.keys())
 
 
 def end(ts: str, interval_s: str) -> pl.Expr:

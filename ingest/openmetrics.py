@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 MILLISECONDS_FROM: Final = 1e11
 """Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
 
-LATEST: Final = 253_402_300_799.0
-"""The last second of the year 9999."""
+EARLIEST_S: Final = 946_684_800.0
+"""The year 2000: an earlier reading is of a clock that was not set."""
+
+AHEAD_S: Final = 86_400.0
+"""How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
 
 _LABELS = r'\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}'
 _LINE = rf"^([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:{_LABELS})?[ \t]+([^ \t{{\r]+)(?:[ \t]+([^ \t#\r]+))?[ \t]*(?:#.*)?\r?$"
@@ -42,18 +45,20 @@ def parse_openmetrics(
     origin: str,
     cluster: str,
     interval_s: int,
+    now: datetime,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Parsed:
     """Telemetry text as averages on the grid (`gpu_samples`) and XIDs (`health_events`).
 
     Every line that is not a comment is a row. Other metrics, blank values, and rows outside since and until are
-    skipped; a line without a timestamp, or that names no node or GPU, is refused.
+    skipped; a line without a timestamp, or that names no node or GPU, is refused, and so is one of before the year
+    2000 or of more than a day after `now`.
 
     Raises:
         UnrecognisedInputError: the text is empty or of another kind.
     """
-    rows, warnings = _rows(data, origin)
+    rows, warnings = _rows(data, origin, now)
     refused = rows.filter(pl.col("reason").is_not_null())
     readings = _readings(rows.filter(pl.col("reason").is_null(), pl.col("wanted")))
     inside = readings.filter(_within(since, until), ~is_blank("value"))
@@ -79,7 +84,7 @@ def parse_openmetrics(
     )
 
 
-def _rows(data: bytes, origin: str) -> tuple[pl.DataFrame, list[str]]:
+def _rows(data: bytes, origin: str, now: datetime) -> tuple[pl.DataFrame, list[str]]:
     """Lines that are no comments, taken apart, with the reason why one is refused; and warnings."""
     text = data.decode(errors="replace")
     lines = pl.DataFrame({"raw": text.split("\n")}, schema={"raw": TEXT}).with_row_index("line", offset=1)
@@ -101,7 +106,7 @@ def _rows(data: bytes, origin: str) -> tuple[pl.DataFrame, list[str]]:
     whole = text.endswith("\n") or lines["raw"].last() == "# EOF" or not lines["raw"].last()
     cut = pl.lit(value=False) if whole else pl.col("line") == lines.height
     warnings = [] if whole else ["the file ends in the middle of a line; what came before is loaded"]
-    return rows.with_columns(reason=_reason(cut)), warnings
+    return rows.with_columns(reason=_reason(cut, now.timestamp() + AHEAD_S)), warnings
 
 
 def _number(column: str) -> pl.Expr:
@@ -122,8 +127,8 @@ def _unescaped(match: re.Match[str]) -> str:
     return "\n" if match[1] == "n" else match[1]
 
 
-def _reason(cut: pl.Expr) -> pl.Expr:
-    """Why a line is refused; null where it is not."""
+def _reason(cut: pl.Expr, latest_s: float) -> pl.Expr:
+    """Why a line is refused; null where it is not. No reading can be later than `latest_s`, an epoch."""
     wanted, at = pl.col("wanted"), pl.col("at")
     seconds = pl.when(at >= MILLISECONDS_FROM).then(at / 1000).otherwise(at)
     reasons = (
@@ -131,7 +136,9 @@ def _reason(cut: pl.Expr) -> pl.Expr:
         (pl.col("name").is_null(), "not a line of the text format"),
         (wanted & pl.col("value").is_null(), "the value is not a number"),
         (wanted & pl.col("stamp").is_null(), "no timestamp: a scrape alone does not say when it was made"),
-        (wanted & ~(at.is_finite() & seconds.is_between(0, LATEST)).fill_null(value=False), "not a timestamp"),
+        (wanted & ~(at.is_finite() & (at >= 0)).fill_null(value=False), "not a timestamp"),
+        (wanted & (seconds < EARLIEST_S), "before the year 2000: the clock was not set"),
+        (wanted & (seconds > latest_s), "lies in the future"),
         (wanted & pl.col("node").is_null(), "no label names the node and the GPU"),
     )
     return pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)

@@ -59,6 +59,10 @@ class Wanted:
         """A selector of PromQL for one metric."""
         return f"{name}{{{','.join([*filter(None, [self.selector]), *more])}}}"
 
+    def origin(self, url: str) -> str:
+        """Where its rows come from, as `loads.origin` says it and the next load finds it: server and selector."""
+        return f"{url} {{{self.selector}}}" if self.selector else url
+
     def matcher(self) -> str:
         """A selector for all metrics that we know."""
         names = "|".join((*METRIC, *XID_GAUGES, *XID_COUNTS))

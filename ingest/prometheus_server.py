@@ -13,13 +13,14 @@ import re
 import time
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from requests.auth import AuthBase, HTTPBasicAuth
+from urllib3.exceptions import DecodeError, HTTPError, ReadTimeoutError
 from urllib3.util.retry import Retry
 
 from ingest.errors import ServerDownError, shorten
@@ -36,6 +37,15 @@ LONGEST_WAIT_S: Final = 30.0
 
 GRACE_S: Final = 2
 """How much longer we wait than the server may work."""
+
+PART: Final = 1 << 16
+"""Bytes of an answer that are read at once, at most; less if less has come."""
+
+LARGEST_ANSWER: Final = 1 << 30
+"""Bytes of an answer that we read; one that goes on is asked for in smaller pieces."""
+
+LATEST_S: Final = 253_402_300_799
+"""The last second of the year 9999: a larger number is no time."""
 
 AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 """Statuses that may be gone a moment later."""
@@ -77,7 +87,7 @@ class _AgainError(Exception):
 
 
 class _NotPrometheusError(Exception):
-    """Something answered, but not with JSON."""
+    """Something answered, but not with JSON, or with other JSON than Prometheus'."""
 
 
 class _Bearer(AuthBase):
@@ -94,24 +104,40 @@ class _Bearer(AuthBase):
 def is_address(url: str) -> bool:
     """Whether this can be the base address of a server.
 
-    >>> is_address("https://prometheus:9090/base"), is_address("prometheus:9090")
-    (True, False)
+    With an @ behind the host it cannot: then what looks like host and port is the beginning of user and password, and
+    a character within them ends them too early.
+
+    >>> is_address("https://prometheus:9090/base"), is_address("prometheus:9090"), is_address("http://me:1/2@host")
+    (True, False, False)
     """
     try:
         parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+    return good and "@" not in parts.path + parts.query + parts.fragment
 
 
 def without_secrets(url: str) -> str:
     """An address without user, password, query and trailing slash: fit for messages and for `loads.origin`.
 
+    Of what is no address nothing is told: nobody knows which part of it is a password.
+
     >>> without_secrets("https://me:secret@prometheus:9090/base/?token=abc")
     'https://prometheus:9090/base'
+    >>> without_secrets("me:secret@prometheus:9090")
+    'an address that cannot be used'
     """
+    if not is_address(url):
+        return "an address that cannot be used"
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+NO_ADDRESS: Final = (
+    "the address of the Prometheus server cannot be used (not shown: it may hold a password).\n"
+    "Write http://HOST:PORT; in user and password write / # ? @ as %2F %23 %3F %40"
+)
 
 
 class Server:
@@ -141,8 +167,8 @@ class Server:
             auth = HTTPBasicAuth(unquote(parts.username), unquote(parts.password or ""))
         session.auth = auth
         # The server gives up at `timeout_s`; we wait a little longer, to hear it say so.
-        timeout = math.ceil(timeout_s) + GRACE_S
-        self._connection = PrometheusConnect(self.url, session=session, retry=Retry(total=0), timeout=timeout)
+        self._patience_s = math.ceil(timeout_s) + GRACE_S
+        self._connection = PrometheusConnect(self.url, session=session, retry=Retry(total=0), timeout=self._patience_s)
 
     def close(self) -> None:
         """Hang up."""
@@ -163,12 +189,12 @@ class Server:
         window = {"start": since.timestamp(), "end": until.timestamp()}
         params = window | ({"match[]": matcher} if matcher else {}) | ONLY_WHOLE_ANSWERS
         try:
-            found: list[str] = self._ask(
-                lambda: self._connection.get_label_values("__name__", params=dict(params)), first=True
+            found = self._ask(
+                lambda: _names(self._connection.get_label_values("__name__", params=dict(params))), first=True
             )
         except _TooMuchError as error:
             raise self._too_much(error) from None
-        return sorted(found or [])
+        return sorted(found)
 
     def points(self, query: str, *, first: datetime, last: datetime, step: timedelta) -> Series:
         """The values of a query at `first`, every `step` after it, and `last`.
@@ -178,10 +204,10 @@ class Server:
         """
 
         def ask(low: datetime, high: datetime) -> Series:
-            found: Series = self._connection.custom_query_range(
+            found = self._connection.custom_query_range(
                 query, start_time=low, end_time=high, step=f"{step.total_seconds():g}", params=dict(self._limits)
             )
-            return found
+            return _series(found, "values")
 
         return list(chain.from_iterable(self._pieces(ask, first, last, step)))
 
@@ -194,8 +220,8 @@ class Server:
 
         def ask(low: datetime, high: datetime) -> Series:
             query = f"{selector}[{_milliseconds(low, high)}ms]"
-            found: Series = self._connection.custom_query(query, params={"time": high.timestamp()} | self._limits)
-            return found
+            found = self._connection.custom_query(query, params={"time": high.timestamp()} | self._limits)
+            return _series(found, "values")
 
         return list(chain.from_iterable(self._pieces(ask, since, until, step, apart=timedelta(0))))
 
@@ -208,8 +234,8 @@ class Server:
 
         def ask(low: datetime, high: datetime) -> Series:
             query = f"max by ({by}) (max_over_time({selector}[{_milliseconds(low, high)}ms])) > 0"
-            found: Series = self._connection.custom_query(query, params={"time": high.timestamp()} | self._limits)
-            return found
+            found = self._connection.custom_query(query, params={"time": high.timestamp()} | self._limits)
+            return _series(found, "value")
 
         return list(chain.from_iterable(self._pieces(ask, since, until, step, apart=timedelta(0))))
 
@@ -222,10 +248,11 @@ class Server:
         params = {"time": at.timestamp()} | self._limits
         query = f"max(timestamp({selector}))"
         try:
-            found: Series = self._ask(lambda: self._connection.custom_query(query, params=dict(params)))
+            found = self._ask(lambda: _series(self._connection.custom_query(query, params=dict(params)), "value"))
+            moment = self._once(lambda: _number(found[0]["value"][1])) if found else math.nan
         except _TooMuchError as error:
             raise self._too_much(error) from None
-        return float(found[0]["value"][1]) if found else None
+        return moment if math.isfinite(moment) else None
 
     def _pieces(
         self,
@@ -283,17 +310,43 @@ class Server:
             raise ServerDownError(self.url, f"cannot be asked: {shorten(str(error))}", _ADDRESS) from None
         except requests.exceptions.RequestException as error:
             raise _AgainError(self._unreachable(error), unreachable=True) from None
+        except (ValueError, RecursionError) as error:  # JSON that no JSON of Prometheus is: endless depth or numbers
+            raise self._strange(error) from None
 
     def _judge(self, response: requests.Response, *_: object, **__: object) -> None:
         """Turn an error status into its exception before the library makes text of it."""
+        body = self._body(response)
         if response.is_redirect:
             return
-        body = response.content
         if not response.ok:
             raise _AnsweredError(response.status_code, _said(response), response.headers.get("Retry-After", ""))
         if not body.lstrip().startswith(b"{"):
             raise _NotPrometheusError(response.headers.get("Content-Type", "something"))
         self._digest.update(body)
+
+    def _body(self, response: requests.Response) -> bytes:
+        """The whole answer, if it comes in time: the library's own limit begins anew with every byte."""
+        end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
+        parts, size = [], 0
+        try:
+            while part := response.raw.read1(PART, decode_content=True):
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST_ANSWER:
+                    raise _TooMuchError(f"its answer is larger than {LARGEST_ANSWER >> 20} MiB")
+                if time.monotonic() > end:
+                    raise requests.exceptions.ReadTimeout
+        except ReadTimeoutError as error:
+            raise requests.exceptions.ReadTimeout(error) from error
+        except DecodeError as error:
+            raise requests.exceptions.ContentDecodingError(error) from error
+        except HTTPError as error:
+            raise requests.exceptions.ChunkedEncodingError(error) from error
+        finally:
+            response.close()  # what was read whole goes on being used; what was not is hung up
+        body = b"".join(parts)
+        vars(response).update(_content=body, _content_consumed=True)  # there is no other way to hand it on
+        return body
 
     def _answered(self, error: _AnsweredError) -> ServerDownError:
         hints = {
@@ -339,6 +392,49 @@ _TOKEN: Final = (
 )
 
 
+def _names(found: object) -> list[str]:
+    """Names of metrics, as the server told them; none at all may come as null."""
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise _NotPrometheusError("names that are no list of text")
+    return found
+
+
+def _series(found: object, key: Literal["value", "values"]) -> Series:
+    """Series of an answer: labels, and one value or several, each a time and a number as text."""
+    if not isinstance(found, list):
+        raise _NotPrometheusError("a result that is no list of series")
+    for one in found:
+        if not isinstance(one, dict) or not _is_labels(one.get("metric")):
+            raise _NotPrometheusError("a series without labels")
+        if not _is_values([one.get(key)] if key == "value" else one.get(key)):
+            raise _NotPrometheusError("a series whose values are not pairs of a time and a number as text")
+    return found
+
+
+def _is_labels(found: object) -> bool:
+    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+
+
+def _is_values(found: object) -> bool:
+    try:
+        kinds = {(type(moment), type(value)) for moment, value in found}  # type: ignore[attr-defined]  # caught if not
+        return kinds <= _PAIRS and all(0 <= moment <= LATEST_S for moment, _ in found)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        return False
+
+
+_PAIRS: Final = frozenset({(int, str), (float, str)})
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _NotPrometheusError(f"{text!r} for a number") from None
+
+
 def _milliseconds(low: datetime, high: datetime) -> int:
     return max(1, (high - low) // timedelta(milliseconds=1))
 
@@ -353,7 +449,7 @@ def _said(response: requests.Response) -> str:
     """What an error answer says: Prometheus' own words, or the beginning of a text; of a page nothing."""
     try:
         told = response.json()
-    except requests.exceptions.JSONDecodeError:
+    except (ValueError, RecursionError):
         text = response.text.strip()
         return "" if text.startswith("<") else shorten(text)
     return shorten(str(told.get("error", ""))) if isinstance(told, dict) else ""

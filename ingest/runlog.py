@@ -58,6 +58,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
+from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.frames import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
 from ingest.lines import clean
@@ -304,6 +305,9 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
     run_id, job_id = str(run.run_id).strip(), text_or_none(run.job_id)
     if not run_id:
         raise RefusedLineError("run_id is empty")
+    named = text_or_none(run.cluster) or cluster
+    if named is not None and not fits_a_folder(named):
+        raise RefusedLineError(f"cluster: {TOO_LONG}")
     facts = {name: getattr(run, name) for name in SIZES}
     for name, value in facts.items():
         if value is not None and not 0 < value < 2**63:
@@ -312,7 +316,7 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
     if facts["params_active"] is None:
         facts["params_active"] = facts["params"]
     row = facts | {
-        "cluster": text_or_none(run.cluster) or cluster,
+        "cluster": named,
         "run_id": run_id,
         "scheduler": text_or_none(run.scheduler) or ("none" if job_id is None else "slurm"),
         "job_id": job_id,
@@ -436,8 +440,12 @@ def _rejects(log: _Log) -> pl.DataFrame:
 
 
 def merge_sessions(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per session, the one that knows most: a log that has grown since ends later."""
-    return _best(rows, SESSION_KEY, latest="ended_at")
+    """One row per session, the one that knows most: a log that has grown since ends later.
+
+    Reading the same again counts as having read it later; an older copy does not.
+    """
+    again = pl.col("read_at").max().over([*SESSION_KEY, "ended_at"])
+    return _best(rows.with_columns(read_at=again), SESSION_KEY, latest="ended_at")
 
 
 def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from app import verifying
+from app import results, verifying
 from app.answers import Answers
 from app.errors import UsageError
 from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
@@ -124,7 +124,14 @@ class Explorer:
         asked = shown.get("id")
         if not asked:
             raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
-        return run.layout(self.answers.ask(run.gather, shown.window, asked), shown)
+        found = self.answers.ask(results.resolve_run, shown.window.cluster, asked)
+        if not found:
+            raise UsageError(
+                f"id: {shown.window.cluster} has no run and no job {asked!r}; the page Runs lists what there is"
+            )
+        if len(found) > 1:
+            return run.several(asked, found, shown)
+        return run.layout(self.answers.ask(run.gather, shown.window, found[0]), shown)
 
     def definitions(self, shown: View) -> Component:
         """What words and numbers mean."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app import palette
+from app import palette, references
 from app.explorer import parts
 from metrics.catalog import METRICS
 
@@ -93,7 +93,7 @@ def _metric(metric: Any) -> Component:  # noqa: ANN401 - metrics.catalog.Metric
                     ("Formula", metric.formula),
                     ("Unit", metric.unit),
                     ("Uncertainty", metric.interval),
-                    ("Source", metric.source),
+                    ("Source", references.readable(metric.source)),
                     ("Query", html.Code(metric.query)),
                     ("Arithmetic", html.Code(metric.function)),
                 ]

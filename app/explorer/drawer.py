@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
+from app import references
 from app.explorer import numbers, parts
 from metrics.catalog import BY_NAME
 from queries import texts
@@ -45,7 +46,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
         [
             html.P(metric.summary if metric else "", className="lead"),
             html.Div(
-                numbers.headline_value(found),
+                numbers.headline_text(found),
                 className="card-value" if found.value is not None else "card-value untold",
             ),
             html.P(found.note, className="note") if found.note else None,
@@ -53,14 +54,14 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
                 [
                     ("Definition", metric.formula if metric else None),
                     ("This number", numbers.fraction_text(found)),
-                    ("Numerator", _exact(found.numerator, found.metric)),
+                    ("Numerator", _numerator(found)),
                     ("Denominator", _exact(found.denominator, found.metric)),
                     ("Events, runs or steps", None if found.n is None else f"{found.n:,}"),
                     ("Bounds", numbers.bounds_text(found)),
                     ("Sampling interval", numbers.interval_text(found)),
                     ("Uncertainty is given as", metric.interval if metric else None),
                     ("Evidence", evidence or None),
-                    ("Source", metric.source if metric else None),
+                    ("Source", references.readable(metric.source) if metric else None),
                     ("Arithmetic", html.Code(metric.function) if metric else None),
                 ]
             ),
@@ -83,6 +84,12 @@ def command(found: Headline, view: View) -> str:
     return f"{found.show} {view.command} --explain"
 
 
+def _numerator(found: Headline) -> str | None:
+    if found.metric == "mttf":
+        return numbers.pooled_text(found)
+    return _exact(found.numerator, found.metric)
+
+
 def _exact(value: float | None, metric: str) -> str | None:
     if value is None:
         return None
@@ -98,6 +105,7 @@ def _claim(judged: Judged) -> Component:
     low = numbers.measured(measured.low, claim.unit)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
     high = "no limit" if open_end else numbers.measured(measured.high, claim.unit)
+    within = numbers.runs_judged(claim)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
         [
@@ -107,7 +115,11 @@ def _claim(judged: Judged) -> Component:
                 [
                     ("Read as", claim.read_as),
                     ("Target", f"{side} {numbers.measured(claim.target, claim.unit)} ({claim.kind})"),
-                    ("Measured", f"{numbers.measured(measured.value, claim.unit)}, from {low} to {high}"),
+                    (
+                        "Measured",
+                        f"{numbers.measured(measured.value, claim.unit)}, from {low} to {high}"
+                        + (f", {within}" if within else ""),
+                    ),
                     ("Method", measured.method or None),
                     ("Still needed", needed),
                 ]

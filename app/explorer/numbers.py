@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from app.output import display
+from app.results import CLAIMED_GPUS
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from app.headlines import Headline
+    from metrics.verdicts import Claim, Judged
 
 CANNOT_TELL = "cannot tell"
 """What stands where a number cannot be told: never a zero, never a blank."""
@@ -22,8 +26,25 @@ _PARTS: dict[str, tuple[str, str, str]] = {
     "availability": ("gpu_h", "in service", "GPU-h there were"),
     "ettr": ("gpu_h", "productive", "queued and scheduled GPU-h"),
     "mfu": ("flop", "model FLOP", "peak FLOP"),
-    "mttf": ("number", "days run at that size", "interruptions"),
 }
+
+
+TELLABLE = 0.0005
+"""Ends of a ratio that lie less apart than this read the same."""
+
+_NAMED_BY_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
+
+
+def run_label(run_id: str | None) -> str:
+    """What a table calls a run: by its first job, where the id is a job's id and the time of its submission.
+
+    >>> run_label("6216-20261024T225638Z"), run_label("llama-7b"), run_label(None)
+    ('job 6216', 'llama-7b', '-')
+    """
+    if run_id is None:
+        return "-"
+    found = _NAMED_BY_JOB.fullmatch(run_id)
+    return run_id if found is None else f"job {found[1]}"
 
 
 def measured(value: float | None, unit: str) -> str:
@@ -42,11 +63,48 @@ def headline_value(found: Headline) -> str:
     return measured(found.value, found.unit)
 
 
+def headline_text(found: Headline) -> str:
+    """The headline's number in words: one that is a lower bound is said to be, with the upper one."""
+    high = at_most(found)
+    if high is None:
+        return headline_value(found)
+    return f"at least {headline_value(found)}, at most {measured(high, found.unit)}"
+
+
 def bounds_text(found: Headline) -> str | None:
     """What a headline lies between, in words; None where it has no bounds, or they meet."""
     if found.bound_low is None or found.bound_high is None or found.bound_low == found.bound_high:
         return None
     return f"at least {measured(found.bound_low, found.unit)}, at most {measured(found.bound_high, found.unit)}"
+
+
+def at_most(found: Headline) -> float | None:
+    """The upper bound of a headline that is itself the lower one; None where it is not, or where they read the same."""
+    value, low, high = found.value, found.bound_low, found.bound_high
+    if value is None or low is None or high is None or high - low < TELLABLE:
+        return None
+    return high if math.isclose(value, low, rel_tol=1e-9) else None
+
+
+def runs_judged(claim: Claim) -> str | None:
+    """What a claim is judged in, if that is not what the headline is about; None if it is."""
+    if claim.min_run_s:
+        return f"in runs of {claim.min_run_s / 3600:g} h or more"
+    if claim.gpus not in {None, CLAIMED_GPUS}:
+        return f"at {claim.gpus:,g} GPUs"
+    return None
+
+
+def judged_value(judged: Judged) -> str:
+    """What a claim was judged by: the value, or what it lies between.
+
+    A value that cannot be told is never made up from its ends.
+    """
+    claim, found = judged.claim, judged.measured
+    if found.value is not None or found.low is None:
+        return measured(found.value, claim.unit)
+    high = "no limit" if found.high in {None, math.inf} else measured(found.high, claim.unit)
+    return f"{measured(found.low, claim.unit)} to {high}"
 
 
 def interval_text(found: Headline) -> str | None:
@@ -59,11 +117,20 @@ def interval_text(found: Headline) -> str | None:
 
 def fraction_text(found: Headline) -> str | None:
     """Numerator over denominator in words, or how many events are behind it."""
+    if found.metric == "mttf" and found.numerator is not None and found.denominator is not None:
+        return f"{pooled_text(found)}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
     parts = _PARTS.get(found.metric)
     if parts is not None and found.numerator is not None and found.denominator is not None:
         unit, top, bottom = parts
         return f"{amount(found.numerator, unit)} {top} / {amount(found.denominator, unit, whole=True)} {bottom}"
     return None if found.n is None else f"{found.n:,} restarts"
+
+
+def pooled_text(found: Headline) -> str | None:
+    """The numerator of an MTTF: GPU-days of jobs of all sizes over the size that it is quoted at."""
+    if found.numerator is None:
+        return None
+    return f"{amount(found.numerator * CLAIMED_GPUS, 'number')} GPU-days / {gpus(CLAIMED_GPUS)}"
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class Overview:
         judged: verdicts on the claims.
         lost: `results.lost_rows` of the cluster.
         by_day: the same by day.
-        interruptions: those of the window.
+        interruptions: those of the window, each with what it cost (`cost_gpu_h`).
     """
 
     headlines: tuple[Headline, ...]
@@ -103,18 +104,27 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], whole: flo
         judged=tuple(verifying.verify(once, window, list(claims), covered=whole)),
         lost=results.lost_rows(once, window),
         by_day=results.lost_rows(once, window, "day"),
-        interruptions=once.query("interruptions", cluster=window.cluster, since=window.since, until=window.until).sort(
-            "ended_at", descending=True
-        ),
+        interruptions=_interruptions(once, window),
     )
+
+
+def _interruptions(source: results.Source, window: Window) -> pl.DataFrame:
+    """Interruptions with what each cost, the newest first."""
+    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    key = ["run_id", "job_id", "submitted_at", "ended_at"]
+    cost = results.interruption_costs(source, window).select(*key, cost_gpu_h=pl.col("cost_gpu_s") / 3600)
+    return events.join(cost.unique(key), on=key, how="left").sort("ended_at", descending=True)
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
     """GPU-hours that could have trained and did not, by cause or by who had them, the most first.
 
     Returns:
-        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window).
+        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
+        node what `node_costs` returns.
     """
+    if by == "node":
+        return node_costs(results.interruption_costs(source, window))
     costly = [swatch.name for swatch in palette.SWATCHES if swatch.cost]
     rows = results.lost_rows(source, window, "cluster" if by == "cause" else by).filter(
         pl.col("category").is_in(costly)
@@ -126,9 +136,9 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
             .sort("gpu_hours", descending=True)
             .with_columns(subject=pl.coalesce("cause", "category"))
         )
-    held = rows if by == "node" else rows.filter(pl.col("subject") != "(no attempt)")
     return (
-        held.sort("gpu_hours", descending=True)
+        rows.filter(pl.col("subject") != "(no attempt)")
+        .sort("gpu_hours", descending=True)
         .group_by("subject", maintain_order=True)
         .agg(
             pl.col("category").first(),
@@ -137,6 +147,27 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
             pl.col("share").sum(),
         )
         .sort("gpu_hours", "subject", descending=[True, False])
+    )
+
+
+def node_costs(events: pl.DataFrame) -> pl.DataFrame:
+    """What the failures of each node cost, the most first: one row per node that infrastructure interruptions name.
+
+    Args:
+        events: `results.interruption_costs`.
+
+    Returns:
+        `subject` (the node), `n` (interruptions), `cause` (the most frequent), `gpu_hours` (what they cost together).
+    """
+    failures = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
+    return (
+        failures.group_by(subject="node")
+        .agg(
+            n=pl.len(),
+            cause=pl.col("cause").drop_nulls().mode().sort().first(),
+            gpu_hours=pl.col("cost_gpu_s").sum() / 3600,
+        )
+        .sort("gpu_hours", "n", "subject", descending=[True, True, False])
     )
 
 
@@ -181,14 +212,16 @@ def _ordered(found: Sequence[Headline]) -> list[Headline]:
 def _card(found: Headline, judged: Sequence[Judged]) -> Component:
     """A headline number with its range, target, verdict, numerator and denominator, and evidence."""
     claim = verdict_on(judged, found.metric)
-    target = None if claim is None else claim.claim.target
+    within = None if claim is None else numbers.runs_judged(claim.claim)
+    # A target is drawn only against the number that it is a target of.
+    target = None if claim is None or within is not None else claim.claim.target
     told = found.value is not None
-    said = [text for text in (numbers.bounds_text(found), numbers.interval_text(found)) if text]
+    bounds = None if numbers.at_most(found) is not None else numbers.bounds_text(found)
+    said = [text for text in (bounds, numbers.interval_text(found)) if text]
     aim = None
     if claim is not None:
         side = "at least" if claim.claim.direction == "at_least" else "at most"
-        of = f", runs from {claim.claim.min_run_s / 3600:g} h" if claim.claim.min_run_s else ""
-        aim = f"target {side} {numbers.measured(claim.claim.target, claim.claim.unit)}{of}"
+        aim = f"target {side} {numbers.measured(claim.claim.target, claim.claim.unit)}"
     return html.Button(
         [
             html.Span(
@@ -198,9 +231,12 @@ def _card(found: Headline, judged: Sequence[Judged]) -> Component:
                 ],
                 className="card-head",
             ),
-            html.Span(numbers.headline_value(found), className="card-value" if told else "card-value untold"),
+            _value(found),
             parts.headline_range(found, target) or html.Span(className="span-bar none"),
             html.Span(" · ".join(said), className="card-line") if said else None,
+            html.Span(f"judged: {numbers.judged_value(claim)} {within}", className="card-line")
+            if claim is not None and within
+            else None,
             html.Span(aim, className="card-line aim") if aim else None,
             html.Span(numbers.fraction_text(found), className="small"),
             html.Span(found.note, className="small card-note") if found.note and not told else None,
@@ -212,9 +248,25 @@ def _card(found: Headline, judged: Sequence[Judged]) -> Component:
         **parts.aria(
             {
                 "aria-haspopup": "dialog",
-                "aria-label": f"{found.title}: {numbers.headline_value(found)}. Show its definition",
+                "aria-label": f"{found.title}: {numbers.headline_text(found)}. Show its definition",
             }
         ),
+    )
+
+
+def _value(found: Headline) -> Component:
+    """The big number; one that is itself the lower bound is said to be, with the upper one beside it."""
+    number = numbers.headline_value(found)
+    high = numbers.at_most(found)
+    if high is None:
+        return html.Span(number, className="card-value" if found.value is not None else "card-value untold")
+    return html.Span(
+        [
+            html.Span("at least ", className="card-bound"),
+            html.Span(number),
+            html.Span(f" at most {numbers.measured(high, found.unit)}", className="card-bound"),
+        ],
+        className="card-value bounded",
     )
 
 
@@ -295,23 +347,67 @@ def _interruptions_by_day(found: Overview) -> Component:
 
 
 def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
-    links = {
-        "cause": _links("category", lambda name: f"/definitions#{name}"),
-        "run": _links("subject", lambda run: view.link("/run", id=run)),
-        "node": _links("subject", lambda node: view.link("/", by="node", node=node)),
-    }
-    rows = spent.head(COSTLIEST).with_columns(
-        href=links.get(by, _links("subject", lambda who: view.link("/runs", **{by: who}))),
-        label=_links("category", lambda name: palette.swatch(name).label),
-        colour=_links("category", lambda name: palette.swatch(name).colour),
-    )
-    top = float(rows["gpu_hours"].max() or 1.0) if rows.height else 1.0  # type: ignore[arg-type]  # polars types max() broadly
+    """What cost most, split as the address asks."""
+    table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
     chooser = dmc.SegmentedControl(
         id={"type": "filter", "name": "by"},
         data=[{"value": name, "label": words} for name, words in DIMENSIONS.items()],
         value=by,
         size="xs",
         **parts.aria({"aria-label": "Split the costs by"}),
+    )
+    return parts.panel(
+        "What is costing us most",
+        html.Div(chooser, className="chooser"),
+        table,
+        note=note,
+        right=parts.export_button("costs"),
+        name="costs",
+    )
+
+
+def _node_table(spent: pl.DataFrame, view: View) -> tuple[Component, str]:
+    """Nodes by what their failures cost, how to take the first one out, and what the numbers are."""
+    note = "GPU-hours that interruptions blamed on a node cost, as far as anybody saw: lost and stalled time of the "
+    note += "attempt, and startup of the one that followed."
+    rows = spent.head(COSTLIEST).with_columns(
+        href=_links("subject", lambda node: view.link("/", by="node", node=node)),
+    )
+    columns = [
+        parts.column("subject", "Node", href="href", flex=2, minWidth=80),
+        parts.column("n", "Count", "count", width=64, minWidth=64),
+        parts.column("cause", "Mostly", flex=2, minWidth=108),
+        parts.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
+    ]
+    table = parts.grid(rows, columns, name="costs", empty="No interruption was blamed on a node.")
+    if rows.is_empty():
+        return table, note
+    return html.Div([table, html.P("To take one out (Trackside only prints it):"), parts.code(drain(rows))]), note
+
+
+def drain(spent: pl.DataFrame) -> str:
+    """The command that keeps Slurm from giving out the first node of `node_costs` again."""
+    worst = spent.row(0, named=True)
+    times = "1 interruption" if worst["n"] == 1 else f"{worst['n']} interruptions"
+    reason = shlex.quote(f"{times}, mostly {worst['cause']}" if worst["cause"] else times)
+    return f"scontrol update NodeName={shlex.quote(worst['subject'])} State=DRAIN Reason={reason}"
+
+
+def _top(rows: pl.DataFrame) -> float:
+    """GPU-hours that a full bar stands for."""
+    return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
+
+
+def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
+    """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
+    links = {
+        "cause": _links("category", lambda name: f"/definitions#{name}"),
+        "run": _links("subject", lambda run: view.link("/run", id=run)),
+    }
+    rows = spent.head(COSTLIEST).with_columns(
+        href=links.get(by, _links("subject", lambda who: view.link("/runs", **{by: who}))),
+        label=_links("category", lambda name: palette.swatch(name).label),
+        colour=_links("category", lambda name: palette.swatch(name).colour),
     )
     if by == "cause":
         named = [
@@ -320,21 +416,19 @@ def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
         ]
     else:
         named = [
-            parts.column("subject", DIMENSIONS[by], href="href", flex=2, minWidth=120),
+            parts.column(
+                "subject", DIMENSIONS[by], "run" if by == "run" else "text", href="href", flex=2, minWidth=120
+            ),
             parts.column("label", "Mostly", swatch="colour", flex=2, minWidth=120),
         ]
-    columns = [*named, parts.column("gpu_hours", "GPU-h", "hours", bar=top, flex=2, minWidth=140)]
-    return parts.panel(
-        "What is costing us most",
-        html.Div(chooser, className="chooser"),
-        parts.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."),
-        note="GPU-hours that could have trained and did not: lost, stalled, startup, checkpoint, teardown, out of "
-        "service, idle while work waited."
-        if by in {"cause", "node"}
-        else "GPU-hours within allocations that did not train: lost, stalled, startup, checkpoint, teardown.",
-        right=parts.export_button("costs"),
-        name="costs",
+    columns = [*named, parts.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)]
+    note = (
+        "GPU-hours that could have trained and did not: lost, stalled, startup, checkpoint, teardown, out of service, "
+        "idle while work waited."
+        if by == "cause"
+        else "GPU-hours within allocations that did not train: lost, stalled, startup, checkpoint, teardown."
     )
+    return parts.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."), note
 
 
 def _recent(events: pl.DataFrame, view: View) -> Component:
@@ -352,7 +446,10 @@ def _recent(events: pl.DataFrame, view: View) -> Component:
         .otherwise(pl.format("{}: {}", "class", "cause")),
     )
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
-    note: list[Component | str] = [f"{shown.height:,} {narrowed or 'in this period'}, the newest first."]
+    note: list[Component | str] = [
+        f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time that was "
+        "seen, and startup of the attempt that followed."
+    ]
     if narrowed:
         note += [" ", parts.link("Show all", view.link("/", by=view.get("by")))]
     return parts.panel(
@@ -360,11 +457,12 @@ def _recent(events: pl.DataFrame, view: View) -> Component:
         parts.grid(
             rows,
             [
-                parts.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=145),
-                parts.column("run_id", "Run", href="href", flex=2, minWidth=160),
-                parts.column("why", "Cause", swatch="colour", flex=2, minWidth=190),
-                parts.column("node", "Node", flex=1, minWidth=80),
-                parts.column("n_gpus", "GPUs", "count", width=66),
+                parts.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
+                parts.column("run_id", "Run", "run", href="href", flex=1, minWidth=78),
+                parts.column("why", "Cause", swatch="colour", flex=4, minWidth=138),
+                parts.column("node", "Node", flex=1, minWidth=72),
+                parts.column("n_gpus", "GPUs", "count", width=56, minWidth=56),
+                parts.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=72, minWidth=72),
             ],
             name="recent",
             height=460,

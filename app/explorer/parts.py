@@ -209,7 +209,7 @@ def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str
     Args:
         name: column of the rows.
         heading: what stands above it.
-        unit: text, time, or a unit of `app.output.display`; these are right-aligned.
+        unit: text, time, run (a run's id, shown short), or a unit of `app.output.display`; these are right-aligned.
         more: further options of AG Grid, such as `width`, `href` (a column with addresses) or `bar` (a share).
     """
     made: dict[str, Any] = {"field": name, "headerName": heading, "unit": unit, **more}
@@ -288,9 +288,9 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
         made |= {"cellRenderer": "Cell", "cellRendererParams": context}
     elif column["unit"] != "text":
         made["valueFormatter"] = {"function": "told(params)"}
-    if column["unit"] not in {"text", "time"}:
+    if column["unit"] not in {"text", "time", "run"}:
         made |= {"type": "rightAligned"}
-    if column["unit"] == "text":
+    if column["unit"] in {"text", "run"}:
         made.setdefault("tooltipField", column["field"])
     return made
 
@@ -327,6 +327,8 @@ def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
 
     if unit == "time":
         return numbers.moment(value)
+    if unit == "run":
+        return numbers.run_label(value)
     if unit == "hours":
         return numbers.hours(value)
     if unit == "gpu_h":

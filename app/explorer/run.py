@@ -13,6 +13,8 @@ from app.errors import UsageError
 from app.explorer import drawer, figures, numbers, parts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dash.development.base_component import Component
 
     from app.explorer.view import View
@@ -63,15 +65,17 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
     Args:
         source: where from.
         window: cluster and time.
-        asked: a run id, or the job id that it begins with.
+        asked: a run id.
 
     Raises:
         UsageError: there is no such run in the window.
     """
     everything = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
-    found = everything.filter((pl.col("run_id") == asked) | pl.col("run_id").str.starts_with(f"{asked}-"))
+    found = everything.filter(pl.col("run_id") == asked)
     if found.is_empty():
-        raise UsageError(f"no run {asked!r} had time in this period; the page Runs lists those that had")
+        raise UsageError(
+            f"run {asked!r} had no time in this period; take a longer one. The page Runs lists those that had"
+        )
     run = found.row(0, named=True)
     run_id = run["run_id"]
     mine = pl.col("run_id") == run_id
@@ -100,6 +104,15 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
         convention=drawer.constants(source, window.cluster).get("flop_convention", ""),
         attempts=attempts,
         interruptions=interruptions,
+    )
+
+
+def several(asked: str, found: Sequence[str], view: View) -> Component:
+    """What stands where a job id belongs to more than one run: Slurm uses ids again."""
+    return parts.panel(
+        f"{len(found):,} runs have a job {asked}",
+        html.P("Slurm uses job ids again, and jobs of an array share one. Which is meant? The newest comes first."),
+        html.Ul([html.Li(parts.link(run_id, view.link("/run", id=run_id))) for run_id in found]),
     )
 
 

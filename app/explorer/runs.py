@@ -80,8 +80,8 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
                 parts.grid(
                     linked,
                     [
-                        parts.column("run_id", "Run", href="href", flex=3, minWidth=150),
-                        parts.column("name", "Name", flex=2, minWidth=105),
+                        parts.column("run_id", "Run", "run", href="href", flex=3, minWidth=135),
+                        parts.column("name", "Name", flex=3, minWidth=105),
                         parts.column("user", "User", flex=1, minWidth=75),
                         parts.column("state", "State", flex=1, minWidth=108),
                         parts.column("n_gpus", "GPUs", "count", width=70, minWidth=66),

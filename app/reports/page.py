@@ -38,6 +38,7 @@ METRIC_TITLES = {
 def render(document: Document) -> bytes:
     """The page of a report."""
     template = _environment().get_template("sla.html")
+    document = _harmless(document)
     return template.render(
         r=document,
         title=period_title(document["period"]["asked"]),
@@ -48,6 +49,24 @@ def render(document: Document) -> bytes:
         class_colours=CLASS_COLOURS,
         days=_days_of(document),
     ).encode()
+
+
+_HIDDEN = dict.fromkeys(
+    (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
+    "\N{REPLACEMENT CHARACTER}",
+)
+"""Controls (but for tab and line feed), and what turns the direction of writing: a name shall read as it is."""
+
+
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - a document is anything that JSON can hold
+    """The same document without characters that nobody sees."""
+    if isinstance(value, str):
+        return value.translate(_HIDDEN)
+    if isinstance(value, dict):
+        return {_harmless(key): _harmless(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_harmless(each) for each in value]
+    return value
 
 
 @functools.cache

@@ -14,11 +14,12 @@ import re
 from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import headlines, results, verifying
+from app import headlines, references, results, verifying
 from app.errors import UsageError
 from app.palette import SWATCHES, Swatch
 from app.results import Window
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from metrics.verdicts import Claim, Judged
     from queries.warehouse import Reader
+
+    _Stretch = tuple[datetime, datetime]
 
 Document = dict[str, Any]
 
@@ -420,7 +423,7 @@ def _definitions(claims: Sequence[Claim], shown: Iterable[str]) -> list[Document
             "says": metric.summary,
             "definition": metric.formula,
             "uncertainty": metric.interval,
-            "source": metric.source,
+            "source": references.readable(metric.source),
             "computed_by": metric.function,
         }
         for metric in catalog.METRICS
@@ -430,12 +433,10 @@ def _definitions(claims: Sequence[Claim], shown: Iterable[str]) -> list[Document
 
 def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
     own = pl.col("cluster") == period.cluster
+    loaded = source.query("status_sources").filter(own).sort("source")
     rejects = source.query("status_rejects").filter(own)
     return {
-        "sources": [
-            _source(source, row, period, gap_s)
-            for row in source.query("status_sources").filter(own).sort("source").iter_rows(named=True)
-        ],
+        "sources": [_source(source, row, period, gap_s) for row in loaded.iter_rows(named=True)],
         "rejected": [
             {"source": row["source"], "reason": row["reason"], "n": row["n"]} for row in rejects.iter_rows(named=True)
         ],
@@ -447,26 +448,51 @@ def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
     }
 
 
+_SAID_BY = {"prometheus.gpu": "prometheus.gpu_hours"}
+"""Sources whose silence leaves nothing out where another one speaks for the same time: hours are made of samples."""
+
 _SNAPSHOTS = {"slurm.nodes", "slurm.config"}
 
 
 def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -> Document:
     """A source's loads, and where within the period it was silent for longer than gaps that are closed.
 
-    An inventory is a snapshot, which holds until the next one; like settings it is never silent.
+    A gap is `covered_by` another source where that one, made of the same measurements, speaks for its time. An
+    inventory is a snapshot, which holds until the next one; like settings it is never silent.
     """
     timed = row["covers_from"] is not None and row["source"] not in _SNAPSHOTS
     share, gaps = _coverage(source, period, row["source"], gap_s) if timed else (None, [])
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
+    other = _SAID_BY.get(row["source"])
+    unfilled = _coverage(source, period, other, gap_s)[1] if other else gaps
+    silent: list[tuple[datetime, datetime, str | None]] = [(*each, None) for each in _both(gaps, unfilled)]
+    silent += [(*each, other) for each in _both(gaps, _between(unfilled, period))]
     return {
         "source": row["source"],
         **{name: row[name] for name in counts},
         "covers_from": iso(row["covers_from"]) if row["covers_from"] else None,
         "covers_until": iso(row["covers_until"]) if row["covers_until"] else None,
         "share_of_period": share,
-        "gaps": [{"since": iso(low), "until": iso(high)} for low, high in gaps if (high - low).total_seconds() > gap_s],
+        "gaps": [
+            {"since": iso(low), "until": iso(high), "covered_by": by}
+            for low, high, by in sorted(silent, key=itemgetter(0))
+            if (high - low).total_seconds() > gap_s
+        ],
         "warnings": list(row["last_warnings"] or []),
     }
+
+
+def _both(one: Sequence[_Stretch], other: Sequence[_Stretch]) -> list[_Stretch]:
+    """The time that is in a stretch of each."""
+    found = [(max(low, start), min(high, end)) for low, high in one for start, end in other]
+    return [(low, high) for low, high in found if low < high]
+
+
+def _between(gaps: Sequence[_Stretch], period: Window) -> list[_Stretch]:
+    """The time of a period that is in no gap; gaps are in order."""
+    lows = [period.since, *(high for _, high in gaps)]
+    highs = [*(low for low, _ in gaps), period.until]
+    return list(zip(lows, highs, strict=True))
 
 
 _SHOWN_BY = {"mttf": "mttf", "time_to_job_restart": "restarts", "mfu": "mfu"}

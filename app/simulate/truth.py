@@ -7,6 +7,7 @@ import json
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from app.simulate.plan import BEGIN, CLUSTER, DAY_S
@@ -79,15 +80,27 @@ def attempt_rows(world: World) -> pl.DataFrame:
     spent = world.allocated.group_by("attempt").agg(
         (amount.filter(pl.col("category") == name).sum() / 1000).alias(f"{name}_gpu_s") for name in ALLOCATED
     )
-    rows = [_attempt_row(place, attempt, world) for place, attempt in enumerate(world.attempts)]
+    waits = _waits_for_data(world)
+    rows = [_attempt_row(place, attempt, world, waits.get(place)) for place, attempt in enumerate(world.attempts)]
     table = pl.DataFrame(rows, infer_schema_length=None).join(spent, on="attempt", how="left", maintain_order="left")
     return table.with_columns(pl.col([f"{name}_gpu_s" for name in ALLOCATED]).fill_null(0.0))
 
 
-def _attempt_row(place: int, attempt: Attempt, world: World) -> dict[str, Any]:
+def _waits_for_data(world: World) -> dict[int, pl.DataFrame]:
+    """When attempts waited for data amid their steps: `begin` and `end`, milliseconds."""
+    waits = world.allocated.filter((pl.col("category") == "stalled") & (pl.col("cause") == "data_stall"))
+    once = waits.select("attempt", "begin", "end").unique().sort("attempt", "begin")
+    return {int(key[0]): rows for key, rows in once.partition_by("attempt", as_dict=True).items()}
+
+
+def _attempt_row(place: int, attempt: Attempt, world: World, waits: pl.DataFrame | None) -> dict[str, Any]:
     job, steps = attempt.job, world.steps.get(place)
     kept = 0 if steps is None else int((~steps.lost).sum())
     kept_s = 0.0 if steps is None else float((steps.end - steps.begin)[~steps.lost].sum()) / 1000
+    if steps is not None and waits is not None:  # waiting for data is a part of the step before it
+        before = np.searchsorted(steps.begin, waits["begin"].to_numpy(), side="right") - 1
+        mine = (before >= 0) & ~steps.lost[before]
+        kept_s += float((waits["end"] - waits["begin"]).to_numpy()[mine].sum()) / 1000
     flops = 0.0 if job.model is None else kept * job.tokens * job.model.flops_per_token
     return {
         "attempt": place,

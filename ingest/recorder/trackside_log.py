@@ -90,11 +90,21 @@ def start(
         world: number of ranks (WORLD_SIZE, SLURM_NTASKS).
 
     Returns:
-        The log. On other ranks than 0 it takes everything and writes nothing.
+        The log. On other ranks than 0 it takes everything and writes nothing, and so it does where something that was
+        told cannot even be made into text; then it says so.
     """
+    told = dict(locals())
+    try:
+        return _started(**told)
+    except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
+        return Log(path, error)
+
+
+def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
+    """What `start` does, if nothing goes wrong."""
     slurm_job = os.environ.get("SLURM_JOB_ID")
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
-    rank = _whole(_first(rank, os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
+    rank = _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
     log = Log(path if rank == 0 else None)
     log.write(
         {
@@ -102,24 +112,24 @@ def start(
             "v": VERSION,
             "t": round(time.time(), 6),  # noqa: TID251 - this file runs in training jobs, where this is the clock
             "run_id": str(run_id),
-            "cluster": _text(_first(cluster, os.environ.get("SLURM_CLUSTER_NAME"))),
-            "scheduler": _text(_first(scheduler, "slurm" if slurm_job else None)),
-            "job_id": _text(_first(job_id, slurm_job)),
-            "restart_count": _whole(_first(restart_count, restarts if slurm_job else None)),
-            "node": _text(_first(node, os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
+            "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
+            "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else None)),
+            "job_id": _text(_first(told["job_id"], slurm_job)),
+            "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
+            "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
             "rank": rank,
-            "world": _whole(_first(world, os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
-            "gpu_model": _text(gpu_model),
-            "n_gpus": _whole(n_gpus),
-            "dtype": _text(dtype),
-            "params": _number(params),
-            "params_active": _number(params_active),
-            "layers": _whole(layers),
-            "heads": _whole(heads),
-            "head_dim": _whole(head_dim),
-            "seq_len": _whole(seq_len),
-            "flops_per_token": _number(flops_per_token),
-            "flop_convention": _text(flop_convention),
+            "world": _whole(_first(told["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
+            "gpu_model": _text(told["gpu_model"]),
+            "n_gpus": _whole(told["n_gpus"]),
+            "dtype": _text(told["dtype"]),
+            "params": _number(told["params"]),
+            "params_active": _number(told["params_active"]),
+            "layers": _whole(told["layers"]),
+            "heads": _whole(told["heads"]),
+            "head_dim": _whole(told["head_dim"]),
+            "seq_len": _whole(told["seq_len"]),
+            "flops_per_token": _number(told["flops_per_token"]),
+            "flop_convention": _text(told["flop_convention"]),
         }
     )
     return log
@@ -128,12 +138,15 @@ def start(
 class Log:
     """A session's log. Every method is safe in a training loop: none raises, except for what your own code raises."""
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str] | None, problem: Exception | None = None) -> None:
+        """Open the log; with a `problem` it is said, and nothing is ever written."""
+        self._path: object = path
         self._fd = -1
         self._torn = False
-        self._warned = path is None  # another rank than 0 has nothing to say
-        if path is None:
+        self._warned = path is None and problem is None  # another rank than 0 has nothing to say
+        if problem is not None:
+            self._warn(problem)
+        if path is None or problem is not None:
             return
         try:
             folder = os.path.dirname(os.fspath(path))  # noqa: PTH120 - paths may be bytes or text here
@@ -141,7 +154,7 @@ class Log:
                 os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
             self._torn = _ends_within_a_line(path)  # the process before this one was killed while writing
-        except (OSError, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - a path may be any object
             self._warn(error)
 
     def step(self, step: int, tokens: float | None = None, loss: float | None = None) -> _Step:
@@ -159,7 +172,7 @@ class Log:
         """Log a step that you timed yourself; `begin` is in seconds since 1970 (time.time())."""
         whole, began = _whole(step), _number(begin)
         if whole is None or began is None:
-            self._warn(f"step {step!r} that began at {begin!r}: a whole number and a time are needed")
+            self._warn(f"step {_safe(step)} that began at {_safe(begin)}: a whole number and a time are needed")
             return
         self.write(
             {
@@ -216,11 +229,11 @@ class Log:
         self.write(
             {
                 "type": "event",
-                "kind": str(kind),
+                "kind": _safe(kind),
                 "begin": _second(begin),
                 "end": _second(end),
                 "step": _whole(step),
-                "detail": _text(detail),
+                "detail": None if detail is None else _safe(detail),
             }
         )
 
@@ -237,7 +250,7 @@ class Log:
             self._torn = os.write(self._fd, data) != len(data)
             if self._torn:
                 self._warn("a line was cut; is the disk full?")
-        except (OSError, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - nothing that is in a line may stop training
             self._warn(error)
 
     def close(self) -> None:
@@ -260,11 +273,11 @@ class Log:
         if self._warned:
             return
         self._warned = True
-        message = f"trackside_log: {self._path}: {problem}. Training goes on; the run log will lack lines.\n"
+        where, what = _safe(self._path), _safe(problem)
         try:
-            sys.stderr.write(message)
-        except (OSError, ValueError, AttributeError):
-            return  # there is no stderr (any more): nothing to say it on
+            sys.stderr.write(f"trackside_log: {where}: {what}. Training goes on; the run log will lack lines.\n")
+        except Exception:  # noqa: BLE001 - there is no stderr (any more), or somebody's own: nothing to say it on
+            return
 
 
 class _Step:
@@ -357,13 +370,21 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+def _safe(value: object) -> str:
+    """Text, also of what cannot be made into any."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - its own code, which may do anything
+        return "something without a name (" + type(value).__name__ + ")"
+
+
 def _number(value: object) -> float | None:
     """A finite number, from whatever can be one; None for the rest (a loss that has become NaN, for one)."""
     if type(value) is int:  # nearly always
         return value
     try:
         found = float(value)  # type: ignore[arg-type]  # what cannot be a number says so
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+    except Exception:  # noqa: BLE001 - a tensor's own code, on a device that may be gone
         return None
     return found if math.isfinite(found) else None
 
@@ -377,7 +398,7 @@ def _whole(value: object) -> int | None:
     """A whole number, from whatever can be one (text from the environment, a one-element array)."""
     try:
         return operator.index(value)  # type: ignore[arg-type]  # what is none says so
-    except (TypeError, ValueError, RuntimeError):
+    except Exception:  # noqa: BLE001 - as above
         found = _number(value)
         return None if found is None or found != int(found) else int(found)
 

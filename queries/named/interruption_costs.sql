@@ -1,4 +1,4 @@
--- One row is an interruption in the window with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt, and startup of the one that followed.
+-- One row is an interruption in the window with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt, and startup of the one that followed; null where more than a tenth of the attempt was not seen.
 WITH spent AS (
     SELECT
         r.cluster,
@@ -8,7 +8,9 @@ WITH spent AS (
             g.category = 'lost'
             OR (g.category = 'stalled' AND COALESCE(g.cause, '') NOT IN ('idle_gpus', 'data_stall', 'inactive', 'suspended'))
         ) AS broken_gpu_s,
-        SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s
+        SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s,
+        SUM(g.gpu_seconds) FILTER (g.category = 'unattributed') AS unseen_gpu_s,
+        SUM(g.gpu_seconds) AS held_gpu_s
     FROM gpu_time AS g
     JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
     WHERE r.cluster = $cluster
@@ -24,7 +26,10 @@ SELECT
     i.cause,
     i.node,
     i.n_gpus,
-    CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE) AS cost_gpu_s
+    CASE
+        WHEN COALESCE(s.unseen_gpu_s, 0) * 10 <= s.held_gpu_s
+            THEN CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE)
+    END AS cost_gpu_s
 FROM interruptions AS i
 LEFT JOIN spent AS s USING (cluster, run_id, attempt_no)
 LEFT JOIN spent AS n ON n.cluster = i.cluster AND n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import EXIT_STATUS
+from app.output import say
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, rows_of, tiny, with_rows
 from tests.app.runs import trackside
@@ -182,6 +183,9 @@ def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
     [
         (["show", "goodput", "--by", "colour"], "node, user"),
         (["show", "goodput", "--since", "tomorrow"], "2026-10-01"),
+        (["show", "goodput", "--since", "9999-12-31T23:59:59-23:59"], "outside the years 1 to 9999"),
+        (["show", "goodput", "--until", "0001-01-01T00:00:00+23:59"], "outside the years 1 to 9999"),
+        (["report", "sla", "--period", "0001-01-01T00:00:00+23:59..2026-10-01"], "outside the years 1 to 9999"),
         (["show", "goodput", "--cluster", "other"], "tiny"),
         (["show", "ettr", "--run", "999999"], "show runs"),
         (["show", "goodput", "--since", "2027-01-01"], "the data speak for"),
@@ -197,6 +201,22 @@ def computed(accounting: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ingest(folder, accounting).returncode == 0
     assert trackside("compute", "--warehouse", str(folder / "w")).returncode == 0
     return folder / "w"
+
+
+def test_lines_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\tb\nc \x1b[31mred \x9b2J \x7f\r\x00 ü \u2500")
+    assert capsys.readouterr().out == "a\tb\nc \ufffd[31mred \ufffd2J \ufffd\ufffd\ufffd ü \u2500\n"
+
+
+def test_escapes_in_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    line = '{"v": 1, "type": "run", "run_id": "\\u001b[2J", "t": 1790816400.0, "n_gpus": -1, "cluster": "c"}\n'
+    (tmp_path / "log.jsonl").write_text(line)
+    done = trackside("ingest", "runlog", str(tmp_path / "log.jsonl"), "--warehouse", str(tmp_path / "w"))
+    assert "n_gpus is -1" in done.stderr
+    assert "\x1b" not in done.stderr + done.stdout
+    status = trackside("status", "--warehouse", str(tmp_path / "w"))
+    assert "n_gpus is -1" in status.stdout
+    assert "\x1b" not in status.stdout
 
 
 def test_every_error_has_its_own_status() -> None:

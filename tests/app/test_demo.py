@@ -85,6 +85,14 @@ def test_a_marker_that_cannot_be_read_means_that_nothing_is_done(tmp_path: Path,
     assert demo.Folder.open(tmp_path, SMALL).done == []
 
 
+@pytest.mark.parametrize("done", [{}, {"done": 3}, {"done": None}])
+def test_a_marker_that_does_not_tell_what_is_done_means_nothing(tmp_path: Path, done: dict[str, object]) -> None:
+    demo.Folder.open(tmp_path, SMALL)
+    made_by = json.loads((tmp_path / demo.MARKER).read_text())["made_by"]
+    (tmp_path / demo.MARKER).write_text(json.dumps({"made_by": made_by, **done}))
+    assert demo.Folder.open(tmp_path, SMALL).done == []
+
+
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "warehouse").mkdir()
     with pytest.raises(UsageError, match="was not made by a demo"):

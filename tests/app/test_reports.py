@@ -82,6 +82,14 @@ def test_the_page_runs_and_loads_nothing(warehouse: Path) -> None:
     assert "default-src 'none'" in text
 
 
+def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
+    document = made(warehouse, COVERED)
+    page_of_that = page.render({**document, "cluster": "a\x1b[31m\x9b\u202eb\u2066c\ttab"}).decode()
+    assert "a\ufffd[31m\ufffd\ufffdb\ufffdc\ttab" in page_of_that
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page_of_that)
+    assert page.render(document).decode().count("\ufffd") == 0
+
+
 def test_drawings_are_well_formed_and_each_says_what_it_shows(warehouse: Path) -> None:
     drawings = re.findall(r"<svg.*?</svg>", html(warehouse, COVERED), re.DOTALL)
     assert len(drawings) > 8
@@ -163,6 +171,89 @@ def test_objectives_are_those_of_verify(warehouse: Path) -> None:
     goodput = told[0]
     assert goodput["numerator"] / goodput["denominator"] == goodput["low"]
     assert sum(goodput["evidence"].values()) == pytest.approx(1)
+
+
+def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None:
+    text = html(warehouse, COVERED)
+    assert "the vendor's headlines that come with Trackside: examples, not a contract" in text
+    assert '<td class="more">ETTR, runs of 24 h or more</td>' in text
+
+
+def test_mttf_is_said_to_be_pooled(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    days = sum(
+        each["exposure_gpu_days"]
+        for each in told["failure_rates"]
+        if (each["size"], each["class"], each["counted"]) == ("pooled", "infrastructure", "attempts")
+    )
+    assert f"<dd>{days:,.2f} pooled GPU-days / 1,024</dd>" in page.render(told).decode()
+
+
+def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path) -> None:
+    told = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")
+    assert any("." in each["gpu_seconds"] for each in told["gpu_time"]["categories"])
+    tables = re.findall(r"<table>.*?</table>", page.render(told).decode(), re.DOTALL)
+    ledger = next(each for each in tables if "GPU-seconds" in each)
+    cells = re.findall(r'<td class="n more">(.*?)</td>', ledger)
+    assert len(cells) > 3
+    assert all(re.fullmatch(r"[\d,]+", cell) for cell in cells)
+    assert ledger.count('<td class="n">100.0 %</td></tr></tfoot>') == 1
+
+
+def test_silence_that_another_source_fills_comes_last_and_says_so(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    since, middle, until = "2026-10-02T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-14T00:00:00Z"
+    told["data_quality"]["sources"][0] |= {
+        "source": "prometheus.gpu",
+        "gaps": [
+            {"since": since, "until": middle, "covered_by": "prometheus.gpu_hours"},
+            {"since": middle, "until": until, "covered_by": None},
+        ],
+    }
+    text = page.render(told).decode()
+    silent = text[text.index("Silent within the period") : text.index("Refused rows")]
+    items = [" ".join(each.split()) for each in re.findall(r"<li.*?>(.*?)</li>", silent, re.DOTALL)]
+    assert items == [
+        "prometheus.gpu: 2026-10-05 00:00:00 to 2026-10-14 00:00:00",
+        "prometheus.gpu: 2026-10-02 00:00:00 to 2026-10-05 00:00:00 (covered by prometheus.gpu_hours)",
+    ]
+
+
+def test_samples_are_silent_only_where_their_hours_are_too() -> None:
+    def moment(day: int) -> datetime:
+        return datetime(2026, 10, day, tzinfo=UTC)
+
+    class Loads:
+        """Samples of one day; hours of the days before and after it, but not of the last one."""
+
+        known = {  # noqa: RUF012 - a constant of this test
+            "prometheus.gpu": [(moment(3), moment(4))], "prometheus.gpu_hours": [(moment(1), moment(5))],
+        }  # fmt: skip
+
+        def query(self, _: str, *, cluster: str, source: str) -> pl.DataFrame:
+            found = [(cluster, source, *each) for each in self.known[source]]
+            names = ["cluster", "source", "started_at", "ended_at"]
+            return pl.DataFrame(found, schema=names, orient="row")
+
+    counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
+    row = {"source": "prometheus.gpu", "covers_from": moment(3), "covers_until": moment(4), "last_warnings": []}
+    told = sla._source(  # noqa: SLF001 - the report has many more parts
+        Loads(),  # type: ignore[arg-type]  # all that is asked of it
+        row | dict.fromkeys(counts, 1),
+        Window("c", moment(1), moment(6)),
+        3600.0,
+    )
+    assert [(gap["since"][:10], gap["until"][:10], gap["covered_by"]) for gap in told["gaps"]] == [
+        ("2026-10-01", "2026-10-03", "prometheus.gpu_hours"),
+        ("2026-10-04", "2026-10-05", "prometheus.gpu_hours"),
+        ("2026-10-05", "2026-10-06", None),
+    ]
+
+
+def test_definitions_refer_to_what_readers_have(warehouse: Path) -> None:
+    sources = " ".join(each["source"] for each in made(warehouse, COVERED)["definitions"])
+    assert "our definitions" not in sources
+    assert "Trackside's own definition (README, The ledger)" in sources
 
 
 def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path: Path) -> None:

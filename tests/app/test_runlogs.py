@@ -216,3 +216,11 @@ def test_a_kill_at_any_moment_loses_nothing(reference: Path, tmp_path: Path) -> 
     assert kills > 0
     assert trackside(*verb, "--warehouse", str(warehouse)).returncode == 0
     assert_same(warehouse, reference)
+
+
+def test_a_log_of_a_cluster_that_no_folder_can_be_named_after_is_refused_and_the_next_is_loaded(tmp_path: Path) -> None:
+    files = write(tmp_path, odd=session(0).replace('"cluster": "alpha"', f'"cluster": "{"é" * 60}"'), whole=WHOLE)
+    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
+    assert done.returncode == 30
+    assert "cluster: the name is longer than 200 characters (as it is quoted in a path)" in done.stderr
+    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {"alpha"}

@@ -16,9 +16,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from polars.exceptions import PanicException
 from werkzeug.test import Client
 
-from app import service
+from app import config, runlogs, service
 from app.answers import Answers
 from app.config import Config, Prometheus, Serve, Slurm
 from app.errors import UsageError
@@ -28,6 +29,8 @@ from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, tiny
 from tests.app.runs import ROOT, trackside
 from tests.app.warehouses import NOW, from_accounting
+from tests.ingest.web import Answer, matrix, web
+from tests.ingest.web import told as answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,6 +95,76 @@ def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsy
     lines = said.strip().splitlines()
     assert all(re.match(r"time=\S+ level=(info|warning|error) message=", line) for line in lines)
     assert any("source=prometheus" in line and "level=error" in line for line in lines)
+
+
+def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def faulty(*_: object, **__: object) -> None:
+        raise KeyError("s")
+
+    worker = Worker(
+        tmp_path / "w", configured(serve=Serve(runlogs=(str(runlog(tmp_path)),))), every=EVERY, runner=slurm
+    )
+    with monkeypatch.context() as broken_runlogs:
+        broken_runlogs.setattr(runlogs, "ingest_files", faulty)
+        worker.cycle(now=NOW)
+    assert worker.sources["compute"].last_success == NOW
+    assert [failure.partition(":")[0] for failure in worker.failures(NOW)] == ["runlog"]
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    worker.cycle(now=NOW + EVERY)
+    assert worker.failures(NOW + EVERY) == []
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, PanicException])
+def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    with monkeypatch.context() as broken_warehouse:
+        broken_warehouse.setattr(service, "open_writer", lambda *_args, **_more: (_ for _ in ()).throw(kind("no")))
+        worker._guarded_cycle(NOW)  # noqa: SLF001 - what the thread does
+    assert worker.failures(NOW) == ["trackside: no"]
+    worker._guarded_cycle(NOW + EVERY)  # noqa: SLF001 - as above
+    assert worker.failures(NOW + EVERY) == []
+    assert worker.last_success is not None
+
+
+def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def nothing(path: str, params: Mapping[str, str]) -> Answer:
+        return answered([] if "match[]" in params else ["up"]) if path.endswith("/values") else matrix()
+
+    with web(nothing) as there:
+        section = Prometheus(url=there.url, retries=0, cluster="tiny", selector='env="typo"')
+        worker = Worker(tmp_path / "w", configured(prometheus=section), every=EVERY, runner=slurm)
+        worker.cycle(now=NOW)
+    health, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert status == 200
+    assert 'no DCGM series that match {env="typo"}' in health["sources"]["prometheus"]["last_warning"]
+    assert health["sources"]["compute"]["last_warning"] is None
+    assert any("level=warning" in line and "typo" in line for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runlog(tmp_path)
+    patterns = (str(tmp_path / "*.jsonl"), str(tmp_path / "log" / "*.jsonl"))
+    worker = Worker(tmp_path / "w", configured(serve=Serve(runlogs=patterns)), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    warned = [line for line in capsys.readouterr().err.splitlines() if "level=warning" in line]
+    assert len(warned) == 1
+    assert patterns[1] in warned[0]
+    assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file is named by {patterns[1]}"
+
+
+def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path: Path) -> None:
+    folder = tmp_path / "etc [1]"
+    (folder / "logs").mkdir(parents=True)
+    file = runlog(folder / "logs")
+    (folder / "trackside.toml").write_text('[serve]\nrunlogs = ["logs/*.jsonl", "/var/log/**/*.jsonl"]\n')
+    settings = config.load(folder / "trackside.toml")
+    assert list(service._stamps(settings.serve.runlogs[:1])) == [str(file)]  # noqa: SLF001 - what the worker looks for
+    assert settings.serve.runlogs[1] == "/var/log/**/*.jsonl"
 
 
 def test_a_source_that_works_again_is_well_again(tmp_path: Path) -> None:

@@ -300,6 +300,7 @@ def test_the_bounds_of_the_headline_numbers_contain_the_truth(made: Made) -> Non
         low, high = (each.bound_low or 0) - slack, (each.bound_high or 0) + 2e-4
         assert low <= truth[each.metric] <= high, each
     exact = {each.metric: each.value for each in found}
+    assert exact["mfu"] == pytest.approx(truth["mfu"], rel=2e-3)
     assert exact["mttf"] == pytest.approx(truth["mttf"], rel=1e-9)
     assert exact["time_to_job_restart"] == pytest.approx(truth["time_to_job_restart"], rel=1e-9)
 

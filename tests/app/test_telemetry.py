@@ -361,16 +361,95 @@ def test_the_next_ingest_goes_on_where_the_last_one_ended(tmp_path: Path) -> Non
     assert [moment for row in loads for moment in row] == ends
 
 
+def test_each_server_and_selector_has_a_mark_of_its_own_and_files_have_none(tmp_path: Path) -> None:
+    """What was read elsewhere, or loaded from a file, says nothing of what this server still has."""
+    late = written(tmp_path, "late.om", steady(7, range(10_785, 10_801, 15), 0.5))
+    now = START + timedelta(hours=3)
+    load(tmp_path / "w", [late])
+    with web(minutes) as one, web(minutes) as other:
+        for there, selector in ((one, ""), (one, 'env="b"'), (other, "")):
+            there.questions.clear()
+            config = settings(there.url, lookback_hours=3, chunk_hours=6, selector=selector)
+            ingest(tmp_path / "w", config, now=now)
+            assert asked_from(there) == [0]
+            ingest(tmp_path / "w", config, now=now)
+            assert asked_from(there)[1:] == [10_800 - 60]
+    with open_reader(tmp_path / "w") as reader:
+        origins = set(reader.table("loads")["origin"])
+    assert origins == {late, one.url, f'{one.url} {{env="b"}}', other.url}
+
+
+def test_a_mark_in_the_future_does_not_hide_what_comes(tmp_path: Path) -> None:
+    with web(minutes) as there:
+        config = settings(there.url, lookback_hours=3, chunk_hours=6)
+        ingest(tmp_path / "w", config, now=START + timedelta(hours=3))  # a clock that is two hours ahead
+        there.questions.clear()
+        ingest(tmp_path / "w", config, now=START + timedelta(hours=1))
+        assert asked_from(there) == [-2 * 3600]
+
+
+def test_a_file_of_a_clock_that_is_wrong_is_refused_and_said(tmp_path: Path) -> None:
+    rows = [*steady(0, range(15, 61, 15), 0.5), steady(0, range(1), 0.5)[0].replace(str(T), "9999999999")]
+    done = trackside(
+        *("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w")),
+        written(tmp_path, "wrong.om", rows),
+    )
+    assert "5 rows: 4 loaded, 1 rejected" in done.stderr
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("rejects")["reason"].to_list() == ["lies in the future"]
+
+
+def test_files_that_cannot_be_used_stop_no_others(tmp_path: Path) -> None:
+    frame = pl.read_parquet(hours(tmp_path, ("0", 0, "active", 0.25, 900.0, 3600.0), cluster="c"))
+    odd = {
+        "binary": frame.with_columns(node=pl.lit(b"\xff")),
+        "lists": frame.with_columns(cluster=pl.concat_list("node")),
+        "eternal": frame.with_columns(ts=pl.lit(2**63 - 1).cast(pl.Datetime("ms", "UTC"))),
+    }
+    for name, each in odd.items():
+        each.write_parquet(tmp_path / f"{name}.parquet")
+    files = [*(str(tmp_path / f"{name}.parquet") for name in odd), str(tmp_path / "hours.parquet")]
+    done = trackside("ingest", "prometheus", "--warehouse", str(tmp_path / "w"), *files)
+    assert done.returncode == 35, done.stderr
+    assert "node should be text" in done.stderr
+    assert "cluster should be text" in done.stderr
+    assert active(tmp_path / "w") == {("0", 0): (0.25, 3600.0)}
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("rejects")["reason"].to_list() == ["ts is not between the years 2000 and 2100"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:s3cret/1@h:9090", "me:s3cret@h", "http://[me:s3cret@", "http://me:1/s3cret@h"]
+)
+def test_an_address_with_a_password_that_is_a_little_wrong_is_not_shown(tmp_path: Path, url: str) -> None:
+    (tmp_path / "trackside.toml").write_text(f'cluster = "c"\n[prometheus]\nurl = "{url}"\n')
+    for verb in (["ingest", "prometheus"], ["doctor"]):
+        done = trackside(*verb, "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
+        assert done.returncode == 2
+        assert "cannot be used (not shown: it may hold a password)" in done.stderr + done.stdout
+        assert "s3cret" not in done.stderr + done.stdout
+
+
+def test_a_cluster_that_no_folder_can_be_named_after_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
+    done = trackside("ingest", "prometheus", "--cluster", "a" * 300, "--warehouse", str(tmp_path / "w"), path)
+    assert done.returncode == 2
+    assert "the name is longer than 200 characters" in done.stderr
+
+
 def test_a_piece_that_fails_stops_it_and_the_next_ingest_resumes_there(tmp_path: Path) -> None:
-    def failing(path: str, params: dict[str, str]) -> Answer:
-        broken = path.endswith("/query_range") and int(params["end"]) > T + 7200
+    failing = True
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        broken = failing and path.endswith("/query_range") and int(params["end"]) > T + 7200
         return Answer(b"", 500) if broken else minutes(path, params)
 
     window = {"since": START, "until": START + timedelta(hours=6)}
-    with web(failing) as there:
+    with web(answer) as there:
         reports = ingest(tmp_path / "w", settings(there.url), **window)
         assert [report.error is None for report in reports] == [True, False]
-    with web(minutes) as there:
+        failing = False
+        there.questions.clear()
         ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=6))
         assert asked_from(there)[0] == 7200 - 60
     with open_reader(tmp_path / "w") as reader:
@@ -411,7 +490,7 @@ def test_names_without_series_are_a_warning_and_no_coverage(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("more", "asked", "said"),
     [
-        ({}, {"url": "prometheus:9090"}, "not the address of a server"),
+        ({}, {"url": "prometheus:9090"}, "the address of the Prometheus server cannot be used"),
         ({"token_env": "TRACKSIDE_NO_SUCH_TOKEN"}, {}, r"names \$TRACKSIDE_NO_SUCH_TOKEN, which is not set"),
         ({}, {"since": NOW, "until": NOW - timedelta(hours=1)}, "is not before --until"),
     ],

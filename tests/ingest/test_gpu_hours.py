@@ -77,6 +77,24 @@ def test_a_row_that_cannot_be_is_kept_with_its_reason(change: dict[str, object],
     assert json.loads(parsed.rejects["raw"][0])["gpu"] == "9"
 
 
+@pytest.mark.parametrize("unit", ["ms", "us"])
+@pytest.mark.parametrize("raw", [2**63 - 1, -(2**63) + 1, 946_684_799_999, 0])
+def test_a_time_that_cannot_be_is_refused_before_anybody_counts_with_it(unit: str, raw: int) -> None:
+    stamps = pl.Series([raw, 1_795_248_000 * (1000 if unit == "ms" else 1_000_000)])
+    odd = hours({"gpu": "9"}, {}).with_columns(ts=stamps.cast(pl.Datetime(unit, "UTC")))  # type: ignore[arg-type]  # one of the two
+    parsed = parse(odd)
+    assert parsed.rejects["reason"].to_list() == ["ts is not between the years 2000 and 2100"]
+    assert json.loads(parsed.rejects["raw"][0])["ts"] == str(raw)
+    assert (parsed.rows_loaded, parsed.covers_from) == (1, HOUR)
+
+
+def test_a_cluster_that_no_folder_can_be_named_after_is_refused() -> None:
+    frame = hours({}, {"gpu": "1"}).with_columns(cluster=pl.Series(["a", "b" * 300]))
+    parsed = parse(frame)
+    assert parsed.rejects["reason"][0].startswith("cluster: the name is longer than 200 characters")
+    assert parsed.clusters == {"a"}
+
+
 def test_watts_may_be_more_than_one() -> None:
     assert parse(hours({"metric": "power_w", "mean": 700.0, "max": 710.0, "p95": 705.0})).rows_loaded == 1
 
@@ -123,3 +141,10 @@ def test_times_without_a_zone_and_words_for_numbers_are_refused() -> None:
         parse(hours({}).with_columns(pl.col("ts").dt.replace_time_zone(None)))
     with pytest.raises(InputError, match="mean should be a number"):
         parse(hours({}).with_columns(pl.col("mean").cast(pl.String)))
+
+
+@pytest.mark.parametrize("column", ["node", "gpu", "metric", "cluster"])
+@pytest.mark.parametrize("value", [b"\xff\xfe", ["n1"], {"name": "n1"}, 1.5, True])
+def test_names_that_are_no_text_are_refused_as_a_whole(column: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"hours.parquet: {column} should be text"):
+        parse(hours({}).with_columns(pl.Series(column, [value])))

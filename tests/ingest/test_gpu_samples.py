@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import polars as pl
@@ -117,6 +118,40 @@ def test_the_edge_of_a_file_does_not_replace_a_whole_cell(order: tuple[int, int]
 def test_edges_that_complete_each_other_both_stay(order: tuple[int, int]) -> None:
     both = [sample(0, 30, tensor_active=0.5), sample(30, 30, tensor_active=0.1)]
     assert told(merge(both[order[0]], both[order[1]], interval_s=60)) == [(0, 30, 0.5), (30, 60, 0.1)]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_where_two_edges_meet_within_a_cell_the_shorter_keeps_what_is_left_of_its_time(order: tuple[int, int]) -> None:
+    both = [sample(0, 40, tensor_active=0.5), sample(15, 45, tensor_active=0.1)]
+    merged = merge(both[order[0]], both[order[1]], interval_s=60)
+    assert told(merged) == [(0, 15, 0.5), (15, 60, 0.1)]
+    for again in both:
+        assert merge(merged, again, interval_s=60).equals(merged)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_an_edge_between_two_longer_ones_keeps_the_middle_and_a_whole_cell_replaces_all(order: tuple[int, ...]) -> None:
+    three = [sample(0, 25, tensor_active=0.5), sample(20, 20, tensor_active=0.1), sample(35, 25, tensor_active=0.9)]
+    merged = three[0].clear()
+    for number in order:
+        merged = merge(merged, three[number], interval_s=60)
+    assert told(merged) == [(0, 25, 0.5), (25, 35, 0.1), (35, 60, 0.9)]
+    assert told(merge(merged, sample(0, 60, tensor_active=0.3), interval_s=60)) == [(0, 60, 0.3)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_cut_anywhere_speak_for_all_the_time_of_the_whole(seed: int) -> None:
+    chance = random.Random(seed)
+    lines = [(15.0 * n, round(chance.random(), 3)) for n in range(1, 200)]
+    cuts = [0, *sorted(chance.sample(range(5, len(lines) - 5), 6)), len(lines)]
+    pieces = [lines[max(0, low - 2) : high] for low, high in itertools.pairwise(cuts)]
+    chance.shuffle(pieces)
+    merged = samples(readings(*lines)).clear()
+    for piece in pieces:
+        merged = merge(merged, samples(readings(*piece)), interval_s=60)
+    spans = [(low, high) for low, high, _ in told(merged)]
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+    assert (spans[0][0], spans[-1][1]) == (0, 15.0 * 199)
 
 
 def test_a_finer_reading_of_the_same_time_replaces_a_coarser_one() -> None:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from ingest.frames import Parsed
 
 T = 1_795_248_000
+NOW = at(T + 3600)
 GOOD = f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + 60}'
 
 
 def parse(*lines: str, end: str = "\n# EOF\n", **more: object) -> Parsed:
     data = ("\n".join(lines) + end).encode()
-    return parse_openmetrics(data, origin="gpus.om", cluster="c", interval_s=60, **more)  # type: ignore[arg-type]
+    return parse_openmetrics(data, origin="gpus.om", cluster="c", interval_s=60, now=NOW, **more)  # type: ignore[arg-type]
 
 
 def only(parsed: Parsed) -> dict[str, object]:
@@ -58,7 +59,11 @@ def test_a_line_is_a_sample_in_base_units(line: str, column: str, value: float) 
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50', "no timestamp"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 noon', "not a timestamp"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 -5', "not a timestamp"),
-        ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 1e99', "not a timestamp"),
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 1e99', "lies in the future"),
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 9999999999', "lies in the future"),
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 9999999999000', "lies in the future"),
+        (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + 3600 + 86_401}', "lies in the future"),
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 946684799', "before the year 2000"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 NaN', "not a timestamp"),
         (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0"}} 50 {T}', "no label names the node and the GPU"),
         (f"DCGM_FI_DEV_GPU_UTIL 50 {T}", "no label names the node and the GPU"),
@@ -71,6 +76,10 @@ def test_a_line_that_cannot_be_used_is_kept_with_its_reason(line: str, reason: s
     assert said.startswith(reason)
     assert parsed.rejects["raw"].to_list() == [line]
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 1, 1)
+
+
+def test_a_clock_that_is_a_little_ahead_is_believed() -> None:
+    assert parse(GOOD.replace(str(T + 60), str(T + 3600 + 86_400))).rejects.is_empty()
 
 
 def test_every_row_is_accounted_for() -> None:
@@ -145,4 +154,4 @@ def test_text_without_a_metric_of_dcgm_says_so() -> None:
 )
 def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match=r"not telemetry that we know; it begins with"):
-        parse_openmetrics(data, origin="x", cluster="c", interval_s=60)
+        parse_openmetrics(data, origin="x", cluster="c", interval_s=60, now=NOW)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from ingest import prometheus_server
 from ingest.errors import ServerDownError
 from ingest.prometheus import Wanted, nothing_there, read
 from ingest.prometheus_server import LONGEST_WAIT_S, Server, is_address, without_secrets
@@ -226,6 +228,20 @@ def test_secrets_reach_the_server_and_no_message(answer: Answer) -> None:
     assert "t0k3n" not in said
 
 
+ODD_ADDRESSES = (
+    "http://[me:s3cret@",
+    "http://me:s3cret/4@h:9090",
+    "http://me:1/s3cret@h:9090",
+    "http://me:1?s3cret@h:9090",
+    "http://me:1#s3cret@h:9090",
+    "me:s3cret@h:9090",
+    "http:/me:s3cret@h",
+    "http:///me:s3cret@h",
+    "http://me:s3cret\u2100@h",
+)
+"""Addresses with a password in them, each a little wrong."""
+
+
 @pytest.mark.parametrize(
     ("url", "good"),
     [
@@ -235,6 +251,7 @@ def test_secrets_reach_the_server_and_no_message(answer: Answer) -> None:
         ("ftp://h", False),
         ("http://", False),
         ("http://h:port", False),
+        *[(odd, False) for odd in ODD_ADDRESSES],
     ],
 )
 def test_what_is_an_address(url: str, good: bool) -> None:
@@ -243,6 +260,82 @@ def test_what_is_an_address(url: str, good: bool) -> None:
 
 def test_an_address_in_a_message_has_no_secrets() -> None:
     assert without_secrets("https://u:p@h:9090/base/?key=1#x") == "https://h:9090/base"
+
+
+@pytest.mark.parametrize("url", ODD_ADDRESSES)
+def test_of_what_is_no_address_nothing_is_told(url: str) -> None:
+    assert without_secrets(url) == "an address that cannot be used"
+
+
+def series(*found: object) -> Answer:
+    return told({"resultType": "matrix", "result": list(found)})
+
+
+PAIR = [T + 60, "1"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told(None),
+        told([]),
+        told("no"),
+        told({"result": None}),
+        told({"result": "no"}),
+        told({"result": {"metric": {}}}),
+        series(None),
+        series({"values": [PAIR]}),
+        series({"metric": {"gpu": 1}, "values": [PAIR]}),
+        series({"metric": [], "values": [PAIR]}),
+        series({"metric": {}}),
+        series({"metric": {}, "values": None}),
+        series({"metric": {}, "values": [[T + 60, 1]]}),
+        series({"metric": {}, "values": [[str(T + 60), "1"]]}),
+        series({"metric": {}, "values": [[True, "1"]]}),
+        series({"metric": {}, "values": [[1e300, "1"]]}),
+        series({"metric": {}, "values": [[float("nan"), "1"]]}),
+        series({"metric": {}, "values": [[T + 60]]}),
+        series({"metric": {}, "values": [T + 60]}),
+        Answer(b'{"data": ' + b"[" * 100_000),
+        Answer(b'{"status": "success", "data": ' + b"1" * 5000 + b"}"),
+    ],
+)
+def test_json_that_prometheus_never_writes_is_an_error_that_names_the_server(answer: Answer) -> None:
+    with web(lambda *_: answer) as there, pytest.raises(ServerDownError) as caught:
+        points(there.url, 600, retries=0)
+    assert str(caught.value).startswith(f"{there.url} answers, but not as Prometheus does")
+
+
+@pytest.mark.parametrize("found", [[1, None], "up", {"up": 1}])
+def test_names_that_are_none_are_an_error_that_names_the_server(found: object) -> None:
+    with web(lambda *_: told(found)) as there, pytest.raises(ServerDownError, match="names that are no list of text"):
+        names(there.url)
+
+
+@pytest.mark.parametrize("value", [[T, 1], [T, "new"], None, [T]])
+def test_a_newest_reading_that_is_no_number_is_an_error_that_names_the_server(value: object) -> None:
+    answer = told({"resultType": "vector", "result": [{"metric": {}, "value": value}]})
+    with web(lambda *_: answer) as there, pytest.raises(ServerDownError, match="not as Prometheus does"):
+        server(there.url).latest("up", at=at(T))
+
+
+@pytest.mark.parametrize("promised", [100_000, None])
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(promised: int | None) -> None:
+    dripping = Answer(b'{"status"' + b" " * 60, promised=promised, drip_s=0.1)
+    with web(lambda *_: dripping) as there:
+        late = Server(there.url, retries=0, timeout_s=-1, sleep=never)
+        began = time.monotonic()
+        with pytest.raises(ServerDownError, match="does not answer in time"):
+            late.names("", since=at(T), until=at(T + 60))
+        assert time.monotonic() - began < 4
+
+
+def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus_server, "LARGEST_ANSWER", 3000)
+    with web(lambda *_: matrix(*[({"gpu": str(n)}, [(T + 60.0, "1")]) for n in range(100)])) as there:
+        with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
+            points(there.url, 600)
+        assert len(there.questions) > 1
 
 
 def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:

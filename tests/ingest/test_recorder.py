@@ -319,3 +319,54 @@ def test_a_session_without_stderr_trains_too(tmp_path: Path, recorder: ModuleTyp
     )
     done = subprocess.run([sys.executable, "-c", code, str(SOURCE.parent)], check=False)
     assert done.returncode == 0
+
+
+class Hostile:
+    """An object whose every own method raises something of its own."""
+
+    class Error(Exception):
+        def __str__(self) -> str:
+            raise self
+
+    def _raise(self, *_: object) -> Any:  # noqa: ANN401 - it never returns
+        raise Hostile.Error
+
+    __float__ = __index__ = __int__ = __str__ = __repr__ = __ne__ = __eq__ = __bool__ = __fspath__ = _raise
+    __hash__ = None  # type: ignore[assignment]  # nor can it be looked up
+
+
+def test_whatever_objects_do_when_they_are_looked_at_training_goes_on(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r", n_gpus=Hostile(), params=Hostile())
+    with log.step(1, tokens=Hostile(), loss=Hostile()):
+        pass
+    with log.step(Hostile()), log.event(Hostile(), step=Hostile(), detail=Hostile()), log.checkpoint(Hostile()):
+        pass
+    log.record_checkpoint(1, Hostile(), Hostile(), Hostile(), blocking=Hostile())
+    log.record_event("eval", Hostile(), Hostile())
+    log.write({"loss": Hostile()})
+    log.close()
+    assert [line.get("step") for line in lines(tmp_path / "run.jsonl") if line["type"] == "step"] == [1]
+    assert capsys.readouterr().err.count("Training goes on") == 1
+
+
+@pytest.mark.parametrize(
+    "told", [{"run_id": Hostile()}, {"run_id": "r", "rank": Hostile()}, {"run_id": "r", "node": Hostile()}]
+)
+def test_a_start_that_cannot_be_written_down_is_said_once_and_writes_nothing(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], told: dict[str, object]
+) -> None:
+    with recorder.start(tmp_path / "run.jsonl", **told) as log:
+        for number in range(3):
+            with log.step(number):
+                pass
+    said = capsys.readouterr().err
+    assert said.count("Training goes on") == 1
+    assert "run.jsonl" in said
+
+
+def test_a_path_that_raises_is_said_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with recorder.start(Hostile(), run_id="r") as log, log.step(1):
+        pass
+    assert capsys.readouterr().err.count("Training goes on") == 1

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What to send: `promised` is the Content-Length if it is to be wrong, `after_s` how long to keep them waiting."""
+    """What to send: `promised` is the Content-Length if it is to be wrong, `after_s` how long to keep them waiting.
+
+    With `drip_s` so long passes between any two bytes of the body.
+    """
 
     body: bytes
     status: int = 200
@@ -25,6 +28,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     promised: int | None = None
     after_s: float = 0.0
+    drip_s: float = 0.0
 
 
 @dataclass
@@ -75,7 +79,12 @@ def _handler(answer: Callable[[str, dict[str, str]], Answer], found: Web) -> typ
                 for name, value in said.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(said.body)
+                if not said.drip_s:
+                    self.wfile.write(said.body)
+                    return
+                for byte in said.body:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(said.drip_s)
 
         def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
             """Say nothing."""

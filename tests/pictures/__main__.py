@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
-WIDTH = 1280
+WIDTH = 1440
 RUN = "pretrain-34b"
 
 

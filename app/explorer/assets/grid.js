@@ -45,6 +45,8 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
       parts.push(h("span", { key: "dot", className: "dot", style: { backgroundColor: props.data[props.swatch] } }));
     }
     const href = props.href && props.data[props.href];
+    // A text that was shortened has the whole one as its title.
+    const whole = typeof props.value === "string" && props.value !== shown ? props.value : undefined;
     const label = shown === null || shown === undefined ? "-" : String(shown);
     if (bar) {
       const top = props.bar === true ? 1 : props.bar;
@@ -56,7 +58,7 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
     const inside = href && href.startsWith("/") && !href.startsWith("//");
     parts.push(inside
       ? h("a", {
-          key: "a", href: href, className: "link",
+          key: "a", href: href, className: "link", title: whole,
           onClick: (event) => {
             if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
             event.preventDefault();
@@ -65,7 +67,7 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
             window.scrollTo(0, 0);
           },
         }, label)
-      : h("span", { key: "text" }, label));
+      : h("span", { key: "text", title: whole }, label));
     return h("span", null, parts);
   },
 });

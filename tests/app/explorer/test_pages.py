@@ -3,14 +3,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import verifying
+from app import results, verifying
 from app.answers import Answers
 from app.config import Config
 from app.errors import UsageError
-from app.explorer import create_app, numbers, view
+from app.explorer import create_app, numbers, overview, view
 from app.explorer.application import Explorer, page, with_filter
 from app.headlines import headlines
 from app.results import Window
@@ -122,8 +123,89 @@ def test_an_unknown_page_says_so(explorer: Explorer) -> None:
 
 
 def test_a_run_that_is_not_there_says_so(explorer: Explorer) -> None:
-    assert "no run '4711' had time" in words(page(explorer, "/run", "?id=4711")[2])
+    assert "tiny has no run and no job '4711'" in words(page(explorer, "/run", "?id=4711")[2])
     assert "which run?" in words(page(explorer, "/run", "")[2])
+
+
+def test_a_run_opens_by_the_id_of_any_of_its_jobs(explorer: Explorer) -> None:
+    run = max(table(page(explorer, "/runs", "")[2], "runs"), key=lambda row: row["n_attempts"])
+    for attempt in table(page(explorer, "/run", f"?id={run['run_id']}")[2], "attempts"):
+        contents = page(explorer, "/run", f"?id={attempt['job_id']}")[2]
+        assert run["run_id"] in words(contents)
+
+
+def test_a_run_outside_the_period_is_told_from_one_that_is_not_there(explorer: Explorer) -> None:
+    rows = table(page(explorer, "/runs", "")[2], "runs")
+    ended = min((row for row in rows if row["ended_at"]), key=lambda row: row["ended_at"])
+    said = words(page(explorer, "/run", f"?id={ended['run_id']}&since=1d")[2])
+    assert "had no time in this period" in said
+
+
+def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(_source: object, _cluster: str, _text: str) -> list[str]:
+        return ["7-20261009T000000Z", "7-20261002T000000Z"]
+
+    monkeypatch.setattr(results, "resolve_run", both)
+    contents = page(explorer, "/run", "?id=7&since=7d")[2]
+    assert "2 runs have a job 7" in words(contents)
+    links = [each.href for each in components(contents) if hasattr(each, "href")]
+    assert links == ["/run?since=7d&id=7-20261009T000000Z", "/run?since=7d&id=7-20261002T000000Z"]
+
+
+def test_a_run_is_listed_by_its_job_and_found_by_its_whole_id(explorer: Explorer) -> None:
+    rows = table(page(explorer, "/runs", "")[2], "runs")
+    named = [row for row in rows if row["run_id"].endswith("Z")]
+    assert named
+    assert {row["run_id__text"] for row in named} == {f"job {row['run_id'].rpartition('-')[0]}" for row in named}
+    assert all(row["run_id"] in row["href"] for row in named)
+
+
+def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explorer) -> None:
+    found = explorer.answers.ask(overview.gather, explorer.view("").window, explorer.claims, 1.0)
+    judged = overview.verdict_on(found.judged, "ettr")
+    assert judged is not None
+    card = next(
+        each
+        for each in components(page(explorer, "/", "")[2])
+        if getattr(each, "id", None) == {"type": "headline", "metric": "ettr"}
+    )
+    assert f"judged: {numbers.judged_value(judged)} in runs of 24 h or more" in words(card)
+    marks = [getattr(each, "className", "") for each in components(card)]
+    assert "span-target" not in marks
+    assert "in runs of 24 h or more" in words(explorer.about("ettr", explorer.view(""))[1])
+
+
+def test_mttf_says_that_its_exposure_is_pooled(explorer: Explorer) -> None:
+    for contents in (page(explorer, "/", "")[2], explorer.about("mttf", explorer.view(""))[1]):
+        assert "GPU-days / 1,024, pooled over all job sizes (assumes 1/N) /" in words(contents)
+
+
+def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, warehouse: Path, window: Window) -> None:
+    contents = page(explorer, "/", "?by=node")[2]
+    with open_reader(warehouse) as reader:
+        events = results.interruption_costs(reader, window)
+    blamed = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
+    rows = {row["subject"]: row for row in table(contents, "costs")}
+    assert set(rows) == set(blamed["node"])
+    for node, row in rows.items():
+        of_node = blamed.filter(pl.col("node") == node)
+        assert row["n"] == of_node.height
+        assert row["gpu_hours"] == pytest.approx(of_node["cost_gpu_s"].sum() / 3600)
+    assert f"scontrol update NodeName={next(iter(rows))} State=DRAIN Reason='" in words(contents)
+
+
+def test_a_recent_interruption_has_its_cost(explorer: Explorer, warehouse: Path, window: Window) -> None:
+    rows = table(page(explorer, "/", "")[2], "recent")
+    with open_reader(warehouse) as reader:
+        events = results.interruption_costs(reader, window)
+    expected = events["cost_gpu_s"].head(len(rows)).sum() / 3600
+    assert sum(row["cost_gpu_h"] for row in rows) == pytest.approx(expected)
+
+
+def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) -> None:
+    said = words(page(explorer, "/definitions", "")[2])
+    assert "our definitions" not in said
+    assert "Trackside's own definition (README, The ledger)" in said
 
 
 def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:

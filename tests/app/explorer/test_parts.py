@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
 
 from app import palette
-from app.explorer import figures, numbers, parts
+from app.explorer import figures, numbers, overview, parts
 from app.headlines import Headline
 from metrics.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components
@@ -58,7 +59,46 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     assert numbers.interval_text(found) is None
     assert numbers.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
     rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5)
+    assert numbers.fraction_text(rate) == (
+        "3,072 GPU-days / 1,024, pooled over all job sizes (assumes 1/N) / 2 interruptions"
+    )
     assert numbers.interval_text(rate) == "95 % interval 0.50 d to no upper limit".replace("0.50", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "said"),
+    [
+        (0.916, 0.916, 0.933, "at least 91.6 %, at most 93.3 %"),
+        (0.916, 0.916, 0.9164, "91.6 %"),  # ends that read the same are no range
+        (0.92, 0.916, 0.933, "92.0 %"),  # a point between its bounds
+        (None, 0.2, 0.9, "cannot tell"),
+        (0.4, None, None, "40.0 %"),
+    ],
+)
+def test_a_number_that_is_its_own_lower_bound_is_called_so(
+    value: float | None, low: float | None, high: float | None, said: str
+) -> None:
+    assert numbers.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == said
+
+
+def test_nodes_are_ranked_by_cost_with_their_most_frequent_cause() -> None:
+    events = pl.DataFrame(
+        {
+            "class": ["infrastructure"] * 5 + ["user"],
+            "cause": ["node_fail", "node_fail", "xid", "xid", None, "failed"],
+            "node": ["n1", "n1", "n1", "n2", None, "n3"],
+            "cost_gpu_s": [3600.0, 0.0, 3600.0, 36_000.0, 9e9, 9e9],
+        }
+    )
+    spent = overview.node_costs(events)
+    assert spent.rows() == [("n2", 1, "xid", 10.0), ("n1", 3, "node_fail", 2.0)]
+    assert overview.drain(spent) == "scontrol update NodeName=n2 State=DRAIN Reason='1 interruption, mostly xid'"
+
+
+def test_a_node_name_cannot_write_a_second_command() -> None:
+    spent = pl.DataFrame({"subject": ["n1; rm -rf x"], "n": [2], "cause": ["$(x)"], "gpu_hours": [1.0]})
+    words = shlex.split(overview.drain(spent))
+    assert words[2:] == ["NodeName=n1; rm -rf x", "State=DRAIN", "Reason=2 interruptions, mostly $(x)"]
 
 
 def test_a_range_lies_where_its_ends_are() -> None:
