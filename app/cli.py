@@ -108,7 +108,9 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"trackside: {message}\n")
+    """Say it, without what would steer the terminal: messages name files and rows, and those hold anything."""
+    plain = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in message)
+    sys.stderr.write(f"trackside: {plain}\n")
 
 
 def _verb(name: str) -> Callable[[argparse.Namespace], int]:

@@ -198,7 +198,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     where = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] != "extra_forbidden":
-        return f"{where} = {mistake['input']!r}: {mistake['msg'].removeprefix('Value error, ')}"
+        given = "(not shown: it may hold a password)" if where.startswith("prometheus.") else repr(mistake["input"])
+        return f"{where} = {given}: {mistake['msg'].removeprefix('Value error, ')}"
     *sections, name = mistake["loc"]
     known = list(_fields(tuple(str(section) for section in sections)))
     close = difflib.get_close_matches(str(name), known, n=1)

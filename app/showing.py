@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app import results
+from app.references import readable
 from app.times import iso
 from metrics import catalog
 from queries import texts
@@ -116,7 +117,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
                 "definition": metric.formula,
                 "unit": metric.unit,
                 "interval": metric.interval,
-                "source": metric.source,
+                "source": readable(metric.source),
                 "computed_by": metric.function,
             }
             for metric in (catalog.BY_NAME[name] for name in found.metrics)

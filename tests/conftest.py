@@ -1,14 +1,12 @@
 """Fixtures of all tests, and a summary of what was skipped and how to get it."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from tests.lab import SlurmLab, missing
-
-HOW_TO_GET_IT = "get it with: make test REAL=1"
+from tests.lab.needed import need
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +27,7 @@ def own_slurm_lab() -> Iterator[SlurmLab]:
 
 
 def _started() -> SlurmLab:
-    if lacking := missing():
-        reason = f"no Slurm lab on this machine, missing: {', '.join(lacking)}"
-        if os.environ.get("TRACKSIDE_TEST_REAL") == "1":
-            pytest.fail(f"{reason}; tests/lab/install.sh installs it (as root, on Debian)")
-        pytest.skip(f"{reason}; {HOW_TO_GET_IT}")
+    need("Slurm lab", missing())
     return SlurmLab()
 
 

@@ -223,3 +223,18 @@ def test_every_error_has_its_own_status() -> None:
     numbers = [status for status, _ in EXIT_STATUS.values()]
     assert len(numbers) == len(set(numbers))
     assert not {0, 1, 3, 4} & set(numbers)
+
+
+def test_a_mistyped_address_is_not_shown_since_it_may_hold_a_password(tmp_path: Path) -> None:
+    (tmp_path / "trackside.toml").write_text('[prometheus]\nurl = ["http://me:s3cret@prometheus:9090"]\n')
+    done = trackside("status", "--config", str(tmp_path / "trackside.toml"))
+    assert done.returncode == 10
+    assert "prometheus.url" in done.stderr
+    assert "s3cret" not in done.stderr
+
+
+def test_messages_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    done = trackside("ingest", "slurm", str(tmp_path / "no\x1b[31mfile.txt"), "--warehouse", str(tmp_path / "w"))
+    assert done.returncode != 0
+    assert "file.txt" in done.stderr
+    assert "\x1b" not in done.stderr

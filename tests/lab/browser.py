@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -20,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.lab.needed import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,12 +57,8 @@ def missing() -> list[str]:
 
 
 def need_browser() -> None:
-    """Skip the test where there is no Chromium; fail it where nothing may be skipped (`make test REAL=1`)."""
-    if lacking := missing():
-        reason = f"no browser on this machine, missing: {', '.join(lacking)}"
-        if os.environ.get("TRACKSIDE_TEST_REAL") == "1":
-            pytest.fail(f"{reason}; tests/lab/install.sh installs it (as root, on Debian)")
-        pytest.skip(f"{reason}; get it with: make test REAL=1")
+    """Skip the test where there is no Chromium; fail it where nothing may be skipped."""
+    need("browser", missing())
 
 
 @dataclass

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import pytest
-
 from tests.lab.config import Layout
+from tests.lab.needed import need
 from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, tail, wait_until
 
 if TYPE_CHECKING:
@@ -37,12 +36,8 @@ def missing() -> list[str]:
 
 
 def need_prometheus() -> None:
-    """Skip the test where there is no Prometheus; fail it where nothing may be skipped (`make test REAL=1`)."""
-    if lacking := missing():
-        reason = f"no Prometheus on this machine, missing: {', '.join(lacking)}"
-        if os.environ.get("TRACKSIDE_TEST_REAL") == "1":
-            pytest.fail(f"{reason}; tests/lab/install.sh installs it (as root, on Debian)")
-        pytest.skip(f"{reason}; get it with: make test REAL=1")
+    """Skip the test where there is no Prometheus; fail it where nothing may be skipped."""
+    need("Prometheus", missing())
 
 
 @dataclass
