@@ -447,8 +447,8 @@ def _recent(events: pl.DataFrame, view: View) -> Component:
     )
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
     note: list[Component | str] = [
-        f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time that was "
-        "seen, and startup of the attempt that followed."
+        f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time, "
+        "and startup of the attempt that followed; empty where more than a tenth of the attempt was not seen."
     ]
     if narrowed:
         note += [" ", parts.link("Show all", view.link("/", by=view.get("by")))]

@@ -194,12 +194,17 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     assert f"scontrol update NodeName={next(iter(rows))} State=DRAIN Reason='" in words(contents)
 
 
-def test_a_recent_interruption_has_its_cost(explorer: Explorer, warehouse: Path, window: Window) -> None:
+def test_a_recent_interruption_has_its_cost_or_none_where_it_was_not_seen(
+    explorer: Explorer, warehouse: Path, window: Window
+) -> None:
     rows = table(page(explorer, "/", "")[2], "recent")
     with open_reader(warehouse) as reader:
-        events = results.interruption_costs(reader, window)
-    expected = events["cost_gpu_s"].head(len(rows)).sum() / 3600
-    assert sum(row["cost_gpu_h"] for row in rows) == pytest.approx(expected)
+        events = results.interruption_costs(reader, window).head(len(rows))
+    assert rows
+    assert any(row["cost_gpu_h"] is not None for row in rows)
+    assert sorted(((row["run_id"], row["cost_gpu_h"]) for row in rows), key=str) == sorted(
+        events.select("run_id", pl.col("cost_gpu_s") / 3600).rows(), key=str
+    )
 
 
 def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) -> None:
