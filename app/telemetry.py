@@ -115,9 +115,11 @@ def ingest_live(
 ) -> list[Report]:
     """Read a server piece by piece, oldest first, each piece in a transaction of its own.
 
-    It goes on where the last load from the same server with the same selector ended (an interval earlier: what was the
-    newest then may not have been whole); what was loaded from files or elsewhere says nothing of it. When
-    a piece fails, those before it stay and those behind it are left, so that the next ingest resumes there.
+    It goes on where the samples of the last load from the same server with the same selector ended (an interval
+    earlier: what was the newest then may not have been whole); what was loaded from files or elsewhere says nothing of
+    it. Time with XIDs and no samples is not covered, and asked for again: an event is kept once, however often it is
+    told, and where nothing but known events is told there is no load. When a piece fails, those before it stay and
+    those behind it are left, so that the next ingest resumes there.
 
     Raises:
         UsageError: no address or cluster is known, or the time makes no sense.
@@ -179,11 +181,12 @@ def _live(
             progress(f"{low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M}", number, len(pieces))
             server.digest()
             parsed = prometheus.read(server, wanted, names, since=low, until=high)
-            if parsed.covers_until is None and not parsed.rejects.height:
+            if parsed.rejects.is_empty() and all(frame.is_empty() for frame in parsed.frames.values()):
                 continue  # nothing was recorded then: no coverage, no load
             data = server.digest().encode()
             origin = wanted.origin(server.url)
-            _load(writer, settings, parsed, wanted.cluster, origin=origin, data=data, now=now)
+            if parsed.covers_until is not None or parsed.rejects.height or _tells_news(writer, parsed):
+                _load(writer, settings, parsed, wanted.cluster, origin=origin, data=data, now=now)
             reports.append(Report(f"{server.url} {low:%Y-%m-%dT%H:%M} to {high:%Y-%m-%dT%H:%M}", parsed))
         if not reports and pieces:
             reports.append(_nothing(server, wanted, since, until))
@@ -324,13 +327,25 @@ def _write_hours(writer: Writer, hours: pl.DataFrame) -> None:
 
 
 def _write_events(writer: Writer, events: pl.DataFrame) -> None:
-    keys = ["cluster", "node", "gpu", "kind", "source"]
-    there = writer.query_with(
+    merged = _merged_events(writer, events)
+    if merged is not None:
+        writer.replace("health_events", merged, keys=["cluster", "node", "gpu", "kind", "source"])
+
+
+def _merged_events(writer: Writer, events: pl.DataFrame) -> pl.DataFrame | None:
+    """All events of the GPUs that these are of; None if that is what is there already."""
+    found = writer.query_with(
         "existing_health_events",
         {"incoming": events.select("cluster", "node", "gpu").unique()},
         source=SOURCE,
         kind="xid",
     )
-    merged = xid.merge(conform(there, HEALTH_EVENTS), events)
-    if not merged.equals(conform(there, HEALTH_EVENTS)):
-        writer.replace("health_events", merged, keys=keys)
+    there = conform(found, HEALTH_EVENTS)
+    merged = xid.merge(there, events)
+    return None if merged.equals(there) else merged
+
+
+def _tells_news(writer: Writer, parsed: Parsed) -> bool:
+    """Whether there are events that the warehouse does not have."""
+    events = _renamed(writer, parsed.frames["health_events"], parsed.clusters)
+    return _merged_events(writer, events) is not None

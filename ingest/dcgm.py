@@ -6,6 +6,7 @@ Sources: dcgm-exporter's `etc/default-counters.csv` and `etc/dcp-metrics-include
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -49,7 +50,7 @@ class Metric:
 
 METRICS: Final = (
     Metric("DCGM_FI_DEV_GPU_UTIL", "gpu_util", scale=PERCENT, high=100),
-    # The same measurement as a ratio since DCGM 4.7; 4.5 and 4.6 gave percents this name, which fall out as too large.
+    # The same measurement as a ratio since DCGM 4.7. In 4.5 and 4.6 this was a name of the percents: see `in_percent`.
     Metric("DCGM_FI_DEV_GPU_UTIL_RATIO", "gpu_util"),
     Metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gr_engine_active"),
     Metric("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "gr_engine_active"),
@@ -72,6 +73,12 @@ METRICS: Final = (
 METRIC: Final = {metric.name: metric for metric in METRICS}
 COLUMNS: Final = tuple(dict.fromkeys(metric.column for metric in METRICS))
 RATIOS: Final = frozenset({"gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active"})
+
+SLACK: Final = 1e-3
+"""What a value may be over its highest, as a share of that: rounding."""
+
+STRAY: Final = 1e-3
+"""Share of the values above 0 of a ratio that may be above 1 by accident. Where more are, they are percents."""
 
 XID_GAUGES: Final = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR")
 """Gauges that hold the last XID until the driver is loaded anew."""
@@ -106,6 +113,9 @@ SAMPLES: Final[Schema] = {
 }
 """Values as they were exported: metric `name`, and `code` the label `xid` of the metrics that count by it."""
 
+READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
+"""Values as they were exported, with the `identity` of their series."""
+
 _PORT = re.compile(r":\d+$")
 _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
@@ -131,6 +141,19 @@ def place(labels: Mapping[str, str]) -> Place | None:
     return Place(node, gpu, labels.get(INSTANCE_LABEL, "")) if node and gpu else None
 
 
+def identity(name: str, labels: Mapping[str, str]) -> str:
+    """What tells the series of an XID metric apart, whatever the order of its labels. That of others is empty.
+
+    XIDs are edges, and every series has its own: those of two exporters, MIG instances or jobs of one GPU.
+
+    >>> identity("DCGM_FI_DEV_XID_ERRORS", {"gpu": "3", "Hostname": "n7"})
+    '[["Hostname", "n7"], ["gpu", "3"]]'
+    """
+    if name in METRIC:
+        return ""
+    return json.dumps(sorted((label, value) for label, value in labels.items() if label != "__name__"))
+
+
 def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
     return next((labels[name] for name in names if labels.get(name)), "")
 
@@ -149,21 +172,39 @@ def in_base_units(samples: pl.DataFrame) -> pl.DataFrame:
     """Samples (SAMPLES) of METRICS with `column` and `value` in base units; implausible values are null.
 
     `blank` marks values that DCGM gives where it has none (a missing value then, not a strange one). A ratio a trifle
-    above 1 is rounding, and 1.
+    above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before.
     """
     told = pl.DataFrame(
         [(metric.name, metric.column, metric.scale, metric.low, metric.high) for metric in METRICS],
         schema={"name": TEXT, "column": TEXT, "scale": REAL, "low": REAL, "high": REAL},
         orient="row",
     )
-    value, slack = pl.col("value"), 1 + 1e-3
-    plausible = value.is_finite() & value.is_between(pl.col("low"), pl.col("high") * slack)
+    value = pl.col("value")
+    plausible = value.is_finite() & value.is_between(pl.col("low"), pl.col("high") * (1 + SLACK))
     scaled = pl.min_horizontal(value, pl.col("high")) * pl.col("scale")
     return samples.join(told, on="name", maintain_order="left").select(
         *("column", "node", "gpu", "instance", "ts"),
         is_blank("value").alias("blank"),
         pl.when(plausible).then(scaled).alias("value"),
     )
+
+
+def in_percent(samples: pl.DataFrame) -> list[str]:
+    """Names of ratios that count percents in these samples (SAMPLES of one load): they have values from 1 to 100.
+
+    Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or half of all of another
+    that is newer. Where all GPUs of a load idle, percents look like ratios and pass for them; nothing in the values
+    tells them apart. DCGM's headers know of one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
+    in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
+    all versions, but recording rules may write anything.
+    """
+    value = pl.col("value")
+    told = pl.col("name").is_in(_AS_RATIOS) & value.is_between(0, 100 * (1 + SLACK), closed="right")
+    above = samples.filter(told).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
+    return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
+
+
+_AS_RATIOS: Final = sorted(metric.name for metric in METRICS if metric.column in RATIOS and metric.high == 1)
 
 
 def is_blank(column: str) -> pl.Expr:

@@ -12,7 +12,7 @@ from ingest.dcgm import COLUMNS, RATIOS
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
 from ingest.frames import GPU_HOURS, RAW_LIMIT, REAL, REJECTS, TEXT, WHOLE, Parsed, conform
 from ingest.gpu_samples import ACTIVE, HOUR_S
-from ingest.runlog_lines import EARLIEST_S, LATEST_S
+from ingest.times import EARLIEST_S, LATEST_S
 
 if TYPE_CHECKING:
     from datetime import datetime

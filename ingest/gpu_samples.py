@@ -8,11 +8,11 @@ up to and with its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
-from ingest.dcgm import COLUMNS, METRICS
+from ingest.dcgm import COLUMNS, METRICS, in_base_units, in_percent
 from ingest.frames import GPU_HOURS, GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
@@ -43,6 +43,37 @@ class Activity:
     tensor: float
     gr_engine: float
     gpu_util: float
+
+
+class Usable(NamedTuple):
+    """Values (LONG) that can be believed, how many were left out, and what to say of those."""
+
+    values: pl.DataFrame
+    n_left_out: int
+    warnings: list[str]
+
+
+def usable(exported: pl.DataFrame) -> Usable:
+    """Values as exported (SAMPLES of METRICS without blanks, all of one load) in base units, as far as they can be."""
+    if exported.is_empty():
+        return Usable(empty(LONG), 0, [])
+    percents = in_percent(exported)
+    is_percent = pl.col("name").is_in(percents)
+    values = in_base_units(exported.filter(~is_percent))
+    good = values.drop_nulls("value").select(LONG.keys())
+    strange = values.height - good.height
+    warnings = [f"{strange:,} values are outside what their metric can be, and were left out"] if strange else []
+    if percents:
+        warnings.append(_of_percents(percents, exported.height - values.height))
+    return Usable(good, exported.height - good.height, warnings)
+
+
+def _of_percents(names: list[str], count: int) -> str:
+    return (
+        f"{', '.join(names)}: by its name a ratio, but there are values above 1, so somebody counts it in percent "
+        "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
+        f"are ratios cannot be told: all {count:,} were left out"
+    )
 
 
 def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
@@ -243,6 +274,12 @@ def usual_step(samples: pl.DataFrame) -> float | None:
     return None if median is None else float(median) / 1000
 
 
-def columns_without_values(samples: pl.DataFrame) -> list[str]:
-    """Metrics of which no sample has a value."""
-    return [name for name in COLUMNS if samples[name].null_count() == samples.height]
+def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[str]:
+    """What to say where values come less often than the interval: most of the time nothing is known."""
+    step = usual_step(samples)
+    if step is None or step <= interval_s:
+        return []
+    return [
+        f"values come only every {step:g} s, so of the {interval_s} s intervals many are empty; "
+        f"set prometheus.interval_s to {round(step)} or more"
+    ]

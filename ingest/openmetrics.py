@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest import xid
-from ingest.dcgm import METRIC, NAMES, SAMPLES, SOURCE, XID_COUNTS, XID_GAUGES, in_base_units, is_blank, place
+from ingest.dcgm import METRIC, NAMES, READINGS, SOURCE, XID_COUNTS, XID_GAUGES, identity, is_blank, place
 from ingest.errors import UnrecognisedInputError, shorten
-from ingest.frames import RAW_LIMIT, REAL, REJECTS, TEXT, WHOLE, Parsed, Schema, conform, empty
-from ingest.gpu_samples import LONG, averaged, end, usual_step, wide
+from ingest.frames import RAW_LIMIT, REAL, REJECTS, TEXT, WHOLE, Parsed, Schema, conform
+from ingest.gpu_samples import Usable, averaged, end, too_sparse, usable, wide
+from ingest.times import EARLIEST_S
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 MILLISECONDS_FROM: Final = 1e11
 """Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
-
-EARLIEST_S: Final = 946_684_800.0
-"""The year 2000: an earlier reading is of a clock that was not set."""
 
 AHEAD_S: Final = 86_400.0
 """How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
@@ -35,8 +33,9 @@ _LINE = rf"^([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:{_LABELS})?[ \t]+([^ \t{{\r]+)(?:
 _COMMENT = r"^\s*(?:#|$)"
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
-_SERIES: Final[Schema] = {"name": TEXT, "labels": TEXT, "node": TEXT, "gpu": TEXT, "instance": TEXT, "code": TEXT}
-_READING = ["name", "node", "gpu", "instance", "code", "ts"]
+_PLACE: Final[Schema] = {"node": TEXT, "gpu": TEXT, "instance": TEXT, "code": TEXT, "series": TEXT}
+_SERIES: Final[Schema] = {"name": TEXT, "labels": TEXT, **_PLACE}
+_READING = ["name", *_PLACE, "ts"]
 
 
 def parse_openmetrics(
@@ -63,9 +62,10 @@ def parse_openmetrics(
     readings = _readings(rows.filter(pl.col("reason").is_null(), pl.col("wanted")))
     inside = readings.filter(_within(since, until), ~is_blank("value"))
     once = inside.group_by(_READING).agg(pl.col("value").max())
-    samples, strange = _samples(once, cluster, interval_s)
+    good = usable(once.filter(pl.col("name").is_in(METRIC.keys())))
+    samples = _samples(good, cluster, interval_s)
     health = xid.events(_seen(once), cluster=cluster)
-    skipped = rows.height - refused.height - inside.height + strange
+    skipped = rows.height - refused.height - inside.height + good.n_left_out
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
     return Parsed(
         SOURCE,
@@ -73,12 +73,12 @@ def parse_openmetrics(
         {"gpu_samples": samples, "health_events": health},
         _rejects(refused, cluster, origin),
         rows_read=rows.height,
-        rows_loaded=once.height - strange,
+        rows_loaded=once.height - good.n_left_out,
         rows_duplicate=inside.height - once.height,
         rows_skipped=skipped,
         rows_rejected=refused.height,
         columns=sorted(set(inside["name"])),
-        warnings=[*warnings, *_warnings(readings, samples, strange, interval_s)],
+        warnings=[*warnings, *_nothing(readings), *good.warnings, *too_sparse(samples, interval_s=interval_s)],
         covers_from=times["low"].item(),
         covers_until=times["high"].item(),
     )
@@ -114,12 +114,12 @@ def _number(column: str) -> pl.Expr:
 
 
 def _series(rows: pl.DataFrame) -> pl.DataFrame:
-    """Node, GPU, MIG instance and XID that each series' labels tell; nulls where they do not."""
+    """Node, GPU, MIG instance, XID and identity that each series' labels tell; nulls where they do not."""
     found = []
     for name, labels in rows.select("name", "labels").unique().iter_rows():
         told = {key: _ESCAPE.sub(_unescaped, value) for key, value in _LABEL.findall(labels)}
         where = place(told)
-        found.append((name, labels, *(where or (None, None, None)), told.get("xid", "")))
+        found.append((name, labels, *(where or (None, None, None)), told.get("xid", ""), identity(name, told)))
     return pl.DataFrame(found, schema=_SERIES, orient="row")
 
 
@@ -145,10 +145,10 @@ def _reason(cut: pl.Expr, latest_s: float) -> pl.Expr:
 
 
 def _readings(rows: pl.DataFrame) -> pl.DataFrame:
-    """SAMPLES of good lines."""
+    """READINGS of good lines."""
     at = pl.col("at")
     milliseconds = pl.when(at >= MILLISECONDS_FROM).then(at).otherwise(at * 1000).round().cast(WHOLE)
-    return conform(rows.with_columns(ts=milliseconds.cast(pl.Datetime("ms", "UTC"))), SAMPLES)
+    return conform(rows.with_columns(ts=milliseconds.cast(pl.Datetime("ms", "UTC"))), READINGS)
 
 
 def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
@@ -157,16 +157,10 @@ def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
     return (everything if since is None else ts > since) & (everything if until is None else ts <= until)
 
 
-def _samples(once: pl.DataFrame, cluster: str, interval_s: int) -> tuple[pl.DataFrame, int]:
-    """GPU_SAMPLES, and how many readings were implausible."""
-    values = in_base_units(once.filter(pl.col("name").is_in(METRIC.keys())))
-    if values.is_empty():
-        return wide(empty(LONG), cluster=cluster), 0
-    strange = values["value"].null_count()
-    good = values.drop_nulls("value")
-    if good.is_empty():
-        return wide(empty(LONG), cluster=cluster), strange
-    return wide(averaged(good.select(LONG.keys()), interval_s=interval_s), cluster=cluster), strange
+def _samples(good: Usable, cluster: str, interval_s: int) -> pl.DataFrame:
+    """GPU_SAMPLES of the values that can be believed."""
+    cells = averaged(good.values, interval_s=interval_s) if good.values.height else good.values
+    return wide(cells, cluster=cluster)
 
 
 def _seen(once: pl.DataFrame) -> xid.Seen:
@@ -188,26 +182,5 @@ def _rejects(refused: pl.DataFrame, cluster: str, origin: str) -> pl.DataFrame:
     )
 
 
-def _warnings(readings: pl.DataFrame, samples: pl.DataFrame, strange: int, interval_s: int) -> list[str]:
-    found = []
-    if readings.is_empty():
-        found.append("no metric of DCGM is in it, so there is nothing to load")
-    if strange:
-        found.append(implausible(strange))
-    step = usual_step(samples)
-    if step is not None and step > interval_s:
-        found.append(too_sparse(step, interval_s))
-    return found
-
-
-def implausible(count: int) -> str:
-    """What to say of values that no GPU can have."""
-    return f"{count:,} values are outside what their metric can be, and were left out"
-
-
-def too_sparse(step: float, interval_s: int) -> str:
-    """What to say where readings come less often than the interval: most of the time nothing is known."""
-    return (
-        f"values come only every {step:g} s, so of the {interval_s} s intervals many are empty; "
-        f"set prometheus.interval_s to {round(step)} or more"
-    )
+def _nothing(readings: pl.DataFrame) -> list[str]:
+    return ["no metric of DCGM is in it, so there is nothing to load"] if readings.is_empty() else []

@@ -1,8 +1,8 @@
 """GPU telemetry from a server that speaks Prometheus' HTTP API, as rows of our tables.
 
-Averages are computed by the server, one query per metric and piece of time. The window of each is a millisecond shorter
-than the interval: servers differ in whether a window contains its left end, and so no reading counts twice or never
-(timestamps are milliseconds). An interval without a reading gives no point, so a gap stays a gap.
+Averages are computed by the server, one query per metric and piece of time. Timestamps are milliseconds, and servers
+differ in whether a window contains its left end; the server is asked which it does (`Server.window`), so that no
+reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from ingest.dcgm import (
     METRIC,
     NODE_LABELS,
     PLACE_LABELS,
-    SAMPLES,
+    READINGS,
     SOURCE,
     XID_COUNTS,
     XID_GAUGES,
-    in_base_units,
+    identity,
     is_blank,
     place,
 )
 from ingest.frames import RAW_LIMIT, REAL, REJECTS, Parsed, conform, empty
-from ingest.gpu_samples import LONG, of_whole_gpus, usual_step, wide
-from ingest.openmetrics import implausible, too_sparse
+from ingest.gpu_samples import of_whole_gpus, too_sparse, usable, wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,22 +84,27 @@ class _Reading:
         """Width of the grid."""
         return timedelta(seconds=self.wanted.interval_s)
 
+    @property
+    def looked_back(self) -> datetime:
+        """From when on XIDs are read."""
+        return self.since - timedelta(seconds=XID_LOOKBACK_S)
+
     def averages(self) -> pl.DataFrame:
-        """SAMPLES of means, at the ends of the intervals that they speak for."""
-        window = f"[{self.wanted.interval_s * 1000 - 1}ms]"
+        """READINGS of means, at the ends of the intervals that they speak for."""
         places = ", ".join(PLACE_LABELS)
-        found = [empty(SAMPLES)]
+        found = [empty(READINGS)]
         for name in filter(self.names.__contains__, METRIC):
+            window = self.server.window(self.step, at=self.until)
             query = f"max by ({places}) (avg_over_time({self.wanted.series(name)}{window}))"
             points = self.server.points(query, first=self.since + self.step, last=self.until, step=self.step)
             found.append(self._samples(name, points))
         return pl.concat(found)
 
     def xids(self) -> pl.DataFrame:
-        """SAMPLES of raw XIDs, of those nodes only that have one: most have none, and readings are many."""
-        begin = self.since - timedelta(seconds=XID_LOOKBACK_S)
+        """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
+        begin = self.looked_back
         places = ", ".join(NODE_LABELS)
-        found = [empty(SAMPLES)]
+        found = [empty(READINGS)]
         for name in filter(self.names.__contains__, (*XID_GAUGES, *XID_COUNTS)):
             hit = self.server.ever(self.wanted.series(name), places, since=begin, until=self.until, step=self.step)
             for matcher in _matchers([one["metric"] for one in hit]):
@@ -110,7 +114,7 @@ class _Reading:
         return pl.concat(found).filter(pl.col("value").is_finite()).unique(maintain_order=True)
 
     def _samples(self, name: str, series: Series) -> pl.DataFrame:
-        """SAMPLES of an answer; series without node or GPU go to `refused`."""
+        """READINGS of an answer; series without node or GPU go to `refused`."""
         good = []
         for one in series:
             labels = one["metric"]
@@ -118,7 +122,7 @@ class _Reading:
             if where is None:
                 self.refused[f"{name} {labels}"] = "no label names the node and the GPU"
             else:
-                good.append((where, labels.get("xid", ""), one["values"]))
+                good.append((where, labels.get("xid", ""), identity(name, labels), one["values"]))
         return _frame(name, good)
 
     def rejects(self) -> pl.DataFrame:
@@ -130,21 +134,21 @@ class _Reading:
         return pl.DataFrame(rows, schema=REJECTS, orient="row")
 
 
-def _frame(name: str, series: Sequence[tuple[Any, str, list[Any]]]) -> pl.DataFrame:
+def _frame(name: str, series: Sequence[tuple[Any, str, str, list[Any]]]) -> pl.DataFrame:
     if not series:
-        return empty(SAMPLES)
-    index = np.repeat(np.arange(len(series)), [len(values) for _, _, values in series])
-    points = [point for _, _, values in series for point in values]
+        return empty(READINGS)
+    index = np.repeat(np.arange(len(series)), [len(values) for *_, values in series])
+    points = [point for *_, values in series for point in values]
     told = pl.DataFrame(
-        [(name, *where, code) for where, code, _ in series],
-        schema={key: SAMPLES[key] for key in ("name", "node", "gpu", "instance", "code")},
+        [(name, *where, code, itself) for where, code, itself, _ in series],
+        schema={key: READINGS[key] for key in ("name", "node", "gpu", "instance", "code", "series")},
         orient="row",
     )
     milliseconds = (pl.Series([point[0] for point in points], dtype=REAL) * 1000).round().cast(pl.Int64)
     values = pl.Series([point[1] for point in points], dtype=pl.String).str.strip_prefix("+").cast(REAL, strict=False)
     return conform(
         told[index].with_columns(ts=milliseconds.cast(pl.Datetime("ms", "UTC")), value=values.fill_null(float("nan"))),
-        SAMPLES,
+        READINGS,
     )
 
 
@@ -161,21 +165,21 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Returns:
         Each point, and each reading of an XID that may have changed, is a row; a series that names no node or GPU is
         one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
-        answer speaks for no time.
+        answer speaks for no time, though it may tell of XIDs.
 
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
     reading = _Reading(server, wanted, names, since, until)
     points, raw = reading.averages(), reading.xids()
-    usable = points.filter(~is_blank("value"))
-    values = in_base_units(usable)
-    good = values.drop_nulls("value")
-    cells = of_whole_gpus(good.select(LONG.keys())) if good.height else empty(LONG)
+    good = usable(points.filter(~is_blank("value")))
+    cells = of_whole_gpus(good.values) if good.values.height else good.values
     cells = cells.with_columns(pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s)))
     samples = wide(cells, cluster=wanted.cluster)
-    health = xid.events(_seen(raw, samples, reading.step), cluster=wanted.cluster)
-    strange = usable.height - good.height
+    # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
+    # knows whether they only repeat what another series told before them.
+    told_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
+    health = xid.events(_seen(raw, samples, reading.step), cluster=wanted.cluster, told_before=told_before)
     rejects = reading.rejects()
     times = samples.select(pl.col("ts").min().alias("low"), (pl.col("ts").max() + reading.step).alias("high"))
     return Parsed(
@@ -184,11 +188,11 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
         {"gpu_samples": samples, "health_events": health},
         rejects,
         rows_read=points.height + raw.height + rejects.height,
-        rows_loaded=good.height + raw.height,
-        rows_skipped=points.height - good.height,
+        rows_loaded=good.values.height + raw.height,
+        rows_skipped=points.height - good.values.height,
         rows_rejected=rejects.height,
         columns=list(names),
-        warnings=_warnings(samples, strange, wanted.interval_s),
+        warnings=[*good.warnings, *too_sparse(samples, interval_s=wanted.interval_s), *_only_xids(samples, health)],
         covers_from=times["low"].item(),
         covers_until=times["high"].item(),
     )
@@ -209,15 +213,19 @@ def _matchers(found: Sequence[dict[str, str]]) -> Iterator[list[str]]:
 
 
 def _seen(raw: pl.DataFrame, samples: pl.DataFrame, width: timedelta) -> xid.Seen:
-    present = samples.group_by("node", "gpu").agg((pl.col("ts").min() + width).alias("present_from"))
+    seen = pl.concat([samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
+    present = seen.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
     gauges, counts = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)
     return xid.Seen(raw.filter(gauges), raw.filter(counts), present)
 
 
-def _warnings(samples: pl.DataFrame, strange: int, interval_s: int) -> list[str]:
-    found = [implausible(strange)] if strange else []
-    step = usual_step(samples)
-    return [*found, too_sparse(step, interval_s)] if step is not None and step > interval_s else found
+def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
+    if samples.height or health.is_empty():
+        return []
+    return [
+        "XIDs, but no samples: nothing says what the GPUs did, so this time is not covered and is asked for again. A "
+        "server that never has samples is asked for prometheus.lookback_hours each time: ingest more often than that"
+    ]
 
 
 def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from urllib3.exceptions import DecodeError, HTTPError, ReadTimeoutError
 from urllib3.util.retry import Retry
 
 from ingest.errors import ServerDownError, shorten
+from ingest.times import LATEST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,9 +45,6 @@ PART: Final = 1 << 16
 LARGEST_ANSWER: Final = 1 << 30
 """Bytes of an answer that we read; one that goes on is asked for in smaller pieces."""
 
-LATEST_S: Final = 253_402_300_799
-"""The last second of the year 9999: a larger number is no time."""
-
 AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 """Statuses that may be gone a moment later."""
 
@@ -56,6 +54,9 @@ TOO_MUCH: Final = re.compile(
     re.IGNORECASE,
 )
 """What servers say where a smaller question would have been answered."""
+
+BOTH_ENDS: Final = "count_over_time(vector(0)[1s:1s])"
+"""At a whole second: 2 where a window contains both of its ends, 1 where it leaves out the left one."""
 
 TOO_MUCH_STATUSES: Final = frozenset({413, 422})
 ONLY_WHOLE_ANSWERS: Final = {"partial_response": "false", "deny_partial_response": "1"}
@@ -157,6 +158,7 @@ class Server:
         self._retries = retries
         self._sleep = sleep
         self._digest = hashlib.sha256()
+        self._left_open: bool | None = None
         self._limits = {"timeout": f"{timeout_s:g}s", **ONLY_WHOLE_ANSWERS}
         session = requests.Session()
         session.verify = verify_tls
@@ -211,8 +213,42 @@ class Server:
 
         return list(chain.from_iterable(self._pieces(ask, first, last, step)))
 
+    def window(self, width: timedelta, *, at: datetime) -> str:
+        """The range that makes a selector's window what lies after its end less `width`, up to and with its end.
+
+        Prometheus until 2 and what is made of it counts a reading at the left end as well, and so needs a range that
+        is a millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. Which one this is, the server is asked
+        once, for `at` (a whole second). One that answers neither 1 nor 2 is taken for the older kind: of the newer it
+        would keep back readings a millisecond after the left end.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self._left_open is None:
+            self._left_open = self._leaves_out_left_end(at)
+        return f"[{width // timedelta(milliseconds=1) - (not self._left_open)}ms]"
+
+    def _leaves_out_left_end(self, at: datetime) -> bool:
+        params = {"time": at.timestamp()} | self._limits
+
+        def ask() -> bool:
+            try:
+                found = _series(self._connection.custom_query(BOTH_ENDS, params=dict(params)), "value")
+            except _AnsweredError as error:
+                if error.status in AGAIN:
+                    raise
+                return False  # if it will answer nothing at all, the next question says why
+            return [one["value"][1] for one in found] == ["1"]
+
+        try:
+            return self._ask(ask)
+        except _TooMuchError:
+            return False
+
     def readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Series:
-        """The raw readings of series from `since` to `until`, both included; some may come twice.
+        """The raw readings of series from `since` to `until`; some may come twice.
+
+        One at `until` is among them, one at `since` only where windows contain their left end (`window`).
 
         Raises:
             ServerDownError: it cannot be asked, or not even for `step`.
@@ -420,7 +456,7 @@ def _is_labels(found: object) -> bool:
 def _is_values(found: object) -> bool:
     try:
         kinds = {(type(moment), type(value)) for moment, value in found}  # type: ignore[attr-defined]  # caught if not
-        return kinds <= _PAIRS and all(0 <= moment <= LATEST_S for moment, _ in found)  # type: ignore[attr-defined]
+        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in found)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         return False
 
@@ -436,7 +472,8 @@ def _number(text: str) -> float:
 
 
 def _milliseconds(low: datetime, high: datetime) -> int:
-    return max(1, (high - low) // timedelta(milliseconds=1))
+    """Whole milliseconds that reach from high back to low, where the window may leave out its left end."""
+    return max(1, -((low - high) // timedelta(milliseconds=1)))
 
 
 def _is_too_much(error: _AnsweredError) -> bool:

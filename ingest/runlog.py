@@ -63,8 +63,6 @@ from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.frames import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
 from ingest.lines import clean
 from ingest.runlog_lines import (
-    EARLIEST_S,
-    LATEST_S,
     SIZES,
     STRICT,
     US,
@@ -81,6 +79,7 @@ from ingest.runlog_lines import (
     save_row,
     text_or_none,
 )
+from ingest.times import EARLIEST_S, LATEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

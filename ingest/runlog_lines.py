@@ -10,18 +10,13 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ingest.errors import shorten
+from ingest.times import EARLIEST_S, LATEST_S
 
 VERSION: Final = 1
 """Of the format."""
 
 SAVE: Final = "checkpoint_save"
 """Kind under which a `ckpt` line is stored."""
-
-EARLIEST_S: Final = 946_684_800
-"""The year 2000: a smaller number is no time of a training run."""
-
-LATEST_S: Final = 4_102_444_800
-"""The year 2100."""
 
 MILLISECONDS: Final = 1e11
 """A larger number counts milliseconds, or something finer."""
@@ -140,7 +135,7 @@ def _kind(found: dict[str, Any]) -> str:
         return "run"
     if {"kind", "begin"} <= names:
         return "event"
-    if {"begin", "step"} <= names and names & {"durable", "end"}:
+    if {"begin", "step"} <= names and "kind" not in names:
         return "ckpt"
     if {"step", "t"} <= names:
         return "step"

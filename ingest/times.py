@@ -14,6 +14,12 @@ from ingest.errors import TimeZoneError
 from ingest.frames import TIME
 from ingest.values import blank_to_null
 
+EARLIEST_S: Final = 946_684_800
+"""The year 2000: a smaller number is no time of a training run, nor of a reading, but of a clock that was not set."""
+
+LATEST_S: Final = 4_102_444_800
+"""The year 2100."""
+
 EARLIEST_EPOCH: Final = 86_400
 LATEST_EPOCH: Final = 253_402_300_799
 """The end of the year 9999; a larger number counts milliseconds, or nothing at all."""

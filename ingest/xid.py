@@ -1,19 +1,25 @@
 """XIDs, the error codes of NVIDIA's driver: what each means, and when one happened.
 
 DCGM exports the *last* code as a gauge that keeps it until the driver is loaded anew, so an event is an edge: the
-value becomes non-zero, or another. A repeat of the same code leaves no trace there; the exporter's counts by code
-(off by default) show it.
+value of a series becomes non-zero, or another. A repeat of the same code leaves no trace there; the exporter's counts
+by code (off by default) show it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+import operator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import polars as pl
 
 from ingest.dcgm import SOURCE
 from ingest.frames import HEALTH_EVENTS, TEXT, TIME, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
 
 Class = Literal["HW", "DRIVER", "APP", "INFO", "CONSEQUENCE", "WARN", "UNKNOWN"]
 Severity = Literal["critical", "warning", "info"]
@@ -23,6 +29,15 @@ FIRST_SEEN: Final = "already there when first seen, so when it happened is unkno
 
 HIGHEST: Final = 1_000
 """Larger values are not codes."""
+
+ECHO_S: Final = 120
+"""Within so long two series that show the same code tell of one event: each exporter looks and is scraped in its own
+time, seldom less often than once a minute."""
+
+GONE_S: Final = 300
+"""A series that was not read for longer than that was gone; Prometheus' own limit."""
+
+_US: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,7 @@ def xid(code: int) -> Xid:
 
 
 class Seen(NamedTuple):
-    """Raw samples: `gauge` (node, gpu, ts, value) and `counts` (name, node, gpu, code, ts, value).
+    """Raw readings (READINGS): `gauge`, and `counts` by code. Several series may tell of one GPU.
 
     `present` says since when each GPU was seen at all (node, gpu, present_from): a count that begins later began at 0.
     """
@@ -114,17 +129,22 @@ class Seen(NamedTuple):
     present: pl.DataFrame
 
 
-def events(seen: Seen, *, cluster: str) -> pl.DataFrame:
-    """HEALTH_EVENTS of a cluster, one per edge, sorted; each (node, GPU, time, code) once.
+def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> pl.DataFrame:
+    """HEALTH_EVENTS of a cluster, sorted; each (node, GPU, time, code) once.
 
-    Series that say the same twice (one per job on the GPU, per MIG instance, per exporter) are one.
+    An event is an edge within one series. What several series tell of a GPU (two exporters, MIG instances, one per
+    job) within ECHO_S is one event, at the earliest time. Edges before `told_before` only show which later ones repeat
+    them: they are another load's.
     """
     found = pl.concat([_gauge_edges(seen.gauge), _count_edges(seen.counts, seen.present)])
+    first = pl.col("first_seen")
+    found = pl.concat([_without_echoes(found.filter(~first)), found.filter(first)])
+    if told_before is not None:
+        found = found.filter(first | (pl.col("ts") >= told_before))
     codes = [_described(code) for code in found["code"].unique().sort()]
     if not codes:
         return empty(HEALTH_EVENTS)
     words = pl.DataFrame(codes, schema=["code", "class", "severity", "detail"], orient="row")
-    first = pl.col("first_seen")
     told = (
         found.sort("node", "gpu", "ts", "code", "first_seen")
         .unique(["node", "gpu", "ts", "code"], keep="first", maintain_order=True)
@@ -146,41 +166,126 @@ def _described(code: str) -> tuple[str, str, str, str]:
     return code, known.kind, known.severity, known.said
 
 
-_EDGE: Final = {"node": TEXT, "gpu": TEXT, "ts": TIME, "code": TEXT, "first_seen": pl.Boolean()}
+_EDGE: Final = {"node": TEXT, "gpu": TEXT, "series": TEXT, "ts": TIME, "code": TEXT, "first_seen": pl.Boolean()}
 
 
 def _gauge_edges(gauge: pl.DataFrame) -> pl.DataFrame:
-    value, before = pl.col("value"), pl.col("value").shift(1).over("node", "gpu")
+    """A series' value that becomes a code, or another one."""
+    value = pl.col("value")
+    runs = _runs(gauge.filter(value.is_between(0, HIGHEST)), ["node", "gpu"], operator.eq)
     return conform(
-        gauge.filter(value.is_between(0, HIGHEST))
-        .group_by("node", "gpu", "ts")
-        .agg(value.max())
-        .sort("node", "gpu", "ts")
-        .with_columns(before=before)
-        .filter(value > 0, before.is_null() | (value != pl.col("before")))
-        .with_columns(code=value.cast(pl.Int64).cast(TEXT), first_seen=pl.col("before").is_null()),
+        runs.filter(value > 0, value.ne_missing(pl.col("before")), pl.col("others").ne_missing(KNOWN)).with_columns(
+            code=value.cast(pl.Int64).cast(TEXT), first_seen=pl.col("others").eq_missing(UNSEEN)
+        ),
         _EDGE,
     )
 
 
 def _count_edges(counts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """An increase is an event; a counter that restarted counts from 0, a window that moved on does not."""
-    value, before = pl.col("value"), pl.col("before")
-    series = ["name", "node", "gpu", "code"]
+    value, before, others = pl.col("value"), pl.col("before"), pl.col("others")
     restarted = pl.col("name").str.ends_with("_TOTAL") & (value < before)
-    absent = before.is_null() & (pl.col("present_from") >= pl.col("ts")).fill_null(value=True)
+    absent = (pl.col("present_from") >= pl.col("ts")).fill_null(value=True)
     code = pl.col("code").cast(pl.Int64, strict=False)
+    good = counts.filter(value.is_finite(), code.is_between(1, HIGHEST))
     return conform(
-        counts.filter(value.is_finite(), code.is_between(1, HIGHEST))
-        .group_by(*series, "ts")
-        .agg(value.max())
-        .sort(*series, "ts")
-        .with_columns(before=value.shift(1).over(series))
+        _runs(good, ["name", "node", "gpu", "code"], operator.ge)
         .join(present, on=["node", "gpu"], how="left", maintain_order="left")
-        .filter(value > 0, before.is_null() | (value > before) | restarted)
-        .with_columns(code=code.cast(TEXT), first_seen=absent),
+        .filter(value > 0, before.is_null() | (value > before) | restarted, others.ne_missing(KNOWN))
+        .with_columns(code=code.cast(TEXT), first_seen=others.eq_missing(UNSEEN) & absent),
         _EDGE,
     )
+
+
+KNOWN: Final = "known"
+UNKNOWN: Final = "unknown"
+UNSEEN: Final = "unseen"
+
+
+def _runs(readings: pl.DataFrame, place: list[str], holds: Callable[[float, float], bool]) -> pl.DataFrame:
+    """Stretches of a series with one value and no long gap, from `ts` to `until`, and `before`, the value before them.
+
+    A series that begins, or was gone, does not tell when it got its value. `others` says what the other series of the
+    place know of that: KNOWN if one of those that were there lately holds it (a job began, and with it a series of its
+    own, under an old code), UNKNOWN if none does (the job died of the code, and its series with it), UNSEEN if there
+    was nobody to see it. Where the series tells by itself `others` is null.
+    """
+    series = [*dict.fromkeys([*place, "name"]), "series"]
+    value, ts = pl.col("value"), pl.col("ts")
+    once = readings.group_by(*series, "ts").agg(value.max()).sort(*series, "ts")
+    long = (ts - ts.shift(1).over(series) > timedelta(seconds=GONE_S)).fill_null(value=True)
+    stepped = once.with_columns(before=value.shift(1).over(series), alone=long)
+    marked = stepped.with_columns(run=(pl.col("alone") | (value != pl.col("before"))).cum_sum())
+    runs = (
+        marked.group_by("run", maintain_order=True)
+        .agg(pl.col(*series, "ts", "value", "before", "alone").first(), ts.last().alias("until"))
+        .with_columns(series=pl.concat_str("name", "series"))
+        .sort(*place, "ts", "series")
+    )
+    return runs.with_columns(others=pl.Series(list(_said_by_others(runs, place, holds)), dtype=TEXT))
+
+
+def _said_by_others(
+    runs: pl.DataFrame, place: list[str], holds: Callable[[float, float], bool]
+) -> Iterator[str | None]:
+    """`others` of each run, as `_runs` describes it."""
+    others, where = _Others(), None
+    moments = (pl.col(name).dt.epoch("us") for name in ("ts", "until"))
+    rows = runs.select(pl.struct(place).alias("place"), "series", *moments, "value", "before", "alone")
+    for here, series, ts, until, value, before, alone in rows.iter_rows():
+        if here != where:
+            others, where = _Others(), here
+        others.move_to(ts)
+        if alone and value > 0:
+            lately = others.lately(ts, series)
+            unseen = not lately and before is None
+            yield UNSEEN if unseen else KNOWN if any(holds(other, value) for other in lately) else UNKNOWN
+        else:
+            yield None
+        others.coming[series] = (until, value)
+
+
+@dataclass
+class _Others:
+    """The series of a place that were read before a moment: until when each kept its value, and which (microseconds).
+
+    Those that begin or change in that moment are `coming`.
+    """
+
+    there: dict[str, tuple[int, float]] = field(default_factory=dict)
+    coming: dict[str, tuple[int, float]] = field(default_factory=dict)
+    moment: int = 0
+
+    def move_to(self, moment: int) -> None:
+        """Take in what came before this moment."""
+        if moment > self.moment:
+            self.there |= self.coming
+            self.coming, self.moment = {}, moment
+
+    def lately(self, moment: int, itself: str) -> list[float]:
+        """Values of the series other than `itself` that were still there when the place was last read."""
+        last = {series: min(until, moment) for series, (until, _) in self.there.items()}
+        newest = max(last.values(), default=0)
+        # What is too old now will be later: forget it, or many jobs one after another make this slow.
+        self.there = {series: found for series, found in self.there.items() if last[series] >= newest - GONE_S * _US}
+        return [value for series, (_, value) in self.there.items() if series != itself]
+
+
+def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
+    """Edges without those with which another series repeats one within ECHO_S. A series does not repeat itself."""
+    ordered = edges.sort("node", "gpu", "code", "ts", "series")
+    kept: list[bool] = []
+    event: tuple[str, str, str] | None = None
+    began, told = 0, set[str]()
+    for node, gpu, code, ts, series in ordered.select(
+        "node", "gpu", "code", pl.col("ts").dt.epoch("us"), "series"
+    ).iter_rows():
+        echo = event == (node, gpu, code) and ts - began <= ECHO_S * _US and series not in told
+        if not echo:
+            event, began, told = (node, gpu, code), ts, set()
+        told.add(series)
+        kept.append(not echo)
+    return ordered.filter(pl.Series(kept, dtype=pl.Boolean()))
 
 
 def merge(there: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:

@@ -18,11 +18,13 @@ import pytest
 from app import telemetry
 from app.config import Config
 from app.errors import UsageError
+from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import ROOT, assert_same, contents, trackside
 from tests.ingest.web import Answer, Web, matrix, told, web
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from app.ingesting import Report
@@ -228,7 +230,7 @@ def activity(
     """GPU, from, to (seconds after T) and share of each stretch."""
     window = {"since": START + timedelta(seconds=since), "until": START + timedelta(seconds=until)}
     found = reader.query("activity", cluster="c", **window, **{**RULES, **rules})
-    assert found.columns == ["cluster", "node", "gpu", "started_at", "ended_at", "active_share"]
+    assert found.columns == list(frames.ACTIVITY)
     return [
         (row["gpu"], (row["started_at"] - START).total_seconds(), (row["ended_at"] - START).total_seconds(), share)
         for row in found.iter_rows(named=True)
@@ -249,6 +251,18 @@ def test_activity_is_merged_stretches_that_a_gap_breaks(tmp_path: Path) -> None:
         assert activity(reader, 90, 100) == [("0", 90, 100, 1.0)]
         assert activity(reader, 600, 720) == []
         assert activity(reader, active_tensor=0.6) == [("0", 0, 600, 0.0), ("0", 720, 900, 0.0)]
+
+
+def test_a_stretch_says_how_long_its_longest_sample_is_and_an_hour_says_nothing(tmp_path: Path) -> None:
+    path = hours(tmp_path, ("0", 1, "active", 0.5, 1800.0, 3600.0))
+    # Of GPU 0 half a minute and two whole ones, then idle for half a minute.
+    some = [*steady(0, range(45, 181, 15), 0.5), *steady(0, range(195, 211, 15), 0.0)]
+    load(tmp_path / "w", [path, written(tmp_path, "some.om", some)])
+    window = {"since": START + timedelta(seconds=50), "until": START + timedelta(hours=2)}
+    with open_reader(tmp_path / "w") as reader:
+        found = reader.query("activity", cluster="c", **window, **RULES)
+    assert found["active_share"].to_list() == [1, 0, 0.5]
+    assert found["interval_s"].to_list() == [60, 30, None]
 
 
 def test_hours_speak_where_nearly_all_of_them_is_known_and_samples_know_less(tmp_path: Path) -> None:
@@ -336,6 +350,8 @@ def minutes(path: str, params: dict[str, str]) -> Answer:
     """A GPU that has been active since T, of which there is one metric."""
     if path.endswith("/values"):
         return told(["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"])
+    if path.endswith("/query"):
+        return told({"resultType": "vector", "result": [{"metric": {}, "value": [T, "1"]}]})  # which windows it has
     low, high = int(params["start"]), int(params["end"])
     return matrix(({"gpu": "0", "Hostname": "n1"}, [(s, "0.5") for s in range(max(low, T + 60), high + 1, 60)]))
 
@@ -485,6 +501,76 @@ def test_names_without_series_are_a_warning_and_no_coverage(tmp_path: Path) -> N
     assert report.parsed.warnings
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("loads").is_empty()
+
+
+def xids_only(*edges: tuple[int, int]) -> Callable[[str, dict[str, str]], Answer]:
+    """A server that has nothing but the XIDs of a GPU: from so many seconds after T on each is the last one."""
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        if path.endswith("/values"):
+            return told(["DCGM_FI_DEV_XID_ERRORS"])
+        query, end = params["query"], round(float(params["time"]))
+        begin = end - int(query.split("[")[1].split("ms]")[0]) // 1000
+        seconds = range(begin - begin % 60, end + 1, 60)
+        values = [(s, max([(at, xid) for at, xid in edges if s >= T + at], default=(0, 0))[1]) for s in seconds]
+        if query.startswith("max by"):
+            hit = [{"metric": {"Hostname": "n1"}, "value": [end, "79"]}] if any(xid for _, xid in values) else []
+            return told({"resultType": "vector", "result": hit})
+        return matrix(({"gpu": "0", "Hostname": "n1"}, [(float(s), str(xid)) for s, xid in values]))
+
+    return answer
+
+
+def test_xids_of_a_server_that_has_nothing_else_are_kept_and_cover_no_time(tmp_path: Path) -> None:
+    with web(xids_only((1800, 79))) as there:
+        reports = ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=1))
+    warnings = [warning for report in reports if report.parsed for warning in report.parsed.warnings]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("XIDs, but no samples")
+    with open_reader(tmp_path / "w") as reader:
+        found = reader.table("health_events").select("node", "gpu", "ts", "code", "severity").rows()
+        loads = reader.table("loads").select("covers_from", "covers_until").rows()
+    assert found == [("n1", "0", START + timedelta(minutes=30), "79", "critical")]
+    assert loads == [(None, None)]
+
+
+def test_time_with_xids_only_is_asked_for_again_and_neither_loses_nor_doubles_an_event(tmp_path: Path) -> None:
+    """Nor those of the time since: what was read last is no mark, for there were no samples."""
+    kept = []
+    for hour, edges in ((1, [(1800, 79)]), (2, [(1800, 79)]), (20, [(1800, 79), (30_000, 48), (60_000, 31)])):
+        with web(xids_only(*edges)) as there:
+            config = Config.model_validate({"cluster": "c", "prometheus": {"retries": 0}})
+            for _ in range(2):
+                ingest(tmp_path / "w", config, url=there.url, now=START + timedelta(hours=hour))
+        with open_reader(tmp_path / "w") as reader:
+            events = reader.table("health_events").sort("ts").select("ts", "code", "severity").rows()
+            kept.append((reader.table("loads").height, [((ts - START).total_seconds(), *rest) for ts, *rest in events]))
+    first = (1800, "79", "critical")
+    assert kept[0] == kept[1] == (1, [first])  # where nothing new is told there is no load
+    assert kept[2][1] == [first, (30_000, "48", "critical"), (60_000, "31", "info")]
+
+
+def test_samples_that_stop_leave_the_mark_where_they_ended_while_xids_go_on(tmp_path: Path) -> None:
+    xids = xids_only((5400, 79))
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        if path.endswith("/values"):
+            return told(["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_XID_ERRORS"])
+        if path.endswith("query_range"):
+            low, high = int(params["start"]), min(int(params["end"]), T + 3600)
+            return matrix(({"gpu": "0", "Hostname": "n1"}, [(s, "0.5") for s in range(low, high + 1, 60)]))
+        return minutes(path, params) if "vector(0)" in params["query"] else xids(path, params)
+
+    with web(answer) as there:
+        config = settings(there.url, chunk_hours=1)
+        for hour in (1, 2, 3):
+            there.questions.clear()
+            ingest(tmp_path / "w", config, now=START + timedelta(hours=hour), since=START if hour == 1 else None)
+        assert asked_from(there)[0] == 3600 - 60
+    with open_reader(tmp_path / "w") as reader:
+        reached = reader.query("watermark", cluster="c", source="prometheus.gpu")["covers_until"].item()
+        assert reached == START + timedelta(hours=1)
+        assert reader.table("health_events")["ts"].to_list() == [START + timedelta(seconds=5400)]
 
 
 @pytest.mark.parametrize(

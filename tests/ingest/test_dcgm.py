@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ingest.dcgm import COLUMNS, METRICS, SAMPLES, in_base_units, place
+from ingest.dcgm import COLUMNS, METRICS, SAMPLES, identity, in_base_units, in_percent, place
 from ingest.frames import GPU_SAMPLES
 from tests.ingest.helpers import at
 
@@ -37,12 +37,43 @@ def test_every_metric_fills_a_column_and_every_measured_column_is_filled() -> No
     assert set(COLUMNS) == set(GPU_SAMPLES) - {"cluster", "node", "gpu", "ts", "interval_s"}
 
 
+def exported_as(name: str, *values: float) -> pl.DataFrame:
+    rows = [(name, "n1", "0", "", "", at(60 * number), value) for number, value in enumerate(values)]
+    return pl.DataFrame(rows, schema=SAMPLES, orient="row")
+
+
+RATIO, PERCENTS = "DCGM_FI_DEV_GPU_UTIL_RATIO", "DCGM_FI_DEV_GPU_UTIL"
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([1.0, 0.25, 97.0], [RATIO]),  # a GPU at 1 %, one at a quarter of a percent, and one at 97 %
+        ([0.0, 1.0, 0.25, 0.97], []),
+        ([1.0005] * 3, []),  # rounding
+        ([0.5] * 2000 + [1.5], []),  # one reading that cannot be
+        ([0.0] * 2000 + [1.5], [RATIO]),  # of what idles nothing can be told
+        ([0.5, 5000.0], []),  # no percent either
+    ],
+)
+def test_a_ratio_that_is_counted_in_percent_is_told_by_its_values_together(
+    values: list[float], found: list[str]
+) -> None:
+    assert in_percent(pl.concat([exported_as(RATIO, *values), exported_as(PERCENTS, 97.0)])) == found
+
+
+def test_series_are_told_apart_by_all_their_labels_whatever_their_order() -> None:
+    name, labels = "DCGM_FI_DEV_XID_ERRORS", {"gpu": "0", "hpc_job": "7"}
+    assert identity(name, labels) == identity(name, {"hpc_job": "7", "gpu": "0", "__name__": name})
+    assert identity(name, labels) != identity(name, {"gpu": "0", "hpc_job": "8"})
+
+
 @pytest.mark.parametrize(
     ("name", "exported", "base", "blank"),
     [
         ("DCGM_FI_DEV_GPU_UTIL", 97.0, 0.97, False),
         ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.97, 0.97, False),
-        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 97.0, None, False),  # DCGM 4.5 gave a percentage this name
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 97.0, None, False),
         ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.25, 0.25, False),
         ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", 0.25, 0.25, False),
         ("DCGM_FI_PROF_SM_ACTIVE", 1.0004, 1.0, False),

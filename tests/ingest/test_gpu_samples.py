@@ -8,8 +8,21 @@ import random
 import polars as pl
 import pytest
 
+from ingest.dcgm import SAMPLES
 from ingest.frames import GPU_SAMPLES, conform
-from ingest.gpu_samples import LONG, Activity, averaged, end, merge, of_whole_gpus, rolled_up, usual_step, wide
+from ingest.gpu_samples import (
+    LONG,
+    Activity,
+    averaged,
+    end,
+    merge,
+    of_whole_gpus,
+    rolled_up,
+    too_sparse,
+    usable,
+    usual_step,
+    wide,
+)
 from tests.ingest.helpers import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
@@ -216,6 +229,26 @@ def test_hours_have_means_weighted_by_time_and_say_how_much_of_the_hour_they_kno
 def test_activity_is_told_by_the_best_metric_there_is(values: dict[str, float], active: bool | None) -> None:
     found = rolled_up(sample(0, 60, **values), RULES).filter(pl.col("metric") == "active")
     assert found["active_s"].to_list() == ([] if active is None else [60.0 if active else 0.0])
+
+
+def test_what_cannot_be_is_left_out_and_counted() -> None:
+    told_by = {"DCGM_FI_DEV_GPU_UTIL": 5000.0, "DCGM_FI_DEV_GPU_UTIL_RATIO": 97.0, "DCGM_FI_PROF_SM_ACTIVE": 0.5}
+    rows = [(name, "n1", "0", "", "", at(T), value) for name, value in told_by.items()]
+    found = usable(pl.DataFrame(rows, schema=SAMPLES, orient="row"))
+    assert found.values.select("column", "value").rows() == [("sm_active", 0.5)]
+    assert found.n_left_out == 2
+    strange, percents = found.warnings
+    assert strange.startswith("1 values are outside what their metric can be")
+    assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: by its name a ratio")
+    assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
+
+
+def test_values_rarer_than_the_interval_are_said() -> None:
+    rare = pl.concat([sample(300 * n, 60, tensor_active=0.5) for n in range(5)])
+    (said,) = too_sparse(rare, interval_s=60)
+    assert "set prometheus.interval_s to 300 or more" in said
+    assert too_sparse(rare, interval_s=300) == []
+    assert too_sparse(sample(0, 60), interval_s=60) == []
 
 
 def test_the_usual_step_is_the_median_one() -> None:

@@ -104,6 +104,29 @@ def only_values(parsed: Parsed) -> list[tuple[object, ...]]:
     return parsed.frames["gpu_samples"].select("gpu", "gpu_util", "power_w").rows()
 
 
+def test_a_ratio_in_percent_is_left_out_whole_so_that_idle_gpus_do_not_pass_for_busy_ones() -> None:
+    """1 %, a quarter of a percent and 97 %: as ratios the first two would be busy, and the third nothing at all."""
+    util = [
+        f'DCGM_FI_DEV_GPU_UTIL_RATIO{{gpu="{gpu}",Hostname="n1"}} {value} {T + 60}'
+        for gpu, value in enumerate((1, 0.25, 97))
+    ]
+    parsed = parse(*util, f'DCGM_FI_DEV_POWER_USAGE{{gpu="0",Hostname="n1"}} 700 {T + 60}')
+    assert only_values(parsed) == [("0", None, 700.0)]
+    assert (parsed.rows_loaded, parsed.rows_skipped) == (1, 3)
+    (warning,) = parsed.warnings
+    assert "DCGM_FI_DEV_GPU_UTIL_RATIO" in warning
+    assert "all 3 were left out" in warning
+
+
+def test_exporters_that_disagree_invent_no_xids() -> None:
+    one = [
+        f'DCGM_FI_DEV_XID_ERRORS{{gpu="3",Hostname="n1",pod="a"}} {79 if s else 0} {T + s}' for s in range(0, 600, 15)
+    ]
+    late = [f'DCGM_FI_DEV_XID_ERRORS{{pod="b",gpu="3",Hostname="n1"}} 0 {T + s}' for s in range(98, 600, 15)]
+    events = parse(*one, *late).frames["health_events"].select("ts", "code", "severity").rows()
+    assert events == [(at(T + 15), "79", "critical")]
+
+
 def test_xids_are_edges_of_the_raw_values() -> None:
     values = [(0, 0), (15, 0), (30, 79), (45, 79), (60, 79), (75, 0), (90, 31)]
     parsed = parse(*(f'DCGM_FI_DEV_XID_ERRORS{{gpu="3",Hostname="n1"}} {code} {T + second}' for second, code in values))

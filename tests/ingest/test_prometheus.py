@@ -18,8 +18,9 @@ import pytest
 
 from ingest import prometheus_server
 from ingest.errors import ServerDownError
+from ingest.openmetrics import parse_openmetrics
 from ingest.prometheus import Wanted, nothing_there, read
-from ingest.prometheus_server import LONGEST_WAIT_S, Server, is_address, without_secrets
+from ingest.prometheus_server import BOTH_ENDS, LONGEST_WAIT_S, Server, is_address, without_secrets
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 
@@ -34,6 +35,11 @@ NAMES = told([TENSOR])
 EMPTY = matrix()
 
 
+def number(value: int) -> Answer:
+    """The answer to a question for one number."""
+    return told({"resultType": "vector", "result": [{"metric": {}, "value": [T, str(value)]}]})
+
+
 def server(url: str, *, retries: int = 2, waits: list[float] | None = None, timeout_s: float = 5.0) -> Server:
     return Server(url, retries=retries, timeout_s=timeout_s, sleep=(waits if waits is not None else []).append)
 
@@ -45,6 +51,8 @@ def never(_: float) -> None:
 def captured(path: str, params: dict[str, str]) -> Answer:
     """The real server's answers, by what was asked."""
     query = params.get("query", "")
+    if query == BOTH_ENDS:
+        return number(2)
     if path.endswith("/query_range"):
         return Answer((DATA / "tensor-averages.json").read_bytes())
     if query.startswith("max by"):
@@ -95,12 +103,172 @@ def test_raw_xids_are_asked_for_of_those_nodes_only_that_have_one() -> None:
     assert raw == [f'{XID}{{env="prod",Hostname=~"n1\\\\.example"}}[3960000ms]']
 
 
-def test_averages_look_at_no_reading_twice_and_say_the_selector() -> None:
+def test_averages_are_asked_for_on_the_grid_with_the_selector() -> None:
     with web(lambda *_: EMPTY) as there:
         read(server(there.url), WANTED, [TENSOR], since=at(T), until=at(T + 360))
-    ((_, params, _),) = there.questions
+    _, (_, params, _) = there.questions
     assert f'avg_over_time({TENSOR}{{env="prod"}}[59999ms])' in params["query"]
     assert (params["start"], params["end"], params["step"]) == (str(T + 60), str(T + 360), "60")
+
+
+class Engine:
+    """A server of a gauge that is its reading's number, as Prometheus 2 (closed windows) or 3 (left end left out)."""
+
+    def __init__(self, *milliseconds: int, closed: bool) -> None:
+        self.readings = [(T * 1000 + each, number) for number, each in enumerate(milliseconds)]
+        self.closed = closed
+
+    def within(self, end_s: float, width_ms: int) -> list[tuple[int, int]]:
+        end = round(end_s * 1000)
+        low = end - width_ms if self.closed else end - width_ms + 1
+        return [(moment, value) for moment, value in self.readings if low <= moment <= end]
+
+    def __call__(self, path: str, params: dict[str, str]) -> Answer:
+        if params["query"] == BOTH_ENDS:
+            return number(2 if self.closed else 1)
+        (width,) = re.findall(r"\[(\d+)ms\]", params["query"])
+        labels = {"gpu": "0", "Hostname": "n1"}
+        if path.endswith("/query"):
+            found = self.within(float(params["time"]), int(width))
+            return matrix((labels, [(moment / 1000, str(value)) for moment, value in found]))
+        ends = range(int(params["start"]), int(params["end"]) + 1, int(params["step"]))
+        inside = [(end, [value for _, value in self.within(end, int(width))]) for end in ends]
+        return matrix((labels, [(end, str(sum(values) / len(values))) for end, values in inside if values]))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("offset_ms", [0, 1, 59_999])
+def test_every_reading_counts_once_wherever_it_lies_and_whichever_windows_the_server_has(
+    closed: bool, offset_ms: int
+) -> None:
+    """A target is scraped at the same moment of each minute: one that is in no window would have no telemetry."""
+    readings = [offset_ms + 60_000 * minute for minute in range(-1, 7)]
+    with web(Engine(*readings, closed=closed)) as there:
+        found = server(there.url).points(
+            f"avg_over_time(x{server(there.url).window(timedelta(minutes=1), at=at(T))})",
+            first=at(T + 60), last=at(T + 360), step=timedelta(minutes=1),
+        )  # fmt: skip
+    (one,) = found
+    first = 2 if offset_ms == 0 else 1  # at the end of the first minute, or within it
+    assert [float(value) for _, value in one["values"]] == [float(first + minute) for minute in range(6)]
+
+
+def test_a_server_is_asked_once_which_windows_it_has() -> None:
+    with web(Engine(1, closed=False)) as there:
+        one = server(there.url)
+        assert [one.window(timedelta(seconds=60), at=at(T)) for _ in range(3)] == ["[60000ms]"] * 3
+        assert len(there.questions) == 1
+
+
+@pytest.mark.parametrize("answer", [EMPTY, number(3), Answer(b"no subqueries", 400), Answer(b"no", 403)])
+def test_a_server_that_does_not_say_which_windows_it_has_is_taken_for_the_older_kind(answer: Answer) -> None:
+    with web(lambda *_: answer) as there:
+        assert server(there.url).window(timedelta(seconds=60), at=at(T)) == "[59999ms]"
+
+
+def test_a_server_that_is_away_is_not_taken_for_one_that_does_not_say() -> None:
+    with web(lambda *_: Answer(b"", 503)) as there, pytest.raises(ServerDownError, match="status 503"):
+        server(there.url).window(timedelta(seconds=60), at=at(T))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_raw_readings_that_are_asked_for_in_pieces_leave_none_out(closed: bool) -> None:
+    """Pieces may end within a millisecond; here they do after 93.75 ms."""
+    engine = Engine(*range(1, 1501), closed=closed)
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        (width,) = re.findall(r"\[(\d+)ms\]", params["query"])
+        return engine(path, params) if int(width) < 100 else Answer(b"", status=413)
+
+    with web(answer) as there:
+        found = server(there.url).readings("x", since=at(T), until=at(T + 2), step=timedelta(milliseconds=50))
+    values = {int(value) for one in found for _, value in one["values"]}
+    assert values == set(range(1500))
+
+
+def test_a_ratio_in_percent_is_left_out_whole() -> None:
+    name, labels = "DCGM_FI_DEV_GPU_UTIL_RATIO", {"gpu": "0", "Hostname": "n1"}
+
+    def answer(_: str, params: dict[str, str]) -> Answer:
+        points = [(T + 60.0, "1"), (T + 120.0, "0.25"), (T + 180.0, "97")]
+        return number(2) if params["query"] == BOTH_ENDS else matrix((labels, points))
+
+    with web(answer) as there:
+        parsed = read(server(there.url), WANTED, [name], since=at(T), until=at(T + 180))
+    assert parsed.frames["gpu_samples"].is_empty()
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (3, 0, 3)
+    (warning,) = parsed.warnings
+    assert "all 3 were left out" in warning
+
+
+def gauge(**values: list[tuple[int, int]]) -> tuple[list[tuple[dict[str, str], list[tuple[float, str]]]], list[str]]:
+    """One GPU's XIDs as several series, seconds after T: as a server answers, and as lines of a file."""
+    labels = {pod: {"Hostname": "n1", "gpu": "0", "pod": pod} for pod in values}
+    answered = [(labels[pod], [(float(T + s), str(code)) for s, code in told_by]) for pod, told_by in values.items()]
+    lines = [
+        f'{XID}{{gpu="0",pod="{pod}",Hostname="n1"}} {code} {T + s}'
+        for pod, told_by in values.items()
+        for s, code in told_by
+    ]
+    return answered, lines
+
+
+@pytest.mark.parametrize(
+    ("values", "events"),
+    [
+        # Two exporters that disagree, scraped 8 s apart.
+        (
+            {"one": [(s, 79 if s else 0) for s in range(0, 600, 15)], "late": [(s, 0) for s in range(98, 600, 15)]},
+            [(15, "79", "critical")],
+        ),
+        # Two MIG instances.
+        (
+            {"one": [(0, 0), (15, 79), (30, 79), (45, 79)], "two": [(0, 0), (15, 0), (30, 31), (45, 31)]},
+            [(15, "79", "critical"), (30, "31", "info")],
+        ),
+        # A job that dies of it, and the series after it.
+        ({"job": [(0, 0), (15, 0)], "none": [(30, 79), (45, 79)]}, [(30, "79", "critical")]),
+        # It was there before.
+        ({"one": [(0, 79), (15, 79)]}, [(0, "79", "info")]),
+    ],
+)
+def test_a_server_and_a_file_tell_the_same_xids(
+    values: dict[str, list[tuple[int, int]]], events: list[tuple[int, str, str]]
+) -> None:
+    answered, lines = gauge(**values)
+
+    def answer(_: str, params: dict[str, str]) -> Answer:
+        if params["query"].startswith("max by"):
+            return told({"resultType": "vector", "result": [{"metric": {"Hostname": "n1"}, "value": [T, "79"]}]})
+        return matrix(*answered)
+
+    with web(answer) as there:
+        asked = read(server(there.url), WANTED, [XID], since=at(T - 60), until=at(T + 600))
+    filed = parse_openmetrics(
+        "\n".join([*lines, "# EOF"]).encode(), origin="x", cluster="c", interval_s=60, now=at(T + 3600)
+    )
+    found = asked.frames["health_events"]
+    assert found.equals(filed.frames["health_events"])
+    assert found.select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows() == events
+
+
+def test_what_an_earlier_piece_told_is_not_told_again_by_the_exporter_that_saw_it_later() -> None:
+    """The hour that is looked back at begins between the scrapes of two exporters, of which the first saw it before."""
+    begin = -3600
+    answered, _ = gauge(
+        first=[(begin + s, 79) for s in range(4, 300, 15)],
+        second=[(begin + s, 0 if s < 12 else 79) for s in range(8, 300, 15)],
+    )
+
+    def answer(_: str, params: dict[str, str]) -> Answer:
+        if params["query"].startswith("max by"):
+            return told({"resultType": "vector", "result": [{"metric": {"Hostname": "n1"}, "value": [T, "79"]}]})
+        return matrix(*answered)
+
+    with web(answer) as there:
+        parsed = read(server(there.url), WANTED, [XID], since=at(T), until=at(T + 600))
+    events = parsed.frames["health_events"].select(pl.col("ts").dt.epoch("s") - T, "severity").rows()
+    assert events == [(begin + 4, "info")]
 
 
 def test_an_answer_without_series_speaks_for_no_time() -> None:

@@ -6,21 +6,31 @@ import polars as pl
 import pytest
 
 from ingest import xid
-from ingest.dcgm import SAMPLES
+from ingest.dcgm import READINGS
 from tests.ingest.helpers import at
 
 PRESENT = {"node": pl.String(), "gpu": pl.String(), "present_from": pl.Datetime("us", "UTC")}
 GAUGE, COUNT, TOTAL = "DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL"
 
 
-def readings(name: str, *values: tuple[int, float], gpu: str = "0", code: str = "", instance: str = "") -> pl.DataFrame:
-    rows = [(name, "n1", gpu, instance, code, at(second), value) for second, value in values]
-    return pl.DataFrame(rows, schema=SAMPLES, orient="row")
+def readings(name: str, *values: tuple[int, float], gpu: str = "0", code: str = "", series: str = "") -> pl.DataFrame:
+    rows = [(name, "n1", gpu, "", code, at(second), value, series) for second, value in values]
+    return pl.DataFrame(rows, schema=READINGS, orient="row")
 
 
 def events(*gauge: tuple[int, float]) -> pl.DataFrame:
     seen = xid.Seen(readings(GAUGE, *gauge), readings(COUNT), pl.DataFrame(schema=PRESENT))
     return xid.events(seen, cluster="c")
+
+
+def of_series(**told_by: list[tuple[int, float]]) -> pl.DataFrame:
+    """Events of one GPU of which several series tell."""
+    gauge = pl.concat([readings(GAUGE, *values, series=series) for series, values in told_by.items()])
+    return xid.events(xid.Seen(gauge, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
+
+
+def every(step: int, begin: int, end: int, value: float) -> list[tuple[int, float]]:
+    return [(second, value) for second in range(begin, end, step)]
 
 
 def counted(frame: pl.DataFrame, *, since: int) -> pl.DataFrame:
@@ -95,11 +105,65 @@ def test_blank_values_are_no_codes() -> None:
 
 
 def test_series_that_say_the_same_are_one_event() -> None:
-    twice = pl.concat(
-        [readings(GAUGE, (0, 0), (15, 79)), readings(GAUGE, (0, 0), (15, 79)), readings(GAUGE, (15, 79), instance="1")]
-    )
-    seen = xid.Seen(twice, readings(COUNT), pl.DataFrame(schema=PRESENT))
-    assert told(xid.events(seen, cluster="c")) == [(15, "79", "critical", False)]
+    same: list[tuple[int, float]] = [(0, 0), (15, 79)]
+    assert told(of_series(a=same, b=same, begun=[(15, 79)])) == [(15, "79", "critical", False)]
+
+
+def test_exporters_that_disagree_about_a_gpu_invent_no_event() -> None:
+    """The second one started later, and knows nothing of what was before; they are scraped 8 s apart."""
+    found = of_series(one=[(0, 0), *every(15, 15, 600, 79)], late=every(15, 98, 600, 0))
+    assert told(found) == [(15, "79", "critical", False)]
+
+
+def test_an_event_that_two_exporters_see_in_their_own_time_is_one_and_a_repeat_is_another() -> None:
+    one = [*every(15, 0, 60, 0), *every(15, 60, 300, 79), *every(15, 300, 600, 0), *every(15, 600, 900, 79)]
+    other = [(second + 8, value) for second, value in one]
+    assert told(of_series(one=one, other=other)) == [(60, "79", "critical", False), (600, "79", "critical", False)]
+    assert told(of_series(one=other, other=one)) == told(of_series(one=one, other=other))
+
+
+def test_an_exporter_that_shows_a_code_again_tells_of_a_new_event() -> None:
+    short: list[tuple[int, float]] = [(0, 0), (15, 31), (30, 0), (45, 31)]
+    echo: list[tuple[int, float]] = [(8, 0), (23, 31), (38, 0), (53, 31)]
+    assert [second for second, *_ in told(of_series(one=short, other=echo))] == [15, 45]
+
+
+def test_mig_instances_do_not_hide_each_others_codes() -> None:
+    found = of_series(one=[(0, 0), *every(15, 15, 120, 79)], two=[(0, 0), (15, 0), (30, 0), *every(15, 45, 120, 31)])
+    assert told(found) == [(15, "79", "critical", False), (45, "31", "info", False)]
+
+
+def test_a_code_of_which_a_job_dies_shows_first_in_the_series_after_it() -> None:
+    """The exporter labels series by job, so that which saw zeros has ended with the job."""
+    assert told(of_series(job=every(15, 0, 60, 0), none=every(15, 60, 120, 79))) == [(60, "79", "critical", False)]
+
+
+def test_jobs_that_begin_and_end_under_an_old_code_are_no_events() -> None:
+    between = [*every(15, 0, 60, 0), *every(15, 900, 1200, 63)]
+    first = [*every(15, 60, 120, 0), *every(15, 120, 900, 63)]
+    found = of_series(between=between, first=first, second=every(15, 1200, 1800, 63))
+    assert told(found) == [(120, "63", "info", False)]
+
+
+def test_a_code_that_a_gap_hides_is_an_event_when_it_ends() -> None:
+    assert told(of_series(only=[*every(15, 0, 60, 0), *every(15, 1200, 1260, 79)])) == [(1200, "79", "critical", False)]
+
+
+def test_counters_that_disagree_invent_no_event() -> None:
+    one = readings(TOTAL, (0, 0), *every(15, 15, 600, 2), code="48", series="one")
+    late = readings(TOTAL, *every(15, 98, 600, 0), code="48", series="late")
+    assert [second for second, *_ in told(counted(pl.concat([one, late]), since=0))] == [15]
+
+
+def test_a_counter_that_restarts_after_a_gap_counts_from_zero() -> None:
+    frame = readings(TOTAL, (0, 0), (15, 5), *every(15, 1200, 1260, 1), code="48")
+    assert [second for second, *_ in told(counted(frame, since=0))] == [15, 1200]
+
+
+def test_what_was_told_before_is_not_told_again_by_the_series_that_saw_it_later() -> None:
+    one, other = readings(GAUGE, *every(15, 1, 90, 79), series="one"), readings(GAUGE, (4, 0), (19, 79), series="other")
+    seen = xid.Seen(pl.concat([one, other]), readings(COUNT), pl.DataFrame(schema=PRESENT))
+    assert told(xid.events(seen, cluster="c", told_before=at(120))) == [(1, "79", "info", True)]
 
 
 def test_each_gpu_has_its_own_edges() -> None:
