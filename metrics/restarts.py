@@ -20,6 +20,8 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
 
     Interruptions after which a run simply ended are no restarts. `restarted_at` and the times after it are null
     while the next attempt waits (the observation is censored, not zero); so is `time_to_requeue_s` while it is held.
+    Restarts in place end no attempt, so they are none of these rows and `in_allocation` is false in every one; what
+    they took has the cause `restart_in_place` in the ledger.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -37,8 +39,7 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
         pl.col("started_at").alias("restarted_at"),
         (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("given_up"),
     )
-    leaders = interruptions.sort(by_id()).unique(["cluster", "run_id", "attempt_no"], keep="first")
-    found = leaders.join(following, on=["cluster", "run_id", "attempt_no"]).filter(~pl.col("given_up"))
+    found = once(interruptions).join(following, on=_RUN).filter(~pl.col("given_up"))
     eligible = pl.col("next_eligible_at")
     held_until = pl.when(eligible.is_not_null()).then(pl.max_horizontal(eligible, "ended_at"))
     return frames.conform(
@@ -54,6 +55,33 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
     ).sort("cluster", "interrupted_at", "job_id")
 
 
+def once(interruptions: pl.DataFrame) -> pl.DataFrame:
+    """One row per interrupted attempt of a run: the components of a heterogeneous job are interrupted once, together.
+
+    The component that stands for all is one that infrastructure ended, else one that was not cancelled (Slurm cancels
+    the others of a failed one); of these one whose node is known, best by an event and not only because it had no
+    other; then the leading one. GPUs and nodes are added up. The named query `interruptions` does the same.
+
+    Args:
+        interruptions: `frames.INTERRUPTIONS`.
+
+    Returns:
+        `frames.INTERRUPTIONS`.
+    """
+    rank = (
+        pl.when(pl.col("class") == "infrastructure").then(0).when(pl.col("cause") == "cancelled").then(2).otherwise(1)
+    )
+    no_event = pl.col("detail").eq_missing(pl.format("state {}", "state"))
+    return (
+        interruptions.sort(rank, pl.col("node").is_null(), no_event, *by_id(), "submitted_at", nulls_last=True)
+        .with_columns(pl.col("milli_gpus", "n_nodes").sum().over(_RUN))
+        .unique(_RUN, keep="first", maintain_order=True)
+    )
+
+
+_RUN = ("cluster", "run_id", "attempt_no")
+
+
 def with_log_times(
     restarted: pl.DataFrame,
     joined: pl.DataFrame,
@@ -65,13 +93,14 @@ def with_log_times(
 
     t0 is the end of the interrupted attempt's last step, t5 the first log line of the next attempt, t6 the end of its
     checkpoint load, t7 the end of its first step, and t8 the end of the step that the interrupted attempt had last
-    finished (or of the one after it), when the run gets there again. What was not logged stays null.
+    finished (or of the one after it), when the run gets there again. What was not logged stays null. Of several
+    programs that log in one job only the first counts: the steps of an evaluator are not the run's.
 
     Args:
         restarted: `frames.RESTARTS`.
         joined: `frames.RUN_ATTEMPTS`.
         executed: as `metrics.steplog.executions_of_steps` returns it.
-        sessions: as `metrics.steplog.match_sessions` returns it; only usable ones count.
+        sessions: as `metrics.steplog.with_runs` returns it; only usable ones count.
         events: `frames.RUN_EVENTS`.
 
     Returns:
@@ -79,8 +108,10 @@ def with_log_times(
 
     Source: metric-definitions 4.3.
     """
+    own = pl.col("stream") == ""
+    executed, sessions = executed.filter(own), sessions.filter(own)
     facts = _attempt_facts(joined, executed, sessions, events)
-    run = ["cluster", "run_id", "attempt_no"]
+    run = list(_RUN)
     broken = facts.select(*run, pl.col("last_end").alias("t0"), "last_step")
     following = facts.select(
         "cluster", "run_id", (pl.col("attempt_no") - 1).alias("attempt_no"), "t5", "t6", pl.col("first_end").alias("t7")
@@ -122,8 +153,10 @@ def _attempt_facts(
     loads = (
         events.filter((pl.col("kind") == "checkpoint_load") & pl.col("ended_at").is_not_null())
         .join(
-            usable.select("cluster", "scheduler", "job_id", "submitted_at", _from="started_at", _to="ended_at"),
-            on=["cluster", "scheduler", "job_id"],
+            usable.select(
+                "cluster", "run_id", "scheduler", "job_id", "submitted_at", _from="started_at", _to="ended_at"
+            ),
+            on=["cluster", "run_id", "scheduler", "job_id"],
         )
         .filter((pl.col("ts") >= pl.col("_from")) & (pl.col("ts") <= pl.col("_to")))
         .join(steps.select(*key, "first_begin"), on=key)
@@ -136,13 +169,13 @@ def _attempt_facts(
     return (
         joined.join(found, on=key)
         .sort("cluster", "run_id", "attempt_no", "t5")
-        .unique(["cluster", "run_id", "attempt_no"], keep="first", maintain_order=True)
+        .unique(_RUN, keep="first", maintain_order=True)
     )
 
 
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """When each interrupted run was back where it had been (`t8`): that step again, or the one after it."""
-    run = ["cluster", "run_id", "attempt_no"]
+    run = list(_RUN)
     steps = executed.select("cluster", pl.col("run").alias("run_id"), "step", "end")
     again = pl.concat([steps, steps.with_columns(pl.col("step") - 1)])
     return (

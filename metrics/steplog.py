@@ -6,10 +6,13 @@ the scheduler's attempts by job id and time. Within an attempt:
 - `startup` until the first step: launch before the first log line, then what the log's events name, else init;
 - a step lasts until the next one begins, unless that takes longer than a hang: then the rest is `stalled`;
 - what events name is carved out: `checkpoint`, evaluation (`other_work`), waiting for data (`stalled`);
-- a step is `lost` if the run later went back to it or before it, else `productive`;
+- a step is `lost` if the run later went back to it or before it, else `productive`; what took it is `restart_in_place`
+  if the same attempt went back, else what ended the attempt;
 - after the last step of an attempt that did not complete, one median step is `lost` (the unfinished one); what is
   left is `stalled` if infrastructure ended the attempt (its GPUs waited for a dead one to be noticed) or if it was
-  long enough for a hang, else `teardown`.
+  long enough for a hang, else `teardown`;
+- the same after the last step of a session that another one of the attempt followed, only that a restart in place took
+  it; a session that never stepped is `startup`, unless the attempt completed with it.
 
 Definitions: our design 4 and metric-definitions 5.2. That a repeated step number closes what came before it is
 Google's rule (ml-goodput-measurement).
@@ -140,8 +143,9 @@ def executions_of_steps(
     Returns:
         `frames.STEPS` with the attempt's `submitted_at`, `run`, `session`, `begin`, `end` and `reach` (microseconds:
         when the step began, ended, and what it lasted to, which is the next step's begin unless a hang lies between),
-        `wall_s` (from begin to reach less what events carve out), `hang_us` (the hang threshold) and `kept`; sorted
-        by run and time. A step is kept unless the run later executed it, or an earlier one, again.
+        `wall_s` (from begin to reach less what events carve out), `hang_us` (the hang threshold), `kept` and
+        `in_place`; sorted by run and time. A step is kept unless the run later executed it, or an earlier one, again;
+        `in_place` says that the same attempt did.
     """
     rules = rules or Rules()
     own = (
@@ -151,11 +155,14 @@ def executions_of_steps(
         .with_columns(end=pl.col("begin") + (pl.col("duration_s").fill_null(0.0) * _US).round().cast(pl.Int64))
     )
     run = ["cluster", "run", "stream"]
-    later = pl.col("step").reverse().cum_min().shift(1).reverse().over(run)
+    lowest_after = pl.col("step").reverse().cum_min().shift(1).reverse()
+    later = lowest_after.over(run)
+    later_here = lowest_after.over([*run, "scheduler", "job_id", "submitted_at"])
     period = pl.coalesce(pl.col("duration_s"), (pl.col("begin").diff() / _US)).median().over("session")
     threshold = pl.max_horizontal(period * rules.hang_steps, pl.lit(rules.hang_min_s)) * _US
     timed = own.with_columns(
         kept=(later > pl.col("step")).fill_null(value=True),
+        in_place=(later_here <= pl.col("step")).fill_null(value=False),
         hang_us=threshold.fill_null(rules.hang_min_s * _US).cast(pl.Int64),
         period_us=(period.fill_null(0.0) * _US).cast(pl.Int64),
     )
@@ -321,6 +328,9 @@ def _causes(lanes: pl.DataFrame) -> pl.DataFrame:
 
 _BASE = ("lane", "started", "ended", "category", "cause")
 
+_IN_PLACE = "restart_in_place"
+"""Cause of what a new process in the same allocation took: no attempt ended, so nothing that ends one is to blame."""
+
 
 def _last_durable(events: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """Highest step of each run that is in a durable checkpoint."""
@@ -340,7 +350,13 @@ def _step_time(steps: pl.DataFrame, durable: pl.DataFrame) -> pl.DataFrame:
         pl.col("begin").alias("started"),
         pl.col("reach").alias("ended"),
         pl.when("kept").then(pl.lit("productive")).otherwise(pl.lit("lost")).alias("category"),
-        pl.when(~pl.col("kept")).then("lost_to").when(at_risk).then(pl.lit("provisional")).alias("cause"),
+        pl.when("in_place")
+        .then(pl.lit(_IN_PLACE))
+        .when(~pl.col("kept"))
+        .then("lost_to")
+        .when(at_risk)
+        .then(pl.lit("provisional"))
+        .alias("cause"),
     )
 
 
@@ -418,13 +434,15 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
         .filter(pl.col("until") > pl.col("last"))
     )
     unfinished = pl.min_horizontal(pl.col("last") + pl.col("period_us"), pl.col("until"))
-    broke_off = ~(pl.col("final") & pl.col("completed")) & pl.col("last_step").is_not_null()
+    cut_short = ~(pl.col("final") & pl.col("completed"))
+    broke_off = cut_short & pl.col("last_step").is_not_null()
+    never_stepped = cut_short & pl.col("last_step").is_null()
     lost = ends.filter(broke_off).select(
         "lane",
         pl.col("last").alias("started"),
         unfinished.alias("ended"),
         pl.lit("lost").alias("category"),
-        pl.coalesce("end_cause", pl.lit("rerun")).alias("cause"),
+        pl.when("final").then(pl.coalesce("end_cause", pl.lit("rerun"))).otherwise(pl.lit(_IN_PLACE)).alias("cause"),
     )
     long = pl.col("until") - pl.col("last") > pl.col("hang_us").fill_null(round(HANG_MIN_S * _US))
     failed = pl.col("final") & pl.col("broken").fill_null(value=False)
@@ -432,20 +450,20 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
         "lane",
         pl.when(broke_off).then(unfinished).otherwise("last").alias("started"),
         pl.col("until").alias("ended"),
-        pl.when(pl.col("last_step").is_null() & ~pl.col("completed"))
+        pl.when(never_stepped)
         .then(pl.lit("startup"))
         .when(broke_off & (long | failed | ~pl.col("final")))
         .then(pl.lit("stalled"))
         .otherwise(pl.lit("teardown"))
         .alias("category"),
-        pl.when(pl.col("last_step").is_null() & ~pl.col("completed"))
+        pl.when(never_stepped)
         .then(pl.lit("never_stepped"))
         .when(broke_off & failed)
         .then("end_cause")
         .when(broke_off & long)
         .then(pl.lit("hang"))
         .when(broke_off & ~pl.col("final"))
-        .then(pl.lit("restart_in_place"))
+        .then(pl.lit(_IN_PLACE))
         .alias("cause"),
     )
     return pl.concat([lost, rest]).filter(pl.col("started") < pl.col("ended"))

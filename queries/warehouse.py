@@ -257,7 +257,7 @@ class Writer(_Connection):
                     f"{self.root}: schema step {step.name} is not the one this warehouse was made with (a development "
                     "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
                 )
-        made_of = hashlib.sha256("".join(view.sql for view in texts.views()).encode()).hexdigest()
+        made_of = _made_of(texts.views())
         if self.meta("views") == made_of and self.meta("root") == str(self.root):
             return
         with self.transaction():
@@ -355,6 +355,9 @@ def open_reader(root: Path) -> Iterator[Reader]:
         if reader.meta("root") != str(root):  # the directory was moved: its views name files at the old place
             for table in texts.sample_tables():
                 reader._connection.execute(_sample_view(reader._connection, root, table, temporary=True))  # noqa: SLF001 - our own class
+        if reader.meta("views") != _made_of(texts.views()):  # the last writer was another Trackside
+            for view in texts.views():
+                reader._connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))  # noqa: SLF001 - our own class
         yield reader
     finally:
         reader.close()
@@ -439,6 +442,11 @@ def _duckdb_errors(root: Path) -> Iterator[None]:
     except (duckdb.FatalException, duckdb.SerializationException, duckdb.InternalException) as error:
         _raise_if_disk(error, root)
         raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
+
+
+def _made_of(views: Sequence[texts.Named]) -> str:
+    """What tells these views from those of another version."""
+    return hashlib.sha256("".join(view.sql for view in views).encode()).hexdigest()
 
 
 def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, *, temporary: bool) -> str:

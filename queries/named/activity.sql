@@ -8,6 +8,7 @@ WITH samples AS (
         ts,
         -- A 32-bit float holds milliseconds, no more.
         ts + to_milliseconds(round(interval_s::DOUBLE * 1000)::BIGINT) AS ends,
+        round(interval_s::DOUBLE * 1000) / 1000 AS interval_s,
         CASE
             WHEN tensor_active IS NOT NULL THEN tensor_active >= $active_tensor::FLOAT
             WHEN gr_engine_active IS NOT NULL THEN gr_engine_active >= $active_gr_engine::FLOAT
@@ -42,7 +43,7 @@ rolled_up AS (
 
 -- Samples of an hour that a roll-up speaks for are left out, and one that lasts into such an hour ends at its beginning.
 alone AS (
-    SELECT s.cluster, s.node, s.gpu, s.ts, LEAST(s.ends, COALESCE(r.ts, s.ends)) AS ends, s.active
+    SELECT s.cluster, s.node, s.gpu, s.ts, LEAST(s.ends, COALESCE(r.ts, s.ends)) AS ends, s.interval_s, s.active
     FROM samples AS s
     ANTI JOIN rolled_up AS h ON s.node = h.node AND s.gpu = h.gpu AND date_trunc('hour', s.ts) = h.ts
     LEFT JOIN rolled_up AS r
@@ -57,6 +58,7 @@ known AS (
         gpu,
         ts,
         LEAST(ends, COALESCE(LEAD(ts) OVER (PARTITION BY cluster, node, gpu ORDER BY ts), ends)) AS ends,
+        interval_s,
         active
     FROM alone
 ),
@@ -83,7 +85,9 @@ stretches AS (
         gpu,
         GREATEST(MIN(ts), $since::TIMESTAMPTZ) AS started_at,
         LEAST(MAX(ends), $until::TIMESTAMPTZ) AS ended_at,
-        any_value(active)::DOUBLE AS active_share
+        any_value(active)::DOUBLE AS active_share,
+        -- The longest sample: activity of less time than that may have been anywhere within it.
+        MAX(interval_s) AS interval_s
     FROM numbered
     GROUP BY cluster, node, gpu, stretch
 ),
@@ -95,7 +99,8 @@ hours AS (
         gpu,
         GREATEST(ts, $since::TIMESTAMPTZ) AS started_at,
         LEAST(ts + INTERVAL 1 HOUR, $until::TIMESTAMPTZ) AS ended_at,
-        active_share
+        active_share,
+        NULL::DOUBLE AS interval_s
     FROM rolled_up
 )
 

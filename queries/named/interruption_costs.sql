@@ -1,12 +1,16 @@
--- One row is an interruption in the window with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt, and startup of the one that followed; null where more than a tenth of the attempt was not seen.
+-- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen.
 WITH spent AS (
     SELECT
         r.cluster,
         r.run_id,
         r.attempt_no,
         SUM(g.gpu_seconds) FILTER (
-            g.category = 'lost'
-            OR (g.category = 'stalled' AND COALESCE(g.cause, '') NOT IN ('idle_gpus', 'data_stall', 'inactive', 'suspended'))
+            g.category IN ('lost', 'stalled')
+            AND COALESCE(g.cause, '') <> 'restart_in_place'
+            AND NOT (
+                g.category = 'stalled'
+                AND COALESCE(g.cause, '') IN ('idle_gpus', 'data_stall', 'inactive', 'suspended')
+            )
         ) AS broken_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'unattributed') AS unseen_gpu_s,
@@ -19,6 +23,7 @@ WITH spent AS (
 SELECT
     i.cluster,
     i.run_id,
+    i.attempt_no,
     i.job_id,
     i.submitted_at,
     i.ended_at,
@@ -30,7 +35,7 @@ SELECT
         WHEN COALESCE(s.unseen_gpu_s, 0) * 10 <= s.held_gpu_s
             THEN CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE)
     END AS cost_gpu_s
-FROM interruptions AS i
+FROM run_interruptions AS i
 LEFT JOIN spent AS s USING (cluster, run_id, attempt_no)
 LEFT JOIN spent AS n ON n.cluster = i.cluster AND n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
 WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until

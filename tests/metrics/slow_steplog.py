@@ -39,27 +39,38 @@ MEANS = {
 }
 
 
-def kept_steps(attempts: list[Attempt]) -> set[tuple[int, int]]:
-    """(number, begin) of the executions that no later execution of the same or an earlier step undid."""
-    order = sorted((s.begin, s.number) for a in attempts for session in a.sessions for s in session.steps)
-    return {
-        (number, begin)
-        for i, (begin, number) in enumerate(order)
-        if not any(other <= number for _, other in order[i + 1 :])
-    }
+Losses = dict[tuple[int, int], str]
 
 
-def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | None]]:
-    """Seconds of an attempt by category and cause. Every session has at least one step."""
-    attempt, kept = attempts[index], kept_steps(attempts)
-    found: Counter[tuple[str, str | None]] = Counter()
-    for second in range(attempt.start, attempt.end):
-        found[_said(attempt, kept, second)] += 1
+def losses(attempts: list[Attempt]) -> Losses:
+    """Why each execution, (number, begin), that was undone was: a later one of the same or an earlier step followed."""
+    every = [(index, s) for index, a in enumerate(attempts) for session in a.sessions for s in session.steps]
+    found = {}
+    for index, step in every:
+        undone_in = [i for i, other in every if other.begin > step.begin and other.number <= step.number]
+        if index in undone_in:
+            found[step.number, step.begin] = "restart_in_place"
+        elif undone_in:
+            found[step.number, step.begin] = lost_to(attempts[index].state)
     return found
 
 
-def _said(attempt: Attempt, kept: set[tuple[int, int]], second: int) -> tuple[str, str | None]:
-    first_step = min(s.begin for session in attempt.sessions for s in session.steps)
+def lost_to(state: str) -> str:
+    """What the end of an attempt costs is booked to."""
+    return "rerun" if state == "COMPLETED" else state
+
+
+def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | None]]:
+    """Seconds of an attempt by category and cause."""
+    attempt, lost = attempts[index], losses(attempts)
+    found: Counter[tuple[str, str | None]] = Counter()
+    for second in range(attempt.start, attempt.end):
+        found[_said(attempt, lost, second)] += 1
+    return found
+
+
+def _said(attempt: Attempt, lost: Losses, second: int) -> tuple[str, str | None]:
+    first_step = min((s.begin for session in attempt.sessions for s in session.steps), default=attempt.end)
     for kind, meaning in MEANS.items():
         if any(k == kind and b <= second < e for session in attempt.sessions for k, b, e in session.events):
             return meaning
@@ -73,17 +84,18 @@ def _said(attempt: Attempt, kept: set[tuple[int, int]], second: int) -> tuple[st
     if current is None:
         return "startup", "launch"
     session = attempt.sessions[current]
-    if second < session.steps[0].begin:
-        return "startup", "init"
     final = current == len(attempt.sessions) - 1
+    ended = attempt.state if final else "GONE"
+    ready = session.steps[0].begin if session.steps else max((e for _, _, e in session.events), default=session.start)
+    if second < ready:
+        return "startup", "init"
+    if not session.steps:
+        return ("teardown", None) if ended == "COMPLETED" else ("startup", "never_stepped")
     until = attempt.end if final else attempt.sessions[current + 1].start
-    return _among_steps(session, kept, second, until=until, ended=attempt.state if final else "GONE")
+    return _among_steps(session, lost, second, until=until, ended=ended)
 
 
-def _among_steps(
-    session: Session, kept: set[tuple[int, int]], second: int, *, until: int, ended: str
-) -> tuple[str, str | None]:
-    lost_to = "rerun" if ended in {"COMPLETED", "GONE"} else ended
+def _among_steps(session: Session, lost: Losses, second: int, *, until: int, ended: str) -> tuple[str, str | None]:
     usual = median(step.length for step in session.steps)
     hang = max(usual * HANG_STEPS, HANG_MIN)
     last_event = max((e for _, _, e in session.events), default=0)
@@ -95,13 +107,14 @@ def _among_steps(
     pause = following - (step.begin + step.length) - busy
     reach = following if pause <= hang else step.begin + step.length
     if second < reach:
-        return ("productive", None) if (step.number, step.begin) in kept else ("lost", None)
+        why = lost.get((step.number, step.begin))
+        return ("productive", None) if why is None else ("lost", why)
     if second < following:
         return "stalled", "hang"
     if ended == "COMPLETED":
         return "teardown", None
     if second < following + usual:
-        return "lost", lost_to
+        return "lost", "restart_in_place" if ended == "GONE" else ended
     return _rest_of_a_broken_one(ended, long=until - following > hang)
 
 

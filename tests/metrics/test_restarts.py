@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.interruptions import interruptions
-from metrics.restarts import restart_summary, restarts
-from tests.metrics.tables import Row, at, attempt, attempts, events, joined, on_nodes, rows
-
-if TYPE_CHECKING:
-    import polars as pl
+from metrics.restarts import once, restart_summary, restarts, with_log_times
+from metrics.steplog import executions_of_steps, match_sessions, with_runs
+from tests.metrics import test_steplog as logs
+from tests.metrics.slow_steplog import Attempt, Session
+from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
 
 def restarted(*found: Row) -> pl.DataFrame:
@@ -108,6 +109,88 @@ def test_a_het_job_restarts_once_and_as_its_leader_says(ids: tuple[str, str]) ->
         attempt(other, 5, 6, 9, **het),
     )
     assert found.select("job_id", "class", "time_to_job_restart_s").rows() == [(leader, "infrastructure", 3600.0)]
+
+
+def ended(job: str, kind: str = "infrastructure", **more: object) -> Row:
+    """A component of a run's first attempt that ended so."""
+    return interruption(job, 1, 5, kind, **{"run_id": "r", "detail": "state NODE_FAIL"} | more)
+
+
+BY_EVENT = {"node": "n2", "detail": "down: Not responding on n2 at 2026-03-02T05:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("leading", "other", "stands"),
+    [
+        (ended("9", node="n1"), ended("10", **BY_EVENT), "10"),  # n1 is named only because it was alone
+        (ended("9"), ended("10", node="n2"), "10"),
+        (ended("9", "user", cause="failed"), ended("10"), "10"),
+        (ended("9", "user", cause="cancelled"), ended("10", "user", cause="failed"), "10"),
+        (ended("9", "user", cause="failed"), ended("10", "user", cause="cancelled"), "9"),
+        (ended("9", node="n1"), ended("10", node="n2"), "9"),
+        (ended("9", **BY_EVENT), ended("10", "user", cause="failed"), "9"),
+    ],
+)
+def test_a_het_job_is_interrupted_once_by_the_component_that_tells_why(leading: Row, other: Row, stands: str) -> None:
+    for order in ((leading, other), (other, leading)):
+        found = once(rows(frames.INTERRUPTIONS, *order))
+        assert found.select("job_id", "milli_gpus", "n_nodes").rows() == [(stands, 16_000, 2)]
+
+
+def test_attempts_of_one_run_are_interrupted_each() -> None:
+    found = once(rows(frames.INTERRUPTIONS, ended("9"), ended("9", attempt_no=2), interruption("9", 1, 5)))
+    assert sorted(found.select("run_id", "attempt_no").rows()) == [("9", 1), ("r", 1), ("r", 2)]
+    assert set(found["milli_gpus"]) == {8000}
+
+
+def test_a_restart_has_the_cause_that_any_component_tells_and_all_their_gpus() -> None:
+    het: dict[str, Any] = {"het_job_id": "7"}
+    ran = attempts(
+        attempt("7", 0, 1, 5, "CANCELLED", **het),
+        attempt("8", 0, 1, 5, "NODE_FAIL", **het),
+        attempt("7", 5, 6, 9, **het),
+        attempt("8", 5, 6, 9, **het),
+    )
+    nodes = on_nodes(ran, {"7": ["n1"], "8": ["n2"]})
+    found = restarts(ran, joined(ran), interruptions(ran, joined(ran), nodes, events(event("n2", at(5), "node_down"))))
+    assert found.select("job_id", "class", "cause", "milli_gpus").rows() == [
+        ("8", "infrastructure", "node_fail", 16_000)
+    ]
+
+
+def recovering(evaluator: tuple[Attempt, ...]) -> Row:
+    """The log times of a trainer that a node failure sets back from step 19 to 0, beside another program's log."""
+    trainer = [
+        Attempt(0, 220, "NODE_FAIL", (Session(0, logs.training(0, 0, 20)),)),
+        Attempt(400, 1000, "COMPLETED", (Session(410, logs.training(0, 430, 50), (("checkpoint_load", 411, 421),)),)),
+    ]
+    beside, ran = list(evaluator), logs.attempts_of(trainer)
+    runs = rows(frames.RUN_ATTEMPTS, *(logs.key(n) | {"run_id": "r", "attempt_no": n + 1} for n in range(2)))
+    named = pl.lit("eval").alias("run_id")
+    happened = pl.concat([logs.events_of(trainer), logs.events_of(beside).with_columns(named)])
+    sessions = pl.concat([logs.sessions_of(trainer), logs.sessions_of(beside, run_id="eval", restart_count=None)])
+    matched = with_runs(match_sessions(sessions, ran), runs)
+    steps = pl.concat([logs.steps_of(trainer), logs.steps_of(beside).with_columns(named)])
+    broken = rows(
+        frames.RESTARTS,
+        logs.key(0)
+        | {"run_id": "r", "attempt_no": 1, "class": "infrastructure", "cause": "node_fail"}
+        | {"interrupted_at": logs.at(220), "restarted_at": logs.at(400)},
+    )
+    executed = executions_of_steps(steps, matched, happened, logs.RULES)
+    return with_log_times(broken, runs, executed, matched, happened).row(0, named=True)
+
+
+def test_an_evaluator_in_the_same_job_is_no_recovery_of_the_trainer() -> None:
+    first = Attempt(0, 220, "NODE_FAIL", (Session(140, logs.training(0, 150, 5, 11)),))
+    second = Attempt(
+        400, 1000, "COMPLETED", (Session(412, logs.training(0, 425, 5, 1), (("checkpoint_load", 413, 424),)),)
+    )
+    alone, beside = recovering(()), recovering((first, second))
+    # The trainer's last step ended at 200 s; then 10 s to its log, 11 s more to its checkpoint, 19 s to a first step.
+    assert (alone["launch_s"], alone["load_s"], alone["warm_up_s"]) == (10, 11, 19)
+    assert (alone["time_to_first_step_s"], alone["time_to_recover_s"]) == (240, 430)
+    assert beside == alone
 
 
 def observed(*seconds: float | None, kind: str = "infrastructure", cause: str = "node_fail") -> list[Row]:

@@ -147,6 +147,18 @@ def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatc
             reader.table(view.name)
 
 
+def test_views_of_a_newer_trackside_are_there_before_it_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    with monkeypatch.context() as old:
+        old.setattr(texts, "views", lambda views=texts.views(): views[:-1])  # noqa: B008 - those before patching
+        put(root, "alice")
+    with open_reader(root) as reader:
+        for view in texts.views():
+            reader.table(view.name)
+
+
 def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     put(root, "alice")
