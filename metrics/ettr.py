@@ -27,9 +27,10 @@ IMPUTED_RESTART_S = 300.0
 def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
     """Times at which runs waited: before their first start, and between attempts.
 
-    The first wait counts from the moment the job was eligible. A wait after an interruption counts from the end of
-    the interrupted attempt, the scheduler's own hold included: it is time that the failure cost. A job that was
-    never eligible (its user holds it) does not wait.
+    The first wait counts from the moment the job was eligible. A wait after a requeue counts from the end of the
+    attempt before, the scheduler's own hold included: it is time that the failure cost. Where the next attempt is
+    another job of the same logged run, nobody waited before that job was eligible: a run that its user takes up again
+    after weeks has not queued for weeks. A job that was never eligible (its user holds it) does not wait.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -43,9 +44,13 @@ def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: 
     run = ["cluster", "run_id"]
     asked = pl.max_horizontal("milli_gpus", "req_milli_gpus").fill_null(0)
     wanted = attempts.with_columns(milli_gpus=asked)
+    before = pl.col("ended_at").shift(1).over(run)
+    asked_again = pl.coalesce("eligible_at", "submitted_at")
     ordered = executions(wanted, joined).with_columns(
         initial=pl.col("attempt_no") == 1,
-        begin=pl.coalesce(pl.col("ended_at").shift(1).over(run), pl.col("eligible_at")),
+        begin=pl.when((pl.col("joined_by") == "explicit") & before.is_not_null())
+        .then(pl.max_horizontal(before, asked_again))
+        .otherwise(pl.coalesce(before, pl.col("eligible_at"))),
         end=pl.coalesce("started_at", "ended_at", pl.lit(until, dtype=frames.TIME)),
     )
     low = pl.max_horizontal("begin", pl.lit(since, dtype=frames.TIME))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.ettr import waits
 from metrics.runs import run_attempts, runs
-from tests.metrics.tables import attempt, attempts
+from tests.metrics.tables import at, attempt, attempts
 
 KEY = list(frames.ATTEMPT_KEY)
 
@@ -64,3 +65,22 @@ def test_jobs_of_one_name_at_the_same_time_are_not_one_run() -> None:
 def test_one_name_of_several_users_is_a_run_of_each() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 6, 7, 9, user="bob"))
     assert joined(ran, {"1": "test", "2": "test"}) == {("1", 1): ("test@alice", 1), ("2", 1): ("test@bob", 1)}
+
+
+def test_a_run_waits_for_another_job_only_once_that_job_is_eligible() -> None:
+    """Metric-definitions 1.2: wall clock is time in which a job of the run was scheduled, or eligible but queued."""
+    ran = attempts(
+        attempt("1", 0, 1, 5, "COMPLETED"),
+        attempt("2", 495, 497, 500, "NODE_FAIL"),  # taken up again after weeks
+        attempt("2", 501, 502, 503, "TIMEOUT"),  # a requeue: Slurm's hold before it counts
+        attempt("3", 90, 504, 505),  # waited in the queue long before its turn
+    )
+    found = run_attempts(ran, explicit=named(ran, {"1": "llama", "2": "llama", "3": "llama"}))
+    assert found["joined_by"].to_list() == ["explicit", "explicit", "requeue_chain", "explicit"]
+    waited = waits(ran, found, at(0), at(1000)).sort("wait_s", "initial")
+    assert [(initial, wait / 3600) for initial, wait in waited.select("initial", "wait_s").rows()] == [
+        (False, 1.0),
+        (True, 1.0),
+        (False, 2.0),
+        (False, 2.0),
+    ]
