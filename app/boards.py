@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import config, output, verifying
 from app.errors import UsageError
+from app.headlines import Headline, headline_is_of
 from dashboards import fleet, lint, modern
 from dashboards.exported import MTTF_GPUS
 
@@ -31,6 +32,9 @@ PROVISIONING = (
 
 DEFAULT_DIR = Path("grafana")
 
+JUDGED = ("goodput_allocated", "ettr", "mfu", "mttf", "time_to_job_restart")
+"""Metrics whose headline number a panel colours by targets."""
+
 HOW_TO_LOAD = """\
 To load them, one of:
   by hand        Grafana: Dashboards > New > Import, and choose {boards}/fleet.json
@@ -48,8 +52,9 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "check":
         return _check(options.dir, quiet=options.quiet)
     target = options.dir or DEFAULT_DIR
-    claims = verifying.read_claims(config.load(options.config).claims)
-    written = build(target, targets_of(claims))
+    settings = config.load(options.config)
+    claims = verifying.read_claims(settings.claims)
+    written = build(target, targets_of(claims, settings.rules.flop_convention))
     if not options.quiet:
         for path in written:
             output.say(str(path))
@@ -88,19 +93,32 @@ def generated() -> dict[str, str]:
     return {f"dashboards/generated/{name}.json": modern.as_text(make(fleet.TARGETS)) for name, make in BOARDS.items()}
 
 
-def targets_of(claims: Iterable[Claim]) -> Targets:
+def targets_of(claims: Iterable[Claim], flop_convention: str) -> Targets:
     """The thresholds that claims stand for: by metric their targets, rising.
 
-    A claim counts where the board shows its number: MTTF at the board's job size, and the direction in which the
-    number is good.
+    A claim counts where the board shows its very number, and in the direction in which the number is good.
+
+    Args:
+        claims: what was promised.
+        flop_convention: how the FLOP of the exported MFU are counted.
     """
     found: dict[str, set[float]] = {}
     for claim in claims:
         direction = "at_most" if claim.metric == "time_to_job_restart" else "at_least"
-        shown = claim.metric in fleet.TARGETS and claim.direction == direction
-        if shown and (claim.metric != "mttf" or claim.gpus == float(MTTF_GPUS)):
+        if claim.direction == direction and headline_is_of(claim, _shown(claim.metric, flop_convention)):
             found.setdefault(claim.metric, set()).add(claim.target)
     return {metric: tuple(sorted(targets)) for metric, targets in found.items()}
+
+
+def _shown(metric: str, flop_convention: str) -> Headline:
+    """What a panel shows of a metric; `metric` is empty where none does."""
+    return Headline(
+        metric if metric in JUDGED else "",
+        "",
+        "",
+        gpus=float(MTTF_GPUS) if metric == "mttf" else None,
+        flop_convention=flop_convention if metric == "mfu" else None,
+    )
 
 
 def _check(target: Path | None, *, quiet: bool) -> int:

@@ -127,21 +127,31 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")
     common = _common_options()
+    without_warehouse = _common_options("--warehouse")  # for verbs that have a folder of their own, or none
+    without_both = _common_options("--warehouse", "--config")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
 
-    def add(name: str, help_: str, **more: str) -> argparse.ArgumentParser:
+    def add(
+        name: str, help_: str, *, options: argparse.ArgumentParser = common, **more: str
+    ) -> argparse.ArgumentParser:
         made = verbs.add_parser(
             name,
             help=help_,
             description=help_[0].upper() + help_[1:] + ".",
-            parents=[common],
+            parents=[options],
             formatter_class=argparse.RawDescriptionHelpFormatter,
             **more,  # type: ignore[arg-type]  # argparse types its keywords one by one
         )
         made.set_defaults(run=name)
         return made
 
-    _demo_options(add("demo", "simulate a cluster, read it through the real ingesters, and show everything on it"))
+    _demo_options(
+        add(
+            "demo",
+            "simulate a cluster, read it through the real ingesters, and show everything on it",
+            options=without_warehouse,
+        )
+    )
     _ingest_sources(add("ingest", "read a source into the warehouse; reading twice equals reading once"), common)
     _window_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
     add("status", "show what was read, how fresh it is, what was refused, and which checks warn")
@@ -157,9 +167,22 @@ def build_parser() -> argparse.ArgumentParser:
     _serve_options(
         add("serve", "keep up to date and serve: ingest and compute on a schedule, explorer, /metrics, /healthz")
     )
-    _dashboards_options(add("dashboards", "Grafana boards: write them, or check them"))
-    _simulate_options(add("simulate", "write the files that the sources of a simulated cluster would have written"))
-    _recorder_options(add("recorder", "print the one-file run-log recorder for training loops", epilog=RECORDER_EPILOG))
+    _dashboards_options(add("dashboards", "Grafana boards: write them, or check them", options=without_warehouse))
+    _simulate_options(
+        add(
+            "simulate",
+            "write the files that the sources of a simulated cluster would have written",
+            options=without_both,
+        )
+    )
+    _recorder_options(
+        add(
+            "recorder",
+            "print the one-file run-log recorder for training loops",
+            options=without_both,
+            epilog=RECORDER_EPILOG,
+        )
+    )
     _sql_options(add("sql", "run one SELECT on the published warehouse, sandboxed"))
     _export_options(add("export", "write a whole table or view"))
     return parser
@@ -204,15 +227,21 @@ where they apply gpus, min_run_hours and flop_convention. Copy app/claims.toml, 
 exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
 
 
-def _common_options() -> argparse.ArgumentParser:
+def _common_options(*left_out: str) -> argparse.ArgumentParser:
+    """Options of all verbs, but those that a verb has no use for: what is offered is obeyed."""
     common = argparse.ArgumentParser(add_help=False)
     group = common.add_argument_group("common options")
-    group.add_argument(
-        "--warehouse", type=Path, metavar="DIR", help="warehouse directory (else $TRACKSIDE_WAREHOUSE, else the config)"
-    )
-    group.add_argument(
-        "--config", type=Path, metavar="FILE", help="configuration (else $TRACKSIDE_CONFIG, else ./trackside.toml)"
-    )
+    if "--warehouse" not in left_out:
+        group.add_argument(
+            "--warehouse",
+            type=Path,
+            metavar="DIR",
+            help="warehouse directory (else $TRACKSIDE_WAREHOUSE, else the config)",
+        )
+    if "--config" not in left_out:
+        group.add_argument(
+            "--config", type=Path, metavar="FILE", help="configuration (else $TRACKSIDE_CONFIG, else ./trackside.toml)"
+        )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress, only results and errors")
     return common
 

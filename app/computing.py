@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from app import results, verifying
+from app.config import one_pattern
 from app.logs import read_logs
 from app.results import Window
+from app.times import months
 from metrics import frames
 from metrics.activity import active_time
 from metrics.capacity import coverage, inventory
@@ -24,7 +25,8 @@ from metrics.steplog import Rules as StepRules
 from metrics.steplog import logged_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from datetime import datetime
 
     from app.config import Config, Rules
     from app.logs import Logs
@@ -185,7 +187,7 @@ def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, l
 
 def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: _Facts, joined: pl.DataFrame) -> pl.DataFrame:
     health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
-    critical = critical_states(facts.states, critical_reasons="|".join(rules.critical_reasons) or r"[^\s\S]")
+    critical = critical_states(facts.states, critical_reasons=one_pattern(rules.critical_reasons))
     return interruptions(facts.attempts, joined, facts.on_nodes, pl.concat([critical, health]))
 
 
@@ -264,19 +266,11 @@ def standard_windows(window: Window) -> list[Window]:
         since = window.until - timedelta(days=days)
         if since > window.since:
             found.append(Window(window.cluster, since, window.until))
-    months = [
+    found += [
         Window(window.cluster, max(low, window.since), min(high, window.until))
-        for low, high in itertools.pairwise(_month_starts(window))
+        for low, high in months(window.since, window.until)
     ]
-    return list(dict.fromkeys([*found, *months]))
-
-
-def _month_starts(window: Window) -> Iterator[datetime]:
-    month = datetime(window.since.year, window.since.month, 1, tzinfo=UTC)
-    while month < window.until:
-        yield month
-        month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-    yield month
+    return list(dict.fromkeys(found))
 
 
 def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
+import ipaddress
 import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
+import polars as pl
+from polars.exceptions import ComputeError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from app.errors import ConfigError
 from ingest.slurm_nodes import PLANNED_REASONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_PATH = Path("trackside.toml")
 CRITICAL_REASONS = (
@@ -32,19 +39,70 @@ CRITICAL_REASONS = (
 OTHER_WORK = {
     "verification": r"(?i)^(hpc-verification|dcgm-?diag|nccl-tests?|burn-?in)",
     "evaluation": r"(?i)^eval(uation|uate)?\b",
-    "interactive": r"^(interactive|bash|sh|zsh)$|(?i)^(jupyter|notebook|code-server)",
+    "interactive": r"^(interactive|bash|sh|zsh)$|(?i:^(jupyter|notebook|code-server))",
     "inference": r"(?i)^(inference|serve|serving|vllm)\b",
 }
 """Names of jobs and partitions that do not train. A cluster that calls them otherwise says so in its configuration."""
 
 
-def _regex(text: str) -> str:
+def _python_regex(text: str) -> str:
+    """A pattern for `re`: the reasons of nodes are matched by it while they are read."""
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         message = f"not a regular expression: {error}"
         raise ValueError(message) from error
     return text
+
+
+def _polars_regex(text: str) -> str:
+    """A pattern for polars, which matches the others: its engine knows neither look-around nor back-references."""
+    for pattern in (text, f"(?:{text})"):  # in brackets too: that is how several become one
+        try:
+            pl.Series([""]).str.contains(pattern)
+        except ComputeError as error:
+            message = f"not a regular expression (in Rust's syntax): {_complaint(str(error))}"
+            raise ValueError(message) from error
+    return text
+
+
+def _complaint(said: str) -> str:
+    r"""What polars says is wrong with a pattern, without the pattern.
+
+    >>> _complaint("regex error: regex parse error:\n    (\n    ^\nerror: unclosed group\n\nThis error occurred ...")
+    'unclosed group'
+    """
+    return said.partition("\n\nThis error occurred")[0].rpartition("error: ")[2].strip()
+
+
+def one_pattern(patterns: Sequence[str]) -> str:
+    r"""A pattern that matches what one of these does; none of them matches nothing. Flags of one stay its own.
+
+    >>> one_pattern(["(?i)gpu", "^k8s:"]), one_pattern([])
+    ('(?:(?i)gpu)|(?:^k8s:)', '[^\\s\\S]')
+    """
+    return "|".join(f"(?:{pattern})" for pattern in patterns) or r"[^\s\S]"
+
+
+def _together(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Patterns that are used as one: they may be too long only together."""
+    _polars_regex(one_pattern(patterns))
+    return patterns
+
+
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def _host(name: str) -> str:
+    """The name of a machine as it stands in a Host header, in small letters: no scheme, no port, no pattern."""
+    small = name.lower()
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(small))
+    if len(small) > 253 or not _HOST_NAME.fullmatch(small):
+        message = "not the name of a host; write it like trackside.example.com, without https:// and without a port"
+        raise ValueError(message)
+    return small
 
 
 def _zone(name: str) -> str:
@@ -56,7 +114,9 @@ def _zone(name: str) -> str:
     return name
 
 
-Regex = Annotated[str, AfterValidator(_regex)]
+PythonRegex = Annotated[str, AfterValidator(_python_regex)]
+Regex = Annotated[str, AfterValidator(_polars_regex)]
+Host = Annotated[str, AfterValidator(_host)]
 Zone = Annotated[str, AfterValidator(_zone)]
 
 
@@ -93,6 +153,9 @@ class Serve(_Section):
 
     host: str = Field(default="127.0.0.1", description="address to listen on; the default is this machine only")
     port: int = Field(default=8050, ge=0, le=65535, description="port; 0 takes a free one")
+    names: tuple[Host, ...] = Field(
+        default=(), description="names by which a proxy on this machine asks, answered besides localhost"
+    )
     every_minutes: float = Field(default=15.0, ge=0, description="`serve` ingests and computes that often; 0: never")
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` reads: file patterns")
 
@@ -100,16 +163,17 @@ class Serve(_Section):
 class Rules(_Section):
     """What numbers depend on; printed with `--explain` and kept with every computation."""
 
-    planned_reasons: tuple[Regex, ...] = Field(
+    planned_reasons: tuple[PythonRegex, ...] = Field(
         default=PLANNED_REASONS, description="node reasons (regular expressions) that mean planned work"
     )
-    critical_reasons: tuple[Regex, ...] = Field(
+    critical_reasons: Annotated[tuple[Regex, ...], AfterValidator(_together)] = Field(
         default=CRITICAL_REASONS, description="drain reasons that can explain a job's end"
     )
     other_work: dict[str, Regex] = Field(
-        default=dict(OTHER_WORK), description="jobs that do not train, by name or partition: kind = regular expression"
+        default=dict(OTHER_WORK),
+        description="jobs that do not train, by name or partition: kind = regular expression; in place of the defaults",
     )
-    run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap within a run")
+    run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap between requeues of a run")
     coverage_gap_hours: float = Field(default=1.0, ge=0, description="gaps between loads up to this are closed")
     active_tensor: float = Field(default=0.02, gt=0, le=1, description="a GPU is active from this tensor activity on")
     active_gr_engine: float = Field(default=0.1, gt=0, le=1, description="... without it: from this engine activity on")

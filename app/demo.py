@@ -25,7 +25,7 @@ from app import clock, computing, config, ingesting, output, runlogs, telemetry,
 from app.errors import UsageError
 from app.headlines import headlines
 from app.results import Window
-from app.simulate import SLURM_FILES, TELEMETRY_FILES, Settings, simulate
+from app.simulate import MANIFEST, SLURM_FILES, TELEMETRY_FILES, Settings, simulate
 from app.simulate.plan import CLUSTER
 from app.times import iso, parse_period
 from queries.warehouse import open_reader, open_writer
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PLACE = Path("trackside-demo")
 MARKER = ".trackside-demo"
-OURS = ("sources", "truth", "truth.json", "warehouse", "grafana")
+OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
 """What a demo puts into its folder, and may delete there."""
 
 PERIOD = "2026-10"
@@ -54,13 +54,13 @@ def run(options: argparse.Namespace) -> int:
     """Do all of it in a folder, show the numbers, and serve the explorer unless told not to."""
     folder = PLACE if options.dir is None else options.dir
     settings = config.Config() if options.config is None else config.load(options.config)
-    show(folder, settings, quiet=options.quiet)
     if options.no_serve:
+        show(folder, settings, quiet=options.quiet)
         return 0
-    from app.service import serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
+    from app.service import address, serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
 
-    host = settings.serve.host if options.host is None else options.host
-    port = settings.serve.port if options.port is None else options.port
+    host, port = address(options, settings)  # before the minutes that the rest takes
+    show(folder, settings, quiet=options.quiet)
     output.say()
     with contextlib.suppress(KeyboardInterrupt):
         serve_explorer(folder / "warehouse", settings, host=host, port=port)

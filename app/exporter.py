@@ -10,7 +10,7 @@ import importlib.metadata
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from prometheus_client import CollectorRegistry
@@ -19,10 +19,11 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from app import clock, headlines, results, verifying
+from app.answers import Claims, Remembering
 from app.computing import standard_windows
-from app.errors import ClaimsError
-from app.palette import BY_CATEGORY
+from app.palette import COSTLY
 from app.results import DAY_S, Window
+from app.times import months
 from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.restarts import restart_summary
 from queries.errors import WarehouseError
@@ -30,7 +31,6 @@ from queries.errors import WarehouseError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
-    from pathlib import Path
 
     from app.answers import Answers
     from app.headlines import Headline
@@ -65,23 +65,24 @@ class Exported:
     spoke: tuple[tuple[str, str, datetime], ...]
 
 
-def render(answers: Answers, *, now: datetime | None = None, claims: Path | None = None) -> bytes:
+def render(answers: Answers, *, now: datetime | None = None, claims: Claims | None = None) -> bytes:
     """All metrics in Prometheus's text format.
 
     Args:
         answers: the published warehouse. An empty one, or one that cannot be read, gives `trackside_build_info` alone.
         now: the time that ages of sources are taken at; the clock's if None.
-        claims: claims file for the verdicts; the vendor's headlines if None.
+        claims: what is judged; the vendor's headlines if None.
     """
     return negotiated(answers, "", now=now, claims=claims)[0]
 
 
 def negotiated(
-    answers: Answers, accept: str, *, now: datetime | None = None, claims: Path | None = None
+    answers: Answers, accept: str, *, now: datetime | None = None, claims: Claims | None = None
 ) -> tuple[bytes, str]:
     """All metrics in the format that a scraper asks for (OpenMetrics or Prometheus text), and its content type."""
     registry = CollectorRegistry()
-    registry.register(_Collected([*_samples(answers, now or clock.now(), _claims(claims)), _build()]))
+    judged = (claims or Claims(None)).now()
+    registry.register(_Collected([*_samples(answers, now or clock.now(), judged), _build()]))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -110,14 +111,6 @@ def _build() -> Sample:
     return Sample("trackside_build_info", (importlib.metadata.version("trackside"),), 1.0)
 
 
-def _claims(path: Path | None) -> tuple[Claim, ...]:
-    """Claims to judge; a file with mistakes is complained about by `verify`, and leaves no verdict here."""
-    try:
-        return tuple(verifying.read_claims(path))
-    except ClaimsError:
-        return ()
-
-
 def _samples(answers: Answers, now: datetime, claims: tuple[Claim, ...]) -> list[Sample]:
     try:
         found = answers.ask(exported, claims)
@@ -130,24 +123,9 @@ def _samples(answers: Answers, now: datetime, claims: tuple[Claim, ...]) -> list
     return [*found.samples, *ages]
 
 
-class _Remembered:
-    """A reader that asks each question once: headlines and verdicts of several windows need many of the same rows."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: dict[tuple[str, tuple[tuple[str, Any], ...]], pl.DataFrame] = {}
-
-    def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query."""
-        key = (name, tuple(sorted(params.items())))
-        if key not in self._known:
-            self._known[key] = self._reader.query(name, **params)
-        return self._known[key]
-
-
 def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
     """Everything that the published copy has to export."""
-    source = _Remembered(reader)
+    source = Remembering(reader)
     samples: list[Sample] = []
     for cluster in source.query("clusters")["cluster"]:
         computed = source.query("computed", cluster=cluster)
@@ -173,7 +151,7 @@ def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
 def windows(whole: Window) -> dict[str, Window]:
     """The standard windows by the names that the label `window` has, but those that the data are too short for.
 
-    `month` is the calendar month (UTC) that the data end in, as far as there are data.
+    `month` is the calendar month (UTC) that the data end in, as far as there are data; verdicts are on the whole month.
     """
     known = standard_windows(whole)
     found = {"all": whole}
@@ -181,8 +159,8 @@ def windows(whole: Window) -> dict[str, Window]:
         last = Window(whole.cluster, whole.until - timedelta(days=days), whole.until)
         if last in known:
             found[f"{days}d"] = last
-    midnight = (whole.until - timedelta(microseconds=1)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    found["month"] = Window(whole.cluster, max(midnight, whole.since), whole.until)
+    *_, (month, _) = months(whole.since, whole.until)
+    found["month"] = Window(whole.cluster, max(month, whole.since), whole.until)
     return found
 
 
@@ -199,8 +177,15 @@ def _of_window(source: Source, window: Window, name: str, claims: tuple[Claim, .
     yield from _gpu_time(source, window, key)
     for kind, share in shown["goodput_allocated"].evidence if "goodput_allocated" in shown else ():
         yield Sample("trackside_evidence_ratio", (*key, kind), share)
-    for judged in verifying.verify(source, window, list(claims)):
+    for judged in verifying.verify(source, _asked(window, name), claims):
         yield Sample("trackside_verdict", (*key, judged.claim.id, judged.claim.kind), VERDICT[judged.verdict])
+
+
+def _asked(window: Window, name: str) -> Window:
+    """The period that verdicts of a window are on: of `month` the whole one, though the data end within it."""
+    if name != "month":
+        return window
+    return Window(window.cluster, *next(months(window.since, window.until)))
 
 
 _RATIOS = (
@@ -254,13 +239,13 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
 
 
 def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
-    """The ledger of the window by category, and what was lost by cause."""
+    """The ledger of the window by category, and what could have trained and did not by cause."""
     rows = results.lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
     for state, category, seconds in by_category.iter_rows():
         yield Sample("trackside_gpu_seconds", (*key, state, category), float(seconds))
     by_cause = (
-        rows.filter((pl.col("state") == "unavailable") | pl.col("category").is_in(_TRAINING_COST))
+        rows.filter(pl.col("category").is_in(COSTLY))
         .with_columns(pl.col("cause").fill_null(NO_CAUSE))
         .group_by("category", "cause")
         .agg(pl.col("gpu_seconds").sum())
@@ -268,10 +253,6 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     )
     for category, cause, seconds in by_cause.iter_rows():
         yield Sample("trackside_gpu_lost_seconds", (*key, category, cause), float(seconds))
-
-
-_TRAINING_COST = [name for name, swatch in BY_CATEGORY.items() if swatch.cost and swatch.state == "allocated"]
-"""Allocated and lost for sure: neither time that nobody saw, nor work that is not training."""
 
 
 def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ Each is taken from the same functions of `app.results` that `show` uses, so it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -17,6 +17,7 @@ from metrics.restarts import restart_summary
 if TYPE_CHECKING:
     from app.results import Source, Window
     from metrics.catalog import Metric
+    from metrics.verdicts import Claim
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Headline:
         evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.
         note: what a reader must know.
         show: the command that shows where it comes from.
+        gpus: job size that it is scaled to; None where it is not.
+        min_run_s: time that runs had GPUs for at least, to be in it.
+        flop_convention: how FLOP are counted; None where none are.
     """
 
     metric: str
@@ -54,11 +58,27 @@ class Headline:
     evidence: tuple[tuple[str, float], ...] = ()
     note: str | None = None
     show: str = ""
+    gpus: float | None = None
+    min_run_s: float = 0.0
+    flop_convention: str | None = None
 
     @property
     def definition(self) -> Metric:
         """Its entry in the catalog: formula, source, how uncertainty is given."""
         return BY_NAME[self.metric]
+
+
+def headline_is_of(claim: Claim, headline: Headline) -> bool:
+    """Whether a claim is about the very number of a headline: its target may be drawn beside no other.
+
+    A claim that names no FLOP convention is about the configured one, as the headline is.
+    """
+    return (
+        claim.metric == headline.metric
+        and claim.gpus == headline.gpus
+        and claim.min_run_s == headline.min_run_s
+        and claim.flop_convention in {None, headline.flop_convention}
+    )
 
 
 TITLES = {
@@ -81,15 +101,17 @@ def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_G
         window: cluster and time.
         gpus: job size that MTTF is scaled to.
     """
+    convention = results.flop_convention(source, window.cluster)
     ratios = [
-        _from_row(row)
+        replace(_from_row(row), flop_convention=convention if row["metric"] == "mfu" else None)
         for row in pl.concat(
             [results.goodput_rows(source, window), results.ettr_rows(source, window), results.mfu_rows(source, window)]
         ).iter_rows(named=True)
         if row["metric"] in TITLES
     ]
     if all(each.metric != "mfu" for each in ratios):
-        ratios.append(Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu"))
+        none = Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu")
+        ratios.append(replace(none, flop_convention=convention))
     return (*ratios, mttf_at(source, window, gpus), restart_median(source, window))
 
 
@@ -116,6 +138,7 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
         evidence=(("accounting", 1.0),) if exposed else (),
         note=f"pooled over all job sizes, scaled to {gpus:g} GPUs (assumes 1/N)",
         show=f"trackside show mttf --at {gpus:g}",
+        gpus=gpus,
     )
 
 

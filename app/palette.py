@@ -102,6 +102,10 @@ SWATCHES: tuple[Swatch, ...] = (
 BY_CATEGORY = {swatch.name: swatch for swatch in SWATCHES}
 ORDER = tuple(swatch.name for swatch in SWATCHES)
 
+COSTLY = tuple(swatch.name for swatch in SWATCHES if swatch.cost)
+"""Categories of time that could have trained and did not: what "costs most" adds up, wherever it is shown. Neither time
+that nobody saw is in it, nor work that is not training, nor GPUs that nobody asked for."""
+
 QUEUED = Swatch("queued", "queued", "#7D8B97", "Queued", "Waiting for nodes; not part of the ledger.")
 """Time before an attempt has nodes. It belongs to runs, so it is shown with them and not in the account."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -109,20 +110,30 @@ _ETTR_PARTS = {
 
 
 def _ettr_of_run(source: Reader, window: Window, run: str) -> Answer:
-    found = results.ettr_run_rows(source, window)
-    one = found.filter(pl.col("run_id").is_in(_runs(source, window, run))).head(1)
-    if one.is_empty():
-        raise UsageError(f"no run {run!r} held GPUs in this window; `trackside show runs` lists them")
-    row = one.row(0, named=True)
-    arithmetic = (
+    meant = _runs(source, window, run)
+    found = _only(results.ettr_run_rows(source, window), meant)
+    if found.is_empty():
+        raise UsageError(f"{window.cluster}: run {run!r} held no GPUs in this window; take a longer one (--since)")
+    said = (*_several(run, meant), *(_arithmetic(found.row(0, named=True)) if found.height == 1 else ()))
+    return Answer(
+        "ETTR of a run" if found.height == 1 else f"ETTR of the runs that {run} may mean, the newest first",
+        found,
+        _ETTR_COLUMNS,
+        ("ettr",),
+        ("ledger_sums", "runs"),
+        said,
+        parts=_ETTR_PARTS,
+    )
+
+
+def _arithmetic(row: dict[str, Any]) -> tuple[str, ...]:
+    """How the ETTR of one run comes about."""
+    return (
         f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
         f"  at least {row['productive']:,.0f} / ({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + "
         f"{row['allocated']:,.0f}) = {row['ettr_low']:.4f}",
         f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen) / {row['wall_gpu_s']:,.0f} = "
         f"{row['ettr_high']:.4f}",
-    )
-    return Answer(
-        "ETTR of a run", one, _ETTR_COLUMNS, ("ettr",), ("ledger_sums", "runs"), arithmetic, parts=_ETTR_PARTS
     )
 
 
@@ -188,15 +199,14 @@ def _scaled(pooled: dict[str, Any], gpus: float) -> str:
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs or by run, by convention."""
     if question.run is not None or _dimension(question.by, ("cluster", "run"), "cluster") == "run":
-        rows = results.mfu_run_rows(source, window)
-        if question.run is not None:
-            rows = rows.filter(pl.col("run_id").is_in(_runs(source, window, question.run)))
+        rows, said = _asked(results.mfu_run_rows(source, window), source, window, question.run)
         return Answer(
             "MFU by run and FLOP convention",
             rows,
             {"run_id": ("run", "text"), **_MFU_COLUMNS, "median": ("median step", "ratio"), "note": ("note", "text")},
             metrics=("mfu",),
             queries=("steps", "run_sessions", "run_events"),
+            notes=said,
             parts={"subject": "run_id", **_MFU_PARTS},
             when_empty=_NO_STEPS,
         )
@@ -361,6 +371,38 @@ def _runs(source: Reader, window: Window, text: str) -> list[str]:
     return found
 
 
+def _only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
+    """The rows of these runs, in the order in which the runs are given."""
+    order = pl.DataFrame({"run_id": meant}).with_row_index("_order")
+    return rows.join(order, on="run_id", maintain_order="left").sort("_order", maintain_order=True).drop("_order")
+
+
+def _asked(
+    rows: pl.DataFrame, source: Reader, window: Window, asked: str | None
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows of the runs that `--run` means, the newest first, and what must be said of them; else all rows."""
+    if asked is None:
+        return rows, ()
+    meant = _runs(source, window, asked)
+    return _only(rows, meant), _several(asked, meant)
+
+
+def _several(asked: str, meant: list[str]) -> tuple[str, ...]:
+    """That a job id means more than one run, which, and how to ask for one of them."""
+    if len(meant) < 2:
+        return ()
+    named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")
+    return (
+        f"{len(meant):,} runs have a job {asked} (Slurm uses job ids again, and jobs of an array share one), "
+        f"the newest first: {named}.",
+        f"To choose one, give its run id: --run {shlex.quote(meant[0])}",
+    )
+
+
+MOST_NAMED = 10
+"""Runs of a job id that a note names."""
+
+
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing, the newest first, each with what it cost."""
     _dimension(question.by, ("event",), "event")
@@ -397,9 +439,11 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
     ratios = results.ettr_run_rows(source, window).select(
         "cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated"
     )
-    rows = found.join(ratios, on=["cluster", "run_id"], how="left")
-    if question.run is not None:
-        rows = rows.filter(pl.col("run_id").is_in(_runs(source, window, question.run)))
+    rows, said = _asked(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)
+    if question.run is not None and rows.is_empty():
+        raise UsageError(
+            f"{window.cluster}: run {question.run!r} had no time in this window; take a longer one (--since)"
+        )
     return Answer(
         "Runs",
         rows,
@@ -419,6 +463,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("ettr",),
         queries=("runs", "ledger_sums"),
+        notes=said,
         parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
         when_empty="No run in this window.",
     )
@@ -434,17 +479,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         *(hours.filter(pl.col("state") == state).sum().alias(f"{state}_gpu_hours") for state in _STATES),
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
-    seen = pl.col("cost_gpu_s").is_not_null().any()
-    blamed = (
-        results.interruption_costs(source, window)
-        .filter(pl.col("class") == "infrastructure")
-        .group_by("cluster", "node")
-        .agg(
-            pl.len().alias("interruptions"),
-            pl.when(seen).then(pl.col("cost_gpu_s").sum()).alias("cost_gpu_s"),
-            pl.col("cause").mode().sort().first(),
-        )
-    )
+    blamed = results.node_failures(source, window)
     available = (
         results.goodput_rows(source, window, "node")
         .filter(pl.col("metric") == "availability")
@@ -463,6 +498,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         .with_columns(
             cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
             interruptions=pl.col("interruptions").fill_null(0),
+            unpriced=pl.col("unpriced").fill_null(0),
         )
         .sort(
             pl.col("cost_gpu_s").fill_null(0.0),
@@ -482,6 +518,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "interruptions": ("interruptions", "count"),
             "cause": ("mostly", "text"),
             "cost_gpu_s": ("they cost GPU-h", "gpu_h"),
+            "unpriced": ("cost not seen", "count"),
             "availability": ("availability", "ratio"),
             "gpu_hours": ("GPU-h", "number"),
             "allocated_gpu_hours": ("allocated", "number"),
@@ -491,7 +528,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("availability",),
         queries=("ledger_sums", "interruption_costs", "nodes"),
-        notes=_to_do(rows),
+        notes=_to_do(blamed),
         parameters={"dimension": "node"},
         parts={
             "subject": "node",
@@ -504,17 +541,34 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
-def _to_do(rows: pl.DataFrame) -> tuple[str, ...]:
-    """What a person may do about the node that costs most. Trackside does nothing itself."""
-    worst = rows.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
+def _to_do(blamed: pl.DataFrame) -> tuple[str, ...]:
+    advice = drain(blamed)
+    return () if advice is None else (advice[0], f"  {advice[1]}")
+
+
+def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
+    """What a person may do about the node whose repeated failures cost most. Trackside does nothing itself.
+
+    Args:
+        blamed: `results.node_failures`.
+
+    Returns:
+        What is wrong with the node, and the command that keeps Slurm from giving it out again, quoted for a shell.
+        None if no node failed often enough.
+    """
+    worst = blamed.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
     if not worst:
-        return ()
-    node = worst[0]
-    cost = "cost cannot be told" if node["cost_gpu_s"] is None else f"which cost {node['cost_gpu_s'] / 3600:,.0f} GPU-h"
+        return None
+    node, times, cost = worst[0]["node"], worst[0]["interruptions"], "what that cost cannot be told"
+    if worst[0]["cost_gpu_s"] is not None:
+        least = "at least " if worst[0]["unpriced"] else ""
+        cost = f"which cost {least}{worst[0]['cost_gpu_s'] / 3600:,.0f} GPU-h"
+    mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
+    reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
     return (
-        f"{node['node']} interrupted {node['interruptions']} attempts, {cost}. "
-        "How many chance would give is not judged yet. To take it out for a check:",
-        f'  scontrol update NodeName={node["node"]} State=DRAIN Reason="trackside: {node["interruptions"]} failures"',
+        f"{node} interrupted {times:,} attempts, {cost}. How many chance would give is not judged yet. "
+        "To take it out for a check (Trackside only prints it):",
+        f"scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
     )
 
 

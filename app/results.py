@@ -104,6 +104,8 @@ _ETTR_FORMS = (
 def _ettr_form(total: pl.DataFrame, metric: str, column: str, numerator: str, denominator: str) -> pl.DataFrame:
     table = total.with_columns(
         after_start_gpu_s=pl.col("allocated") + pl.col("queued_requeue"),
+    ).with_columns(
+        by_accounting=pl.col("by_accounting") + (pl.col(denominator) - pl.col("allocated")),  # it tells of waits
     )
     assumed = metric == "ettr_imputed"
     said = pl.format(
@@ -113,7 +115,7 @@ def _ettr_form(total: pl.DataFrame, metric: str, column: str, numerator: str, de
         (
             pl.lit(float(kind == "assumed"))
             if assumed
-            else pl.when(pl.col("allocated") > 0).then(pl.col(f"by_{kind}") / pl.col("allocated"))
+            else pl.when(pl.col(denominator) > 0).then(pl.col(f"by_{kind}") / pl.col(denominator))
         ).alias(f"evidence_{kind}")
         for kind in ("log", "telemetry", "accounting", "assumed")
     ]
@@ -165,11 +167,34 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
     """What interruptions cost, the newest first.
 
     Returns:
-        `cluster`, `run_id`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`, `cost_gpu_s`:
-        GPU-seconds of the interrupted attempt that were lost or stalled, and of the next one's startup; null where
-        more than a tenth of the attempt was not seen.
+        `cluster`, `run_id`, `attempt_no`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`,
+        `cost_gpu_s`: GPU-seconds of the interrupted attempt that were lost or stalled, but for what restarts in place
+        took, and of the next one's startup; null where more than a tenth of the attempt was not seen. The components
+        of a heterogeneous job are interrupted once, and are one row.
     """
     return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def node_failures(source: Source, window: Window) -> pl.DataFrame:
+    """What infrastructure interruptions that name a node cost, by node, the most first.
+
+    Returns:
+        `cluster`, `node`, `interruptions`, `unpriced` (those whose cost cannot be told), `cause` (the most frequent),
+        `cost_gpu_s`: GPU-seconds of those whose cost can be told, so the least it can be; null where none can.
+    """
+    cost = pl.col("cost_gpu_s")
+    return (
+        interruption_costs(source, window)
+        .filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
+        .group_by("cluster", "node")
+        .agg(
+            pl.len().alias("interruptions"),
+            cost.null_count().alias("unpriced"),
+            pl.col("cause").drop_nulls().mode().sort().first(),
+            pl.when(cost.is_not_null().any()).then(cost.sum()),
+        )
+        .sort(cost.fill_null(0.0), "interruptions", "node", descending=[True, True, False])
+    )
 
 
 def run_timeline(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
@@ -205,7 +230,7 @@ def step_mfu_rows(source: Source, window: Window, convention: Convention | None 
         data loading is in it, checkpoints, evaluation and hangs are not.
     """
     steps = _kept_steps(source, window)
-    return step_mfu(steps, convention=convention or _convention(source, window.cluster))
+    return step_mfu(steps, convention=convention or flop_convention(source, window.cluster))
 
 
 def _kept_steps(source: Source, window: Window) -> pl.DataFrame:
@@ -216,7 +241,8 @@ def _kept_steps(source: Source, window: Window) -> pl.DataFrame:
     return kept.join(logs.sessions.select("session", *FACTS), on="session").with_columns(run_id="run")
 
 
-def _convention(source: Source, cluster: str) -> Convention:
+def flop_convention(source: Source, cluster: str) -> Convention:
+    """The convention that the headline MFU of a cluster was computed with."""
     found: Convention = json.loads(source.query("computed", cluster=cluster)["constants"].item())["flop_convention"]
     return found
 
@@ -227,7 +253,7 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
     `value` is the model FLOP of all steps over the peak FLOP of their GPUs in that time; the interval is a bootstrap
     of blocks of consecutive steps.
     """
-    used = convention or _convention(source, window.cluster)
+    used = convention or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used)
     if steps.is_empty():
         return frames.empty(frames.RESULT)

@@ -31,7 +31,7 @@ from polars.exceptions import PanicException
 from waitress.server import create_server
 
 from app import clock, computing, config, exporter, ingesting, output, runlogs, telemetry
-from app.answers import Answers
+from app.answers import Answers, Claims
 from app.errors import EXIT_STATUS, UsageError
 from app.explorer import create_app
 from app.times import iso
@@ -64,7 +64,7 @@ OVERDUE = 3
 def explore(options: argparse.Namespace) -> int:
     """`trackside explore`: serve what the warehouse holds."""
     settings = config.load(options.config)
-    host, port = _address(options, settings)
+    host, port = address(options, settings)
     return serve_explorer(options.warehouse or settings.warehouse, settings, host=host, port=port)
 
 
@@ -75,7 +75,7 @@ def serve(options: argparse.Namespace) -> int:
     every = settings.serve.every_minutes if options.every is None else options.every
     if not 0 <= every < 1e6:
         raise UsageError(f"--every {every:g}: minutes between two cycles, 0 or more (0 only serves)")
-    host, port = _address(options, settings)
+    host, port = address(options, settings)
     worker = Worker(root, settings, every=timedelta(minutes=every)) if every else None
     return serve_explorer(root, settings, host=host, port=port, worker=worker)
 
@@ -103,11 +103,12 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
 
 def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
     application = make_application(root, settings, worker)
-    guarded = only_own_names(application, host) if is_loopback(host) else application.wsgi_app
+    names = settings.serve.names
+    guarded = only_own_names(application, host, names) if is_loopback(host) else application.wsgi_app
     server = create_server(guarded, sockets=[listening], threads=THREADS, ident="trackside")
     try:
-        address = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
-        output.say(f"Trackside: {address}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
+        url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
+        output.say(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if not is_loopback(host):
             output.say(
                 f"warning: listening on {host} lets everybody who reaches this machine read everything here: there is "
@@ -125,18 +126,23 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
 
 
 def make_application(root: Path, settings: Config, worker: Worker | None = None) -> Flask:
-    """The explorer's server with `/metrics` and `/healthz` on it."""
-    application: Flask = create_app(root, settings).server
-    answers = Answers(root)  # of its own, so that a scrape never waits for a page
+    """The explorer's server with `/metrics` and `/healthz` on it.
+
+    Raises:
+        ClaimsError: the claims file cannot be used.
+    """
+    claims = Claims(settings.claims)
+    application: Flask = create_app(root, settings, claims).server
+    scraped, asked_for_health = Answers(root), Answers(root)  # neither a scrape nor health waits for a page
 
     @application.get("/metrics")
     def metrics() -> Response:
-        content, kind = exporter.negotiated(answers, request.headers.get("Accept", ""), claims=settings.claims)
+        content, kind = exporter.negotiated(scraped, request.headers.get("Accept", ""), claims=claims)
         return Response(content, content_type=kind)
 
     @application.get("/healthz")
     def health() -> Response:
-        told, status = health_of(answers, worker, now=clock.now())
+        told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims)
         return Response(json.dumps(told, indent=2) + "\n", status=status, mimetype="application/json")
 
     return application
@@ -164,8 +170,17 @@ class SourceHealth:
         }
 
 
-def health_of(answers: Answers, worker: Worker | None, *, now: datetime) -> tuple[dict[str, Any], int]:
-    """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise."""
+def health_of(
+    answers: Answers, worker: Worker | None, *, now: datetime, claims: Claims | None = None
+) -> tuple[dict[str, Any], int]:
+    """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise.
+
+    Args:
+        answers: the published warehouse. Nobody else should ask it: whoever asks waits for the question before.
+        worker: what keeps the warehouse up to date; None if nothing does.
+        now: the time that it is said at.
+        claims: what is judged; None if nothing is.
+    """
     version, data_end, unreadable = answers.version(), None, None
     if version:
         try:
@@ -174,6 +189,10 @@ def health_of(answers: Answers, worker: Worker | None, *, now: datetime) -> tupl
             unreadable = str(error).splitlines()[0]
     failures = [] if unreadable is None else [f"warehouse: {unreadable}"]
     failures += [] if worker is None else worker.failures(now)
+    mistakes = None if claims is None else claims.mistakes()
+    if mistakes is not None:
+        said = " ".join(line.strip() for line in mistakes.splitlines())
+        failures.append(f"claims: {said}; until it is mended, those that were there before are judged")
     told = {
         "status": "failing" if failures else "ok",
         "failures": failures,
@@ -439,7 +458,12 @@ def _one_word(text: str) -> str:
 # Serving ---------------------------------------------------------------------------------------------------------
 
 
-def _address(options: argparse.Namespace, settings: Config) -> tuple[str, int]:
+def address(options: argparse.Namespace, settings: Config) -> tuple[str, int]:
+    """Host and port to listen on: as asked for, else as configured.
+
+    Raises:
+        UsageError: there is no such port.
+    """
     host = options.host or settings.serve.host
     port = settings.serve.port if options.port is None else options.port
     if not 0 <= port <= 65535:
@@ -461,21 +485,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def only_own_names(application: Flask, host: str) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+def only_own_names(
+    application: Flask, host: str, names: Iterable[str] = ()
+) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
     """Answer only requests that call this machine by its own name.
 
     A web page elsewhere can have its name point here (DNS rebinding), and would then read everything through the
     browser of whoever looks at it; such a request still carries that page's name.
+
+    Args:
+        application: what answers.
+        host: the address that is listened on.
+        names: names of a proxy on this machine that hands on the name by which it was asked.
     """
-    names = {"localhost", "127.0.0.1", "::1", host}
+    own = {"localhost", "127.0.0.1", "::1", host, *names}
 
     def guarded(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         asked = str(environment.get("HTTP_HOST", ""))
-        if not asked or _name_of(asked) in names:
+        if not asked or _name_of(asked) in own:
             return application.wsgi_app(environment, start)
         said = (
             f"This is a Trackside on {host}, for this machine only; it does not answer to the name in your request.\n"
-            f"Use http://localhost:PORT/, or serve on another address with --host.\n"
+            "Use http://localhost:PORT/. If a proxy on this machine asks under that name, list the name in\n"
+            'trackside.toml:\n\n  [serve]\n  names = ["trackside.example.com"]\n'
         ).encode()
         start("421 Misdirected Request", [("Content-Type", "text/plain"), ("Content-Length", str(len(said)))])
         return [said]

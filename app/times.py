@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING
 
 from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MONTH = re.compile(r"(\d{4})-(\d{2})")
 _WEEK = re.compile(r"(\d{4})-W(\d{2})")
@@ -88,8 +92,8 @@ def parse_period(text: str) -> tuple[datetime, datetime]:
 def _calendar(text: str) -> tuple[datetime, datetime]:
     """A month, week or day; ValueError if it is none or there is no such one."""
     if found := _MONTH.fullmatch(text):
-        year, month = int(found[1]), int(found[2])
-        return _midnight(date(year, month, 1)), _midnight(date(year + month // 12, month % 12 + 1, 1))
+        first = _midnight(date(int(found[1]), int(found[2]), 1))
+        return next(months(first, first + timedelta(days=1)))
     if found := _WEEK.fullmatch(text):
         monday = date.fromisocalendar(int(found[1]), int(found[2]), 1)
         return _midnight(monday), _midnight(monday + timedelta(days=7))
@@ -97,6 +101,24 @@ def _calendar(text: str) -> tuple[datetime, datetime]:
         day = date(int(found[1]), int(found[2]), int(found[3]))
         return _midnight(day), _midnight(day + timedelta(days=1))
     raise ValueError(text)
+
+
+def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The calendar months (UTC) that a stretch of time touches, whole ones: from their beginning to the next one's.
+
+    Args:
+        since: the stretch's first moment, in UTC.
+        until: its end, not included.
+
+    >>> found = months(datetime(2026, 11, 30, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+    >>> [(iso(low)[:10], iso(high)[:10]) for low, high in found]
+    [('2026-11-01', '2026-12-01'), ('2026-12-01', '2027-01-01')]
+    """
+    first = datetime(since.year, since.month, 1, tzinfo=UTC)
+    while first < until:
+        following = datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC)
+        yield first, following
+        first = following
 
 
 def _midnight(day: date) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -74,8 +75,11 @@ def recorder(options: argparse.Namespace) -> int:
 
     if options.output is None:
         output.say(recorder_text().removesuffix("\n"))
-    else:
+        return 0
+    try:
         options.output.write_text(recorder_text(), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{options.output} cannot be written: {error.strerror}") from None
     return 0
 
 
@@ -155,7 +159,7 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
     asked = ingesting.Options(
         cluster=options.cluster,
         timezone=options.timezone,
-        delimiter=_unescaped(options.delimiter),
+        delimiter=None if options.delimiter is None else delimiter(options.delimiter),
         accept_truncated=options.accept_truncated,
         since=_time(options.since, end=now),
         until=_time(options.until, end=now),
@@ -175,9 +179,34 @@ def _runner(timeout_s: float) -> Runner:
     return lambda command, environment: subprocess_runner(command, environment, timeout_s=timeout_s)
 
 
-def _unescaped(text: str | None) -> str | None:
-    r"""A delimiter as typed in a shell: `\t` and `\x1f` mean the characters."""
-    return None if text is None else text.encode().decode("unicode_escape")
+_ESCAPES = {r"\t": "\t", r"\0": "\0", r"\\": "\\"}
+"""What is hard to type, and what it stands for; beside `\\xNN`."""
+
+
+def delimiter(typed: str) -> str:
+    r"""A delimiter as typed in a shell: `\t`, `\0`, `\xNN` and `\\` mean the characters, all else is as it stands.
+
+    Raises:
+        UsageError: it is empty, has an escape that is none of these, or is no text at all.
+
+    >>> delimiter(r"\t"), delimiter(r"\x1f"), delimiter("¦"), delimiter(r"\\")
+    ('\t', '\x1f', '¦', '\\')
+    """
+
+    def meant(found: re.Match[str]) -> str:
+        escape = found[0]
+        if escape not in _ESCAPES and len(escape) < len(r"\xNN"):
+            raise UsageError(
+                f"--delimiter {typed}: {escape} means nothing here; write \\t (a tab), \\x1f (a character by its "
+                "number), or \\\\ (a backslash)"
+            )
+        return _ESCAPES.get(escape) or chr(int(escape[2:], 16))
+
+    if not typed:
+        raise UsageError("--delimiter is empty; leave it out, and it is found by itself")
+    if any("\ud800" <= each <= "\udfff" for each in typed):  # bytes that are no UTF-8
+        raise UsageError("--delimiter is not UTF-8; write the character itself")
+    return re.sub(r"\\(x[0-9A-Fa-f]{2}|.?)", meant, typed, flags=re.DOTALL)
 
 
 def _report(reports: Sequence[Report], *, quiet: bool) -> None:
@@ -305,10 +334,7 @@ def verify(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     claims = verifying.read_claims(options.claims or settings.claims)
     with open_reader(root) as reader:
-        judged = [
-            (window, verifying.verify(reader, window, claims, covered=covered))
-            for window, covered in _periods(reader, options)
-        ]
+        judged = [(window, verifying.verify(reader, asked, claims)) for window, asked in _periods(reader, options)]
     if _form(options) == "table":
         for window, verdicts in judged:
             output.verdicts(verdicts, f"{window.cluster} {iso(window.since)} to {iso(window.until)}")
@@ -375,8 +401,10 @@ def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
     return [window for window, _ in _periods(reader, options)]
 
 
-def _periods(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, float]]:
-    """The window of each cluster, and the share of the time asked for that the data speak for."""
+def _periods(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, Window]]:
+    """The window of each cluster, and the period asked for that it is the known part of."""
+    from app import verifying
+
     known = [str(name) for name in reader.query("clusters")["cluster"]]
     if options.cluster is not None and options.cluster not in known:
         raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
@@ -387,20 +415,15 @@ def _periods(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, 
             continue
         low, high = computed["since"].item(), computed["until"].item()
         since, until = _time(options.since, end=high) or low, _time(options.until, end=high) or high
-        window = Window(cluster, max(low, since), min(high, until))
         if options.since and options.until and since >= until:
             raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
-        if window.since >= window.until:
-            raise UsageError(
-                f"{cluster}: nothing is known between {iso(since)} and {iso(until)}; "
-                f"the data speak for {iso(low)} to {iso(high)}"
-            )
-        covered = (window.until - window.since) / (until - since)
-        found.append((window, covered))
+        asked = Window(cluster, since, until)
+        covered = verifying.covered(reader, asked)
+        found.append((covered.window, asked))
         _warn_if_stale(reader, cluster)
-        if covered < 1:
-            said = f"{iso(since)} to {iso(until)}"
-            output.say(f"{cluster}: the data cover {covered:.1%} of {said}; the rest is not in any number", error=True)
+        if covered.share < 1:
+            said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
+            output.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
     if not found and reader.table("attempts").is_empty():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:

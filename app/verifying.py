@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from app import results
-from app.errors import REFUTED, UNDETERMINED, ClaimsError
+from app.errors import REFUTED, UNDETERMINED, ClaimsError, UsageError
+from app.results import Window
+from app.times import iso
+from metrics import frames
+from metrics.capacity import coverage
 from metrics.mfu import Convention
 from metrics.verdicts import (
     Claim,
@@ -26,25 +32,36 @@ from metrics.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from app.results import Source, Window
+    from app.results import Source
+
+    Stretch = tuple[datetime, datetime]
 
 MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""
 
+SMALLEST_JOB, LARGEST_JOB = 0.001, 1e7
+"""Sizes of jobs, in GPUs, that a claim can be about: accounting counts thousandths of a GPU."""
+
+LONGEST_RUN_H = 1e6
+"""Hours that no run has; so many are a slip of the pen."""
+
+LONGEST_TARGET = 1e9
+"""Days or seconds that nobody promises."""
 
 MOST_UNSEEN = 0.1
 """A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""
 
 
 class ClaimEntry(BaseModel):
-    """A `[[claim]]` of a claims file."""
+    """A `[[claim]]` of a claims file. What would be read and not applied is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str
+    id: str = Field(min_length=1)
     metric: Literal["goodput_allocated", "goodput_capacity", "occupancy", "availability", "ettr", "mfu", "mttf",
                     "ettr_without_initial_queue", "time_to_job_restart"]  # fmt: skip
     quoted: str
@@ -52,18 +69,55 @@ class ClaimEntry(BaseModel):
     kind: Literal["delivered", "capability"]
     target: float
     direction: Literal["at_least", "at_most"]
-    gpus: float | None = Field(default=None, gt=0)
-    min_run_hours: float = Field(default=0.0, ge=0)
+    gpus: float | None = Field(default=None, ge=SMALLEST_JOB, lt=LARGEST_JOB, validate_default=True)
+    min_run_hours: float = Field(default=0.0, ge=0, lt=LONGEST_RUN_H)
     flop_convention: Convention | None = None
 
-    @model_validator(mode="after")
-    def _ratios_are_shares(self) -> Self:
-        if self.metric not in _UNITS and not 0 <= self.target <= 1:
-            message = (
-                f"the target of {self.metric} is a ratio between 0 and 1; {self.target:g} % is {self.target / 100:g}"
+    @field_validator("id")
+    @classmethod
+    def _is_its_own(cls, value: str, info: ValidationInfo) -> str:
+        used = cast("set[str]", info.context)
+        if value in used:
+            raise ValueError(f"a claim before it is called {value!r} too; verdicts are told apart by it, so change one")
+        used.add(value)
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _can_be_met(cls, value: float, info: ValidationInfo) -> float:
+        metric = info.data.get("metric", "")
+        if metric in _UNITS and not 0 < value < LONGEST_TARGET:
+            unit = {"d": "days", "s": "seconds"}[_UNITS[metric]]
+            raise ValueError(
+                f"the target of {metric} is a number of {unit} above 0 and below {LONGEST_TARGET:g}, not {value:g}"
             )
-            raise ValueError(message)
-        return self
+        if metric not in _UNITS and 1 < value <= 100:
+            raise ValueError(f"the target of {metric} is a ratio between 0 and 1; {value:g} % is {value / 100:g}")
+        if metric not in _UNITS and not 0 <= value <= 1:
+            raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
+        return value
+
+    @field_validator("gpus", "min_run_hours", "flop_convention")
+    @classmethod
+    def _applies(cls, value: object, info: ValidationInfo) -> object:
+        field, metric = cast("str", info.field_name), info.data.get("metric")
+        if field == "gpus" and metric == "mttf" and value is None:
+            raise ValueError("an MTTF is that of jobs of a size: say of how many GPUs, such as gpus = 1024")
+        if metric is not None and value is not None and metric not in _APPLIES[field]:
+            of = " and ".join(_APPLIES[field])
+            raise ValueError(f"it is for claims on {of}, and would change nothing for {metric}; leave it out")
+        return value
+
+
+_APPLIES = {
+    "gpus": ("mttf",),
+    "min_run_hours": ("ettr", "ettr_without_initial_queue"),
+    "flop_convention": ("mfu",),
+}
+"""Fields that only claims on some metrics have."""
+
+_UNITS = {"mttf": "d", "time_to_job_restart": "s"}
+"""Units of the targets that are no ratios."""
 
 
 class _File(BaseModel):
@@ -81,9 +135,6 @@ def _place(where: tuple[int | str, ...]) -> str:
     return ".".join([f"claim {number + 1}", *map(str, names)])
 
 
-_UNITS = {"mttf": "d", "time_to_job_restart": "s"}
-
-
 def read_claims(path: Path | None) -> list[Claim]:
     """Claims of a file, or the vendor's headline claims that come with Trackside.
 
@@ -93,7 +144,7 @@ def read_claims(path: Path | None) -> list[Claim]:
     origin = "the default claims" if path is None else str(path)
     try:
         text = (resources.files("app") / "claims.toml").read_text("utf-8") if path is None else path.read_text("utf-8")
-        entries = _File.model_validate(tomllib.loads(text)).claim
+        entries = _File.model_validate(tomllib.loads(text), context=set()).claim
     except OSError as error:
         raise ClaimsError(f"{origin} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -120,26 +171,113 @@ def read_claims(path: Path | None) -> list[Claim]:
     ]
 
 
-def verify(source: Source, window: Window, claims: list[Claim], *, covered: float = 1.0) -> list[Judged]:
-    """Judge each claim against the data of a window.
+def verify(source: Source, asked: Window, claims: Sequence[Claim]) -> list[Judged]:
+    """Judge each claim against the data of a period.
+
+    A delivered claim is about the whole of the period, so it stays undetermined where the data do not speak for all
+    of it: outside of what is computed, and in gaps between loads of accounting.
 
     Args:
         source: where the numbers come from.
-        window: the time that the data speak for.
+        asked: the cluster, and the period that was asked for: as it was asked for, not cut to the data.
         claims: what to judge.
-        covered: share of the period that was asked for. A delivered claim is about the whole of it, so it stays
-            undetermined below 1.
+
+    Raises:
+        UsageError: nothing is computed, or nothing is known of the period.
     """
-    judged = [judge(claim, _MEASURES[claim.metric](source, window, claim)) for claim in claims]
-    return [_of_whole_period(each, covered) for each in judged]
+    known = covered(source, asked)
+    judged = [judge(claim, _MEASURES[claim.metric](source, known.window, claim)) for claim in claims]
+    return [_of_whole_period(each, known.share) for each in judged]
 
 
-def _of_whole_period(judged: Judged, covered: float) -> Judged:
-    if covered >= 1 or judged.claim.kind == "capability":
+def _of_whole_period(judged: Judged, share: float) -> Judged:
+    if share >= 1 or judged.claim.kind == "capability":
         return judged
-    share = "all but less than 0.1 %" if covered > 0.999 else f"{covered:.1%}"
-    needed = f"data for the whole period: {share} of it is covered"
+    needed = f"data for the whole period: {in_words(share)} of it is covered"
     return replace(judged, verdict="undetermined", measured=replace(judged.measured, needed=needed))
+
+
+# What the data speak for -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Covered:
+    """How much of a period the data speak for.
+
+    Attributes:
+        window: the part of it that the ledger reaches; gaps in it are not cut out.
+        share: of the period: what is in no gap.
+        gaps: stretches of the period that accounting does not speak for, in order.
+    """
+
+    window: Window
+    share: float
+    gaps: tuple[Stretch, ...]
+
+
+def covered(source: Source, period: Window) -> Covered:
+    """How much of a period the data speak for.
+
+    Raises:
+        UsageError: nothing is computed, or nothing is known of the period.
+    """
+    computed = source.query("computed", cluster=period.cluster)
+    if computed.is_empty():
+        raise UsageError(f"{period.cluster}: nothing has been computed yet. Run: trackside compute")
+    since, until = computed.select("since", "until").row(0)
+    window = Window(period.cluster, max(period.since, since), min(period.until, until))
+    if window.since >= window.until:
+        raise UsageError(
+            f"{period.cluster}: nothing is known between {iso(period.since)} and {iso(period.until)}; "
+            f"the data speak for {iso(since)} to {iso(until)}"
+        )
+    gaps = gaps_in(period, accounted(source, period.cluster))
+    return Covered(window, share_without(period, gaps), gaps)
+
+
+def accounted(source: Source, cluster: str) -> tuple[Stretch, ...]:
+    """Stretches of time that accounting speaks for and the ledger reaches, in order."""
+    computed = source.query("computed", cluster=cluster).row(0, named=True)
+    since, until = computed["since"], computed["until"]
+    gap_s = json.loads(computed["constants"])["coverage_gap_hours"] * 3600
+    spoken = spoken_for(source, cluster, "slurm.accounting", gap_s)
+    return tuple((max(low, since), min(high, until)) for low, high in spoken if low < until and high > since)
+
+
+def spoken_for(source: Source, cluster: str, name: str, gap_s: float) -> tuple[Stretch, ...]:
+    """Stretches of time that the loads of a source speak for, in order; gaps of at most `gap_s` seconds are closed."""
+    loads = frames.conform(source.query("coverage", cluster=cluster, source=name), frames.COVERAGE)
+    return tuple(coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows())
+
+
+def gaps_in(period: Window, spoken: Iterable[Stretch]) -> tuple[Stretch, ...]:
+    """The time of a period that is in none of the stretches; they are in order."""
+    gaps, at = [], period.since
+    for low, high in spoken:
+        if min(low, period.until) > at:
+            gaps.append((at, min(low, period.until)))
+        at = max(at, high)
+    if at < period.until:
+        gaps.append((at, period.until))
+    return tuple(gaps)
+
+
+def share_without(period: Window, gaps: Iterable[Stretch]) -> float:
+    """Share of a period that is in none of its gaps."""
+    whole, missing = period.until - period.since, sum((high - low for low, high in gaps), timedelta())
+    return (whole - missing) / whole
+
+
+def in_words(share: float) -> str:
+    """A share below 1, which never reads as all of it.
+
+    >>> in_words(0.3226), in_words(0.99999)
+    ('32.3%', 'all but less than 0.1 %')
+    """
+    return "all but less than 0.1 %" if share > 0.999 else f"{share:.1%}"
+
+
+# Answers ---------------------------------------------------------------------------------------------------------
 
 
 def exit_status(judged: list[Judged]) -> int:
@@ -151,7 +289,7 @@ def exit_status(judged: list[Judged]) -> int:
 
 
 def as_rows(judged: list[Judged], window: Window) -> pl.DataFrame:
-    """The verdicts as rows of the table `verdicts`, with the method beside them."""
+    """The verdicts as rows of the table `verdicts`, with the method beside them; the window is what was measured."""
     rows = [
         {
             "cluster": window.cluster,

@@ -7,8 +7,11 @@ the time of its scrape and never changes it, so history there is "as computed at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds"]
 
@@ -30,6 +33,12 @@ STATISTICS = ("median", "p90")
 GPU_STATES = ("allocated", "idle", "unavailable")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
 
+COSTLY = ("startup", "checkpoint", "teardown", "lost", "stalled", "pending_demand", "maintenance", "drained", "down")
+"""Categories of time that could have trained and did not, as in the explorer (a test compares)."""
+
+NOT_COSTLY = "Time that nobody saw (unattributed, unknown), other_work and no_demand are not in it."
+"""What is neither productive nor among them."""
+
 MAX_RUNS = 200
 """Most runs with series of their own: those that run, then those that ended last."""
 
@@ -49,16 +58,24 @@ class Family:
         help: what it says, ending with what its history is.
         labels: every label, all of them bounded.
         unit: of the value.
+        values: by label: all values that it can have, where they are known beforehand.
     """
 
     name: str
     help: str
     labels: tuple[str, ...]
     unit: Unit
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
-def _family(name: str, labels: str, unit: Unit, says: str) -> Family:
-    return Family(f"trackside_{name}", f"{says} {HISTORY}", tuple(labels.split()), unit)
+_VALUES = {"window": WINDOWS, "bound": BOUNDS, "of": GOODPUT_OF, "gpus": (MTTF_GPUS,), "statistic": STATISTICS}
+"""Values of labels that mean the same in every family."""
+
+
+def _family(name: str, labels: str, unit: Unit, says: str, **values: tuple[str, ...]) -> Family:
+    names = tuple(labels.split())
+    known = {label: own for label, own in (_VALUES | values).items() if label in names}
+    return Family(f"trackside_{name}", f"{says} {HISTORY}", names, unit, known)
 
 
 _UNSEEN = "lower and upper: all that was not seen counted unproductive and productive"
@@ -132,12 +149,14 @@ FAMILIES: tuple[Family, ...] = (
         "cluster window state category",
         "gpu_seconds",
         "GPU-time of the ledger by category; all categories together are the capacity.",
+        state=GPU_STATES,
     ),
     _family(
         "gpu_lost_seconds",
         "cluster window category cause",
         "gpu_seconds",
-        "GPU-time that was allocated and not productive, or unavailable, by category and cause.",
+        f"GPU-time that could have trained and did not, by category and cause: {', '.join(COSTLY)}. {NOT_COSTLY}",
+        category=COSTLY,
     ),
     _family(
         "evidence_ratio",
@@ -150,6 +169,7 @@ FAMILIES: tuple[Family, ...] = (
         "cluster state",
         "gpus",
         "GPUs at the end of the data, by state: allocated, idle, unavailable.",
+        state=GPU_STATES,
     ),
     _family(
         "verdict",

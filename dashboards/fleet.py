@@ -17,7 +17,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
 )
 
 from dashboards import modern
-from dashboards.exported import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.exported import BOUNDS, BY_NAME, COSTLY, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.modern import Json, fixed, instant, override, ranged, rows, steps
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ Targets = dict[str, tuple[float, ...]]
 
 TARGETS: Targets = {
     "goodput_allocated": (0.96,),
-    "ettr": (0.97,),
     "mfu": (0.50,),
     "mttf": (0.33, 3.66),
     "time_to_job_restart": (90.0,),
 }
-"""Those of the claims that ship (`app/claims.toml`; a test compares). The one source of every threshold on results."""
+"""Those of the claims that ship (`app/claims.toml`; a test compares) and are on what the board shows, which that on the
+ETTR of long runs is not. The one source of every threshold on results."""
 
 FRESH_S = (6 * 3600.0, DAY_S)
 """Age of the data from which it is called late, and stale."""
@@ -326,9 +326,9 @@ def _costs() -> list[Any]:
     hours = {"unit": "short", "decimals": 1, "min": 0}
     return [
         modern.bar_gauge(
-            "GPU-hours lost, by cause",
-            "GPU-time that was allocated and not productive, or unavailable: its cause and its category, the largest "
-            "first, over the chosen clusters. The same by node, user and run: trackside show lost --by node.",
+            "GPU-hours that could have trained and did not, by cause",
+            f"GPU-time over the chosen clusters, the largest cause first, of the categories {', '.join(COSTLY)}. "
+            f"{NOT_COSTLY} All categories by node, user and run: trackside show lost --by node.",
             [
                 instant(
                     f"sort_desc(topk(12, sum by (category, cause) ({_series('gpu_lost_seconds')})) / 3600)",
@@ -336,7 +336,7 @@ def _costs() -> list[Any]:
                 )
             ],
             size=(12, 9),
-            no_value="nothing lost",
+            no_value="nothing that anybody saw",
             color=fixed(_LOST),
             **hours,
         ),

@@ -353,6 +353,16 @@ def _variable_metrics(variable: Json) -> Problems:
         yield where, said
 
 
+def exported_values(board: Json) -> Problems:
+    """Queries ask for no value of a label that is never exported: it would find nothing, without a word."""
+    for where, expr in _queries(board):
+        for metric, inside in re.findall(r"([A-Za-z_:][\w:]*)\{([^}]*)\}", expr):
+            known = BY_NAME[metric].values if metric in BY_NAME else {}
+            for label, value in re.findall(r'(\w+)\s*=\s*"([^"$]*)"', inside):
+                if value not in known.get(label, (value,)):
+                    yield where, f"{metric} never has {label}={value!r}; it has: {', '.join(known[label])}"
+
+
 def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
     """What an expression names that is not exported; `shown` are labels that are read from its result."""
     read = names(interpolated(expr))
@@ -461,6 +471,7 @@ RULES: Mapping[str, Rule] = {
         targets,
         variables,
         exported_metrics,
+        exported_values,
         rates,
         no_hosts,
     )

@@ -66,32 +66,6 @@ OPTIONS: Mapping[str, Json] = {
         "sizing": "auto",
         "valueMode": "text",
     },
-    "gauge": {
-        "barShape": "flat",
-        "barWidthFactor": 0.4,
-        "effects": {"barGlow": False, "centerGlow": False, "gradient": False},
-        "minVizHeight": 75,
-        "minVizWidth": 75,
-        "orientation": "auto",
-        "reduceOptions": _LAST,
-        "segmentCount": 1,
-        "segmentSpacing": 0.3,
-        "shape": "gauge",
-        "showThresholdLabels": False,
-        "showThresholdMarkers": True,
-        "sizing": "auto",
-    },
-    "heatmap": {
-        "calculate": False,
-        "cellGap": 1,
-        "color": {"exponent": 0.5, "fill": "dark-orange", "mode": "scheme", "reverse": False, "scale": "exponential",
-                  "scheme": "Oranges", "steps": 64},
-        "exemplars": {"color": "rgba(255,0,255,0.7)"},
-        "legend": {"show": True},
-        "showValue": "never",
-        "tooltip": {"mode": "single", "showColorScale": False, "yHistogram": False},
-        "yAxis": {"axisPlacement": "left", "reverse": False},
-    },
     "stat": {
         "colorMode": "value",
         "graphMode": "none",
@@ -103,13 +77,6 @@ OPTIONS: Mapping[str, Json] = {
         "textMode": "value_and_name",
         "wideLayout": True,
     },
-    "status-history": {
-        "colWidth": 0.9,
-        "legend": _LEGEND,
-        "rowHeight": 0.9,
-        "showValue": "auto",
-        "tooltip": {"hideZeros": False, "mode": "single", "sort": "none"},
-    },
     "table": {"cellHeight": "sm", "frameIndex": 0, "showHeader": True, "sortBy": []},
     "timeseries": {"legend": _LEGEND, "tooltip": _TOOLTIP},
 }  # fmt: skip
@@ -117,10 +84,7 @@ OPTIONS: Mapping[str, Json] = {
 
 CUSTOM: Mapping[str, Json] = {
     "bargauge": {},
-    "gauge": {},
-    "heatmap": {"hideFrom": _NOT_HIDDEN, "scaleDistribution": _LINEAR},
     "stat": {},
-    "status-history": {"fillOpacity": 70, "hideFrom": _NOT_HIDDEN, "lineWidth": 1},
     "table": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "inspect": False},
     "timeseries": {
         "axisBorderShow": False,
@@ -259,18 +223,9 @@ def fixed(color: str) -> Json:
 
 def override(name: str, **properties: object) -> Json:
     """Settings of the field with that name; `custom_width=3` is the property `custom.width`."""
-    return _override("byName", name, properties)
-
-
-def override_matching(regex: str, **properties: object) -> Json:
-    """Settings of all fields whose names match."""
-    return _override("byRegexp", f"/{regex}/", properties)
-
-
-def _override(matcher: str, options: str, properties: Mapping[str, object]) -> Json:
-    named = {name.replace("custom_", "custom.", 1): value for name, value in properties.items()}
+    named = {key.replace("custom_", "custom.", 1): value for key, value in properties.items()}
     return {
-        "matcher": {"id": matcher, "options": options},
+        "matcher": {"id": "byName", "options": name},
         # A property without a value takes the default away, as `max` of a field that is no ratio.
         "properties": [{"id": id_} | ({} if value is None else {"value": value}) for id_, value in named.items()],
     }

@@ -79,21 +79,35 @@ def judge(claim: Claim, measured: Measurement) -> Judged:
 def measure_mttf(failures: int, exposure_gpu_days: float, claim: Claim) -> Measurement:
     """MTTF of a job of the claim's size from pooled exposure, in days, with what is still needed to decide.
 
-    Delivered, it is what the period's exposure and failures give, without sampling error. As a capability it has the
-    exact Poisson interval.
+    Delivered, it is what the period's exposure and failures give, without sampling error; without a failure it is at
+    least the exposure. As a capability it has the exact Poisson interval.
+
+    Raises:
+        ValueError: the claim does not say of how many GPUs.
     """
-    gpus = claim.gpus or 1.0
+    if claim.gpus is None:
+        raise ValueError(f"the claim {claim.id!r} is on an MTTF and does not say of how many GPUs")
+    gpus = claim.gpus
     exposure = exposure_gpu_days / gpus
     if exposure <= 0:
         return Measurement(needed="attempts with GPUs: there is no exposure yet", method="exact Poisson")
     value = exposure / failures if failures else None
     if claim.kind == "delivered":
-        return _exactly(math.inf if value is None else value, failures)
+        return _exactly(value, failures) if value is not None else _without_failure(exposure, claim, gpus)
     low, high = statistics.mttf_interval(float(failures), exposure)
     more = statistics.exposure_needed(claim.target, float(failures)) - exposure
     helps = claim.direction == "at_least" and more > 0
     needed = f"{more:.3g} more failure-free days of {gpus:g} GPUs would support it" if helps else None
     return Measurement(value, low, high, failures, needed, "exact Poisson, 95 %, pooled over sizes (assumes 1/N)")
+
+
+def _without_failure(exposure: float, claim: Claim, gpus: float) -> Measurement:
+    """A delivered MTTF of a period without a failure: the first one may come at any time from now on."""
+    if claim.direction == "at_least":
+        needed = f"{max(claim.target - exposure, 0):.3g} more failure-free days of {gpus:g} GPUs would support it"
+    else:
+        needed = f"a failure: there was none in {exposure:.3g} days of {gpus:g} GPUs"
+    return Measurement(None, exposure, math.inf, 0, needed, "the period's exposure: without a failure, the least")
 
 
 def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measurement:
@@ -105,6 +119,8 @@ def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measu
     import numpy as np  # noqa: PLC0415 - the command line imports this module before it needs arrays
 
     n = len(values)
+    if n == 0 and claim.kind == "delivered":
+        return Measurement(n=0, needed="an event: there was none", method="the period's own value")
     if n == 0:
         return Measurement(n=0, needed=f"{at_least} more events (at least {at_least})", method="order statistics")
     ordered = np.sort(np.asarray(values, dtype=np.float64))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from app import results, verifying
-from app.answers import Answers
+from app import results
+from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
 from queries.errors import NoWarehouseError, WarehouseError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from app.config import Config
     from app.explorer.view import View
-    from metrics.verdicts import Claim
 
 logger = logging.getLogger("trackside.explorer")
 
@@ -44,12 +43,13 @@ INDEX = """<!DOCTYPE html>
 """
 
 
-def create_app(root: Path, settings: Config) -> Dash:
+def create_app(root: Path, settings: Config, claims: Claims | None = None) -> Dash:
     """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
 
     Args:
         root: the warehouse directory; it need not exist yet.
-        settings: the claims to judge.
+        settings: which claims to judge.
+        claims: the same, where somebody else judges them too; read from their file if None.
 
     Raises:
         ClaimsError: the claims file cannot be used.
@@ -69,7 +69,7 @@ def create_app(root: Path, settings: Config) -> Dash:
     )
     made.index_string = INDEX.replace("SCHEME", made.get_asset_url("scheme.js"))
     made.layout = shell.layout(made.get_asset_url("favicon.svg"))
-    explorer = Explorer(Answers(root), tuple(verifying.read_claims(settings.claims)))
+    explorer = Explorer(Answers(root), claims or Claims(settings.claims))
     _pages(made, explorer)
     _reactions(made, explorer)
     security.protect(made)
@@ -84,7 +84,7 @@ class Explorer:
         claims: what is judged.
     """
 
-    def __init__(self, answers: Answers, claims: tuple[Claim, ...]) -> None:
+    def __init__(self, answers: Answers, claims: Claims) -> None:
         self.answers = answers
         self.claims = claims
 
@@ -112,7 +112,7 @@ class Explorer:
         by = shown.get("by", "cause")
         if by not in overview.DIMENSIONS:
             raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(overview.DIMENSIONS)}")
-        found = self.answers.ask(overview.gather, shown.window, self.claims, shown.whole)
+        found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
         return overview.layout(found, self.answers.ask(overview.costs, shown.window, by), shown)
 
     def runs(self, shown: View) -> Component:
@@ -139,7 +139,7 @@ class Explorer:
 
     def about(self, metric: str, shown: View) -> tuple[str, Component]:
         """Title and contents of the drawer of a headline number."""
-        found = self.answers.ask(overview.gather, shown.window, self.claims, shown.whole)
+        found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
         headline = overview.headline_of(found, metric)
         judged = [each for each in found.judged if each.claim.metric == metric]
         used = self.answers.ask(drawer.constants, shown.window.cluster)

@@ -65,7 +65,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
                     ("Arithmetic", html.Code(metric.function) if metric else None),
                 ]
             ),
-            *[_claim(each) for each in judged],
+            *[_claim(each, found) for each in judged],
             html.H3("The same number on the command line"),
             parts.code(command(found, view)),
             *(_sql(metric) if metric else []),
@@ -99,13 +99,13 @@ def _exact(value: float | None, metric: str) -> str | None:
     return f"{value:,.6g} {unit}" if unit == "FLOP" else f"{value:,.0f} {unit}"
 
 
-def _claim(judged: Judged) -> Component:
+def _claim(judged: Judged, found: Headline) -> Component:
     claim, measured = judged.claim, judged.measured
     side = "at least" if claim.direction == "at_least" else "at most"
     low = numbers.measured(measured.low, claim.unit)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
     high = "no limit" if open_end else numbers.measured(measured.high, claim.unit)
-    within = numbers.runs_judged(claim)
+    within = numbers.judged_as(claim, found)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
         [

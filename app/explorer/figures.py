@@ -296,8 +296,3 @@ def _thinned(rows: pl.DataFrame) -> pl.DataFrame:
     middle = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").get(pl.len() // 2))
     worst = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").last())
     return pl.concat([middle, worst]).unique("_row").sort("ts").drop("_row", "_stretch")
-
-
-def colours() -> Mapping[str, str]:
-    """Category -> colour, for who draws elsewhere (the report)."""
-    return {swatch.name: swatch.colour for swatch in palette.SWATCHES}

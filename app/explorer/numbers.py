@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from app.headlines import headline_is_of
 from app.output import display
 from app.results import CLAIMED_GPUS
 
@@ -86,13 +87,14 @@ def at_most(found: Headline) -> float | None:
     return high if math.isclose(value, low, rel_tol=1e-9) else None
 
 
-def runs_judged(claim: Claim) -> str | None:
-    """What a claim is judged in, if that is not what the headline is about; None if it is."""
-    if claim.min_run_s:
-        return f"in runs of {claim.min_run_s / 3600:g} h or more"
-    if claim.gpus not in {None, CLAIMED_GPUS}:
-        return f"at {claim.gpus:,g} GPUs"
-    return None
+def judged_as(claim: Claim, found: Headline) -> str | None:
+    """What a claim is judged on, where that is another number than the headline; None where it is the same."""
+    if headline_is_of(claim, found):
+        return None
+    said = [f"in runs of {claim.min_run_s / 3600:g} h or more"] if claim.min_run_s else []
+    said += [f"at {claim.gpus:,g} GPUs"] if claim.gpus != found.gpus else []
+    said += [f"by the convention {claim.flop_convention}"] if claim.flop_convention else []
+    return ", ".join(said)
 
 
 def judged_value(judged: Judged) -> str:

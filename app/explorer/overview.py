@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,8 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import palette, results, verifying
+from app import palette, questions, results, verifying
+from app.answers import Remembering
 from app.errors import UsageError
 from app.explorer import figures, numbers, parts
 from app.headlines import headlines
@@ -74,34 +74,19 @@ class Overview:
     interruptions: pl.DataFrame
 
 
-class Remembering:
-    """A source that reads each query once: headline numbers and verdicts rest on the same few."""
-
-    def __init__(self, source: Reader) -> None:
-        self._source = source
-        self._read: dict[tuple[object, ...], pl.DataFrame] = {}
-
-    def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query; those of the first time."""
-        key = (name, *sorted(params.items()))
-        if key not in self._read:
-            self._read[key] = self._source.query(name, **params)
-        return self._read[key]
-
-
-def gather(source: Reader, window: Window, claims: tuple[Claim, ...], whole: float) -> Overview:
+def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Window) -> Overview:
     """Read what the page is made of, in one go.
 
     Args:
         source: where from.
         window: cluster and time.
         claims: what to judge.
-        whole: share of the period asked for that the data speak for.
+        asked: the period that was asked for, of which the window is what is known.
     """
     once = Remembering(source)
     return Overview(
         headlines=headlines(once, window),
-        judged=tuple(verifying.verify(once, window, list(claims), covered=whole)),
+        judged=tuple(verifying.verify(once, asked, claims)),
         lost=results.lost_rows(once, window),
         by_day=results.lost_rows(once, window, "day"),
         interruptions=_interruptions(once, window),
@@ -121,13 +106,12 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
 
     Returns:
         `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
-        node what `node_costs` returns.
+        node what `results.node_failures` returns.
     """
     if by == "node":
-        return node_costs(results.interruption_costs(source, window))
-    costly = [swatch.name for swatch in palette.SWATCHES if swatch.cost]
+        return results.node_failures(source, window)
     rows = results.lost_rows(source, window, "cluster" if by == "cause" else by).filter(
-        pl.col("category").is_in(costly)
+        pl.col("category").is_in(palette.COSTLY)
     )
     if by == "cause":
         return (
@@ -147,27 +131,6 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
             pl.col("share").sum(),
         )
         .sort("gpu_hours", "subject", descending=[True, False])
-    )
-
-
-def node_costs(events: pl.DataFrame) -> pl.DataFrame:
-    """What the failures of each node cost, the most first: one row per node that infrastructure interruptions name.
-
-    Args:
-        events: `results.interruption_costs`.
-
-    Returns:
-        `subject` (the node), `n` (interruptions), `cause` (the most frequent), `gpu_hours` (what they cost together).
-    """
-    failures = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
-    return (
-        failures.group_by(subject="node")
-        .agg(
-            n=pl.len(),
-            cause=pl.col("cause").drop_nulls().mode().sort().first(),
-            gpu_hours=pl.col("cost_gpu_s").sum() / 3600,
-        )
-        .sort("gpu_hours", "n", "subject", descending=[True, True, False])
     )
 
 
@@ -212,7 +175,7 @@ def _ordered(found: Sequence[Headline]) -> list[Headline]:
 def _card(found: Headline, judged: Sequence[Judged]) -> Component:
     """A headline number with its range, target, verdict, numerator and denominator, and evidence."""
     claim = verdict_on(judged, found.metric)
-    within = None if claim is None else numbers.runs_judged(claim.claim)
+    within = None if claim is None else numbers.judged_as(claim.claim, found)
     # A target is drawn only against the number that it is a target of.
     target = None if claim is None or within is not None else claim.claim.target
     told = found.value is not None
@@ -366,31 +329,27 @@ def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
     )
 
 
-def _node_table(spent: pl.DataFrame, view: View) -> tuple[Component, str]:
-    """Nodes by what their failures cost, how to take the first one out, and what the numbers are."""
-    note = "GPU-hours that interruptions blamed on a node cost, as far as anybody saw: lost and stalled time of the "
-    note += "attempt, and startup of the one that followed."
-    rows = spent.head(COSTLIEST).with_columns(
-        href=_links("subject", lambda node: view.link("/", by="node", node=node)),
+def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
+    """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
+    note = "GPU-hours that interruptions blamed on a node cost: lost and stalled time of the attempt, and startup of "
+    note += "the one that followed. Not seen: where more than a tenth of the attempt was not; their cost is in no sum."
+    rows = blamed.head(COSTLIEST).with_columns(
+        href=_links("node", lambda node: view.link("/", by="node", node=node)),
+        gpu_hours=pl.col("cost_gpu_s") / 3600,
     )
     columns = [
-        parts.column("subject", "Node", href="href", flex=2, minWidth=80),
-        parts.column("n", "Count", "count", width=64, minWidth=64),
+        parts.column("node", "Node", href="href", flex=2, minWidth=80),
+        parts.column("interruptions", "Count", "count", width=64, minWidth=64),
         parts.column("cause", "Mostly", flex=2, minWidth=108),
         parts.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
+        parts.column("unpriced", "Not seen", "count", width=64, minWidth=64),
     ]
     table = parts.grid(rows, columns, name="costs", empty="No interruption was blamed on a node.")
-    if rows.is_empty():
+    advice = questions.drain(blamed)
+    if advice is None:
         return table, note
-    return html.Div([table, html.P("To take one out (Trackside only prints it):"), parts.code(drain(rows))]), note
-
-
-def drain(spent: pl.DataFrame) -> str:
-    """The command that keeps Slurm from giving out the first node of `node_costs` again."""
-    worst = spent.row(0, named=True)
-    times = "1 interruption" if worst["n"] == 1 else f"{worst['n']} interruptions"
-    reason = shlex.quote(f"{times}, mostly {worst['cause']}" if worst["cause"] else times)
-    return f"scontrol update NodeName={shlex.quote(worst['subject'])} State=DRAIN Reason={reason}"
+    why, command = advice
+    return html.Div([table, html.P(why), parts.code(command)]), note
 
 
 def _top(rows: pl.DataFrame) -> float:
@@ -423,12 +382,17 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
         ]
     columns = [*named, parts.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)]
     note = (
-        "GPU-hours that could have trained and did not: lost, stalled, startup, checkpoint, teardown, out of service, "
-        "idle while work waited."
+        f"GPU-hours that could have trained and did not: {_costly()}."
         if by == "cause"
-        else "GPU-hours within allocations that did not train: lost, stalled, startup, checkpoint, teardown."
+        else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
     )
     return parts.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."), note
+
+
+def _costly(state: str | None = None) -> str:
+    """What counts as a cost, of a state of the GPUs or of all, in words."""
+    found = [palette.swatch(name) for name in palette.COSTLY]
+    return "; ".join(swatch.label.lower() for swatch in found if state in {None, swatch.state})
 
 
 def _recent(events: pl.DataFrame, view: View) -> Component:

@@ -11,6 +11,7 @@ from dash import html
 from app import palette, results
 from app.errors import UsageError
 from app.explorer import drawer, figures, numbers, parts
+from metrics import frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ class Run:
     """What the page is made of.
 
     Attributes:
+        window: the period that the cards speak for; the rest of the page shows the run's whole life.
         run: the run's row of `show runs`.
         ettr: its row of `results.ettr_run_rows`.
         timeline: `results.run_timeline`.
@@ -49,6 +51,7 @@ class Run:
         interruptions: its interruptions in the window.
     """
 
+    window: Window
     run: dict[str, Any]
     ettr: dict[str, Any] | None
     timeline: pl.DataFrame
@@ -96,6 +99,7 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
     )
     steps = results.run_steps(source, window.cluster, run_id)
     return Run(
+        window=window,
         run=run,
         ettr=ettr.row(0, named=True) if ettr.height else None,
         timeline=results.run_timeline(source, window.cluster, run_id),
@@ -181,21 +185,11 @@ def _small(*words: str) -> list[Component]:
 def _cards(found: Run) -> list[Component]:
     hours = 0.0 if found.ettr is None else found.ettr["allocated"]
     restarts = found.attempts["time_to_job_restart_s"].drop_nulls()
-    lost = found.steps.filter(~pl.col("kept").fill_null(value=True)).height
     median = restarts.median() if restarts.len() else None
     return [
         _ettr(found.ettr),
         _mfu_card(found.mfu, found.convention),
-        _card(
-            "Steps lost",
-            f"{lost:,}" if found.steps.height else numbers.CANNOT_TELL,
-            *_small(
-                f"of {found.steps.height:,} logged: run again after an interruption"
-                if found.steps.height
-                else "no run log"
-            ),
-            told=bool(found.steps.height),
-        ),
+        _steps_lost(found.steps, found.window),
         _card(
             "Restarts",
             f"{restarts.len():,}",
@@ -203,6 +197,21 @@ def _cards(found: Run) -> list[Component]:
         ),
         _card("GPU-hours", numbers.amount(hours, "gpu_h"), *_small("allocated in this period")),
     ]
+
+
+def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
+    """Of the steps that began in the period, those that were run again."""
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
+    if began.is_empty():
+        why = "no step was logged in this period" if steps.height else "no run log"
+        return _card("Steps lost", numbers.CANNOT_TELL, *_small(why), told=False)
+    lost = began.filter(~pl.col("kept").fill_null(value=True)).height
+    return _card(
+        "Steps lost",
+        f"{lost:,}",
+        *_small(f"of {began.height:,} logged in this period: run again after an interruption"),
+    )
 
 
 def _ettr(row: dict[str, Any] | None) -> Component:
@@ -279,7 +288,7 @@ def _where(found: Run) -> Component | None:
     return parts.panel(
         "Where its GPU-time went",
         parts.stacked_bar(list(hours.iter_rows()), whole),
-        note=f"{numbers.hours(whole)} GPU-hours over all its attempts.",
+        note=f"{numbers.hours(whole)} GPU-hours over all its attempts, within this period or not.",
     )
 
 
@@ -297,7 +306,7 @@ def _timeline(found: Run) -> Component:
         "Timeline",
         html.Div(legend, className="legend"),
         parts.figure(figures.timeline(found.timeline, found.interruptions), "timeline", "What each attempt did when"),
-        note="One line per attempt, times in UTC.",
+        note="One line per attempt of its whole life, times in UTC.",
     )
 
 
@@ -324,7 +333,7 @@ def _steps(found: Run) -> Component:
     return parts.panel(
         "Steps",
         parts.figure(figures.steps(found.steps), "steps", "Duration of each step over time"),
-        note=f"{found.steps.height:,} steps"
+        note=f"{found.steps.height:,} steps over all its attempts"
         + ("" if median is None else f", median {numbers.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
             f"; drawn are {figures.POINTS:,} points that keep the slowest."

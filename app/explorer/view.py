@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
+from app import verifying
 from app.errors import UsageError
 from app.results import Window
-from app.times import iso, parse_time
+from app.times import iso, months, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.verifying import Stretch
     from queries.warehouse import Reader
 
 LONGEST = 200
@@ -22,13 +24,14 @@ LONGEST = 200
 
 @dataclass(frozen=True)
 class Computed:
-    """What is known of a cluster: the time that its numbers cover, and how fresh they are."""
+    """What is known of a cluster: the time that its numbers cover, how fresh they are, what accounting speaks for."""
 
     cluster: str
     since: datetime
     until: datetime
     computed_at: datetime
     newer_loads: int
+    accounted: tuple[Stretch, ...]
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,19 @@ class View:
         known: what is known of the cluster.
         situation: all clusters.
         params: the address's parameters as they came, without empty ones.
-        whole: seconds of the period asked for that the data speak for, as a share.
+        asked: cluster and time that were asked for, which may reach beyond what is computed.
     """
 
     window: Window
     known: Computed
     situation: Situation
-    params: Mapping[str, str] = field(default_factory=dict)
-    whole: float = 1.0
+    params: Mapping[str, str]
+    asked: Window
+
+    @property
+    def whole(self) -> float:
+        """Share of the period asked for that the data speak for."""
+        return verifying.share_without(self.asked, verifying.gaps_in(self.asked, self.known.accounted))
 
     def get(self, name: str, default: str = "") -> str:
         """A parameter of the address."""
@@ -88,7 +96,8 @@ def situation(source: Reader) -> Situation:
     for cluster in clusters:
         for row in source.query("computed", cluster=cluster).iter_rows(named=True):
             newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
-            found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0)))
+            accounted = verifying.accounted(source, cluster)
+            found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), accounted))
     return Situation(clusters, tuple(found), source.data_version)
 
 
@@ -136,8 +145,7 @@ def resolve(found: Situation, params: Mapping[str, str]) -> View:
             f"nothing is known of {name} between {iso(since)} and {iso(until)}; "
             f"the data speak for {iso(known.since)} to {iso(known.until)}"
         )
-    covered = (window.until - window.since) / (until - since)
-    return View(window, known, found, dict(params), covered)
+    return View(window, known, found, dict(params), Window(name, since, until))
 
 
 def _time(params: Mapping[str, str], name: str, known: Computed) -> datetime | None:
@@ -153,7 +161,7 @@ def _time(params: Mapping[str, str], name: str, known: Computed) -> datetime | N
 def days(window: Window) -> list[str]:
     """First and last day of a window, both included, as a calendar shows them.
 
-    >>> days(Window("c", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)))
+    >>> days(Window("c", *(datetime.fromisoformat(f"2026-{month}-01T00:00Z") for month in (10, 11))))
     ['2026-10-01', '2026-10-31']
     """
     last = window.until - timedelta(microseconds=1)
@@ -169,15 +177,11 @@ def periods(known: Computed) -> dict[str, tuple[str, dict[str, str]]]:
     for length in (28, 7):
         if known.until - known.since > timedelta(days=length):
             found[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
-    month = datetime(known.since.year, known.since.month, 1, tzinfo=UTC)
-    months = {}
-    while month < known.until:
-        following = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-        key = month.strftime("%Y-%m")
-        told = {"since": month.date().isoformat(), "until": following.date().isoformat()}
-        months[key] = (month.strftime("%B %Y"), told)
-        month = following
-    return found | dict(reversed(months.items()))
+    calendar = {}
+    for low, high in months(known.since, known.until):
+        told = {"since": low.date().isoformat(), "until": high.date().isoformat()}
+        calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), told)
+    return found | dict(reversed(calendar.items()))
 
 
 def period_of(view: View) -> str:

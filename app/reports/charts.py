@@ -201,23 +201,11 @@ def share_bar(shares: Sequence[tuple[str, float, str]], *, height: int, said: st
         if width > 9:
             parts.append(
                 Markup('<text class="onbar" x="{}" y="{}" text-anchor="middle" style="fill:{}">{}</text>').format(
-                    _pc(left + width / 2), height // 2 + 4, _ink(colour), f"{width:.1f} %"
+                    _pc(left + width / 2), height // 2 + 4, swatch(name).ink, f"{width:.1f} %"
                 )
             )
         left += width
     return _drawing("shares", height, said, parts)
-
-
-def _ink(colour: str) -> str:
-    """Black or white, whichever is read on a colour (relative luminance, WCAG 2).
-
-    >>> _ink("#0072B2"), _ink("#E3C13B")
-    ('#fff', '#111')
-    """
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#111" if luminance > 0.24 else "#fff"
 
 
 def category_bar(categories: Sequence[tuple[str, float]]) -> Markup:

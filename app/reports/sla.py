@@ -12,10 +12,9 @@ import json
 import math
 import re
 from collections import Counter
-from datetime import timedelta
 from decimal import Decimal
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -24,18 +23,17 @@ from app.errors import UsageError
 from app.palette import SWATCHES, Swatch
 from app.results import Window
 from app.times import iso, parse_period
-from metrics import catalog, frames
-from metrics.capacity import coverage
+from metrics import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from app.verifying import Stretch
+    from metrics.mfu import Convention
     from metrics.verdicts import Claim, Judged
     from queries.warehouse import Reader
-
-    _Stretch = tuple[datetime, datetime]
 
 Document = dict[str, Any]
 
@@ -92,10 +90,9 @@ def document(
     computed = _computed(source, asked.cluster)
     constants = json.loads(computed["constants"])
     period, period_text = _period(asked, period_text)
-    window = _known_part(asked, computed)
-    gap_s = constants["coverage_gap_hours"] * 3600
-    share, gaps = _coverage(source, period, "slurm.accounting", gap_s)
-    judged = verifying.verify(source, window, list(claims), covered=share)
+    known = verifying.covered(source, period)
+    window = known.window
+    judged = verifying.verify(source, period, claims)
     shown = {each.metric: each for each in headlines.headlines(source, window)}
     return {
         "report": "sla",
@@ -106,9 +103,9 @@ def document(
         "covered": {
             "since": iso(window.since),
             "until": iso(window.until),
-            "share": share,
-            "missing_s": sum((high - low).total_seconds() for low, high in gaps),
-            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in gaps],
+            "share": known.share,
+            "missing_s": sum((high - low).total_seconds() for low, high in known.gaps),
+            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in known.gaps],
         },
         "data": {
             "version": source.data_version,
@@ -134,8 +131,8 @@ def document(
             {"category": each.name, "state": each.state, "title": each.label, "says": each.meaning} for each in SWATCHES
         ],
         "constants": constants,
-        "data_quality": _data_quality(source, period, gap_s),
-        "reproduce": _reproduce(window, period_text, claims, origin["file"]),
+        "data_quality": _data_quality(source, period, constants["coverage_gap_hours"] * 3600),
+        "reproduce": _reproduce(period, window, period_text, claims, origin["file"]),
     }
 
 
@@ -171,42 +168,21 @@ def _period(asked: Window, text: str) -> tuple[Window, str]:
     return asked, f"{_moment(asked.since)}..{_moment(asked.until)}"
 
 
-def _known_part(asked: Window, computed: dict[str, Any]) -> Window:
-    """The part of the period that the ledger covers."""
-    since, until = max(asked.since, computed["since"]), min(asked.until, computed["until"])
-    if since >= until:
-        raise UsageError(
-            f"{asked.cluster}: nothing is known between {iso(asked.since)} and {iso(asked.until)}; the data speak for "
-            f"{iso(computed['since'])} to {iso(computed['until'])}"
-        )
-    return Window(asked.cluster, since, until)
-
-
-def _coverage(source: Reader, period: Window, name: str, gap_s: float) -> tuple[float, list[tuple[datetime, datetime]]]:
-    """Share of the period that a source speaks for, and the stretches that it does not."""
-    loads = frames.conform(source.query("coverage", cluster=period.cluster, source=name), frames.COVERAGE)
-    gaps, at = [], period.since
-    for low, high in coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows():
-        if min(low, period.until) > at:
-            gaps.append((at, min(low, period.until)))
-        at = max(at, high)
-    if at < period.until:
-        gaps.append((at, period.until))
-    whole, missing = period.until - period.since, sum((high - low for low, high in gaps), timedelta())
-    return (whole - missing) / whole, gaps
-
-
 # Objectives ------------------------------------------------------------------------------------------------------
 
 
 def _behind(source: Reader, window: Window, claim: Claim, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
     """Numerator, denominator and evidence of what a claim is about, as `show` tells them."""
-    if claim.metric == "mttf":
-        return _parts(headlines.mttf_at(source, window, claim.gpus or 1.0))
-    if claim.metric.startswith("ettr"):
+    headline = shown.get(claim.metric)
+    if headline is not None and headlines.headline_is_of(claim, headline):
+        return _parts(headline)
+    if claim.metric == "mttf" and claim.gpus is not None:
+        return _parts(headlines.mttf_at(source, window, claim.gpus))
+    if claim.metric == "mfu":
+        found = results.mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
+    else:
         found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
-        return _row_parts(found.row(0, named=True)) if found.height else _NOTHING
-    return _parts(shown[claim.metric]) if claim.metric in shown else _NOTHING
+    return _row_parts(found.row(0, named=True)) if found.height else _NOTHING
 
 
 _NOTHING: dict[str, Any] = {"numerator": None, "denominator": None, "evidence": {}, "note": None}
@@ -245,6 +221,7 @@ def _objective(judged: Judged, behind: dict[str, Any]) -> Document:
         "target": claim.target,
         "gpus": claim.gpus,
         "min_run_s": claim.min_run_s,
+        "flop_convention": claim.flop_convention,
         "value": measured.value,
         "low": _finite(measured.low),
         "high": _finite(measured.high),
@@ -358,7 +335,7 @@ def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
 
 # Failures --------------------------------------------------------------------------------------------------------
 
-_ATTEMPT = ["cluster", "scheduler", "job_id", "submitted_at"]
+_ATTEMPT = ["cluster", "run_id", "attempt_no"]
 
 
 def _incidents(source: Reader, window: Window) -> Document:
@@ -461,10 +438,10 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
     inventory is a snapshot, which holds until the next one; like settings it is never silent.
     """
     timed = row["covers_from"] is not None and row["source"] not in _SNAPSHOTS
-    share, gaps = _coverage(source, period, row["source"], gap_s) if timed else (None, [])
+    gaps = _silent(source, row["source"], period, gap_s) if timed else ()
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
     other = _SAID_BY.get(row["source"])
-    unfilled = _coverage(source, period, other, gap_s)[1] if other else gaps
+    unfilled = _silent(source, other, period, gap_s) if other else gaps
     silent: list[tuple[datetime, datetime, str | None]] = [(*each, None) for each in _both(gaps, unfilled)]
     silent += [(*each, other) for each in _both(gaps, _between(unfilled, period))]
     return {
@@ -472,7 +449,7 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
         **{name: row[name] for name in counts},
         "covers_from": iso(row["covers_from"]) if row["covers_from"] else None,
         "covers_until": iso(row["covers_until"]) if row["covers_until"] else None,
-        "share_of_period": share,
+        "share_of_period": verifying.share_without(period, gaps) if timed else None,
         "gaps": [
             {"since": iso(low), "until": iso(high), "covered_by": by}
             for low, high, by in sorted(silent, key=itemgetter(0))
@@ -482,13 +459,17 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
     }
 
 
-def _both(one: Sequence[_Stretch], other: Sequence[_Stretch]) -> list[_Stretch]:
+def _silent(source: Reader, name: str, period: Window, gap_s: float) -> tuple[Stretch, ...]:
+    return verifying.gaps_in(period, verifying.spoken_for(source, period.cluster, name, gap_s))
+
+
+def _both(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:
     """The time that is in a stretch of each."""
     found = [(max(low, start), min(high, end)) for low, high in one for start, end in other]
     return [(low, high) for low, high in found if low < high]
 
 
-def _between(gaps: Sequence[_Stretch], period: Window) -> list[_Stretch]:
+def _between(gaps: Sequence[Stretch], period: Window) -> list[Stretch]:
     """The time of a period that is in no gap; gaps are in order."""
     lows = [period.since, *(high for _, high in gaps)]
     highs = [*(low for low, _ in gaps), period.until]
@@ -498,12 +479,17 @@ def _between(gaps: Sequence[_Stretch], period: Window) -> list[_Stretch]:
 _SHOWN_BY = {"mttf": "mttf", "time_to_job_restart": "restarts", "mfu": "mfu"}
 
 
-def _reproduce(window: Window, period_text: str, claims: Sequence[Claim], file: str | None) -> list[Document]:
-    """Commands that give every number of the report again."""
-    where = f"--cluster {_quoted(window.cluster)} --since {_moment(window.since)} --until {_moment(window.until)}"
+def _reproduce(
+    asked: Window, window: Window, period_text: str, claims: Sequence[Claim], file: str | None
+) -> list[Document]:
+    """Commands that give every number of the report again.
+
+    They name the period as it was asked for: a verdict is on the whole of it, whatever part the data speak for.
+    """
+    where = f"--cluster {_quoted(asked.cluster)} --since {_moment(asked.since)} --until {_moment(asked.until)}"
     own = f" --claims {_quoted(file)}" if file else ""
     sizes = sorted({claim.gpus for claim in claims if claim.metric == "mttf" and claim.gpus})
-    period = f"--period {period_text} --cluster {_quoted(window.cluster)}"
+    period = f"--period {_quoted(period_text)} --cluster {_quoted(asked.cluster)}"
     commands = [
         ("this report", f"trackside report sla {period}{own}"),
         ("the verdicts", f"trackside verify {where}{own}"),

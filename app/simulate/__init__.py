@@ -7,12 +7,14 @@ scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
 slurm_text, telemetry, run_logs   the same history as sources tell it
 truth      the truth in numbers
+files      which files of a folder are a simulation's
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.simulate.files import MANIFEST, clear, note
 from app.simulate.plan import Settings
 
 if TYPE_CHECKING:
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
 
     from app.simulate.world import World
 
-__all__ = ["Settings", "run", "simulate"]
+__all__ = ["MANIFEST", "Settings", "run", "simulate"]
 
 SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
 TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om")
+TRUTH_FILES = (
+    "truth.json",
+    *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs")),
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,16 +61,25 @@ def run(options: argparse.Namespace) -> int:
 
 
 def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = lambda _: None) -> World:
-    """Make a cluster, and write its sources and its truth below a folder; the same settings give the same files."""
+    """Make a cluster, and write its sources and its truth below a folder; the same settings give the same files.
+
+    What an earlier simulation made in the folder goes first.
+
+    Raises:
+        UsageError: there are other files in the way.
+    """
     from app.simulate import run_logs, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
     from app.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.simulate.world import World  # noqa: PLC0415 - as above
 
     sources = folder / "sources"
+    clear(folder)
     sources.mkdir(parents=True, exist_ok=True)
     tell(f"running {settings.gpus:,} GPUs for {settings.days} days")
     world = World(play(settings, plan(settings)))
+    named = (*SLURM_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
+    note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
     tell("writing what Slurm would say")
     for name, text in (
         ("sacct.txt", slurm_text.sacct(world)),

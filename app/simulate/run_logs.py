@@ -28,16 +28,25 @@ def write_run_logs(world: World, folder: Path) -> list[Path]:
     """Write the logs of all runs that keep one, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for places in world.chains.values():
-        attempts = [world.attempts[place] for place in places]
-        job = attempts[0].job
-        if not job.logged:
-            continue
+    for name, attempts in _logged(world):
         text = "".join(line for attempt in attempts for line in _session(attempt, world))
         if text:
-            files.append(folder / f"{job.name}.jsonl")
+            files.append(folder / name)
             files[-1].write_text(text, encoding="utf-8")
     return files
+
+
+def names(world: World) -> list[str]:
+    """Names of all files that there may be: a run that never got to log anything has none."""
+    return [name for name, _ in _logged(world)]
+
+
+def _logged(world: World) -> Iterator[tuple[str, list[Attempt]]]:
+    """The runs that keep a log: the name of its file, and the attempts of the run."""
+    for places in world.chains.values():
+        attempts = [world.attempts[place] for place in places]
+        if attempts[0].job.logged:
+            yield f"{attempts[0].job.name}.jsonl", attempts
 
 
 def _session(attempt: Attempt, world: World) -> Iterator[str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli
+from app import cli, verbs
+from app.errors import UsageError
 from app.questions import QUESTIONS
 from queries.warehouse import open_reader
 from tests.app.dumps import tiny
@@ -244,6 +245,60 @@ def test_options_that_mean_nothing_here_are_refused(arguments: list[str], wareho
     done = trackside("show", *arguments, "--warehouse", str(warehouse))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        (("demo", "--no-serve"), "--warehouse"),
+        (("simulate", "--dir", "d"), "--warehouse"),
+        (("simulate", "--dir", "d"), "--config"),
+        (("recorder",), "--warehouse"),
+        (("recorder",), "--config"),
+        (("dashboards", "check"), "--warehouse"),
+    ],
+)
+def test_an_option_that_a_verb_would_not_obey_is_not_offered(
+    verb: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.build_parser().parse_args([*verb, option, "x"])
+    assert left.value.code == 2
+    assert f"unrecognized arguments: {option}" in capsys.readouterr().err
+    assert cli.build_parser().parse_args([*verb, "--quiet"]).quiet
+
+
+def test_a_recorder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    done = trackside("recorder", "-o", str(tmp_path / "no" / "x.py"))
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"trackside: {tmp_path / 'no' / 'x.py'} cannot be written: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("|", "|"), (r"\t", "\t"), (r"\x1f", "\x1f"), (r"\xA6", "¦"), (r"\0", "\0"), ("¦", "¦"),
+                         (r"\\", "\\"), (r"\\t", r"\t"), ("||", "||"), (r"\x1fab", "\x1fab")],
+)  # fmt: skip
+def test_a_delimiter_means_what_was_typed(typed: str, meant: str) -> None:
+    assert verbs.delimiter(typed) == meant
+
+
+@pytest.mark.parametrize("typed", ["", r"\x", r"\xg0", r"\x1", r"\n", r"\u00a6", "\\", "\\\n", "\udca6"])
+def test_a_delimiter_that_means_nothing_is_refused(typed: str) -> None:
+    with pytest.raises(UsageError, match="--delimiter"):
+        verbs.delimiter(typed)
+
+
+def test_a_delimiter_beyond_ascii_is_read(tmp_path: Path) -> None:
+    for file in tiny(20).write(tmp_path)[:1]:
+        (tmp_path / "bars.txt").write_text((tmp_path / file).read_text().replace("|", "¦"))
+    where = (str(tmp_path / "bars.txt"), "--warehouse", str(tmp_path / "w"))
+    for typed in ("¦", r"\xa6"):
+        done = trackside("ingest", "slurm", "--delimiter", typed, *where)
+        assert done.returncode == 0, done.stderr
+        assert "rejected" not in done.stderr
+    refused = trackside("ingest", "slurm", "--delimiter", r"\x", *where)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
 
 
 def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:

@@ -124,6 +124,18 @@ def test_the_verb_serves_the_explorer_on_this_machine_only(
     assert len(served) == 1
 
 
+def test_a_port_that_there_is_not_is_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(demo, "show", lambda *args, **_: done.append(args))
+    monkeypatch.setattr(service, "serve_explorer", lambda *args, **_: done.append(args))
+    options = argparse.Namespace(dir=tmp_path / "demo", config=None, quiet=True, no_serve=False, host=None, port=99_999)
+    with pytest.raises(UsageError, match="--port 99999"):
+        demo.run(options)
+    assert done == []
+
+
 @pytest.mark.parametrize(
     ("found", "truth", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -12,11 +13,12 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import exporter, headlines
-from app.answers import Answers
+from app import exporter, headlines, palette
+from app.answers import Answers, Claims
 from app.computing import standard_windows
+from app.explorer import overview
 from app.results import Window
-from dashboards.exported import BY_NAME, FAMILIES, MAX_RUNS, WINDOWS
+from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
 from queries.warehouse import open_reader, open_writer
 from tests.app.warehouses import NOW, from_accounting, from_everything
 
@@ -63,10 +65,35 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
         assert set(each.labels) == set(BY_NAME[each.name].labels), each
         assert each.value == each.value, f"NaN: {each}"
         assert abs(each.value) != float("inf"), each
-        assert each.labels.get("window", "all") in WINDOWS
+        for label, known in BY_NAME[each.name].values.items():
+            assert each.labels[label] in known, each
         if BY_NAME[each.name].unit == "ratio":
             assert 0 <= each.value <= 1, each
     assert len({(each.name, tuple(sorted(each.labels.items()))) for each in found}) == len(found)
+
+
+def test_every_declared_value_of_a_label_is_exported_where_there_is_all(everything: Path) -> None:
+    declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
+    found = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
+    assert found == declared
+
+
+def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> None:
+    lost = of(samples(everything), "trackside_gpu_lost_seconds", cluster="demo", window="all")
+    with open_reader(everything) as reader:
+        computed = reader.query("computed", cluster="demo").row(0, named=True)
+        window = Window("demo", computed["since"], computed["until"])
+        shown = overview.costs(reader, window, "cause")
+    rows = shown.select("category", "cause", "gpu_hours").rows()
+    assert lost == pytest.approx({(name, cause or "none"): 3600 * hours for name, cause, hours in rows})
+    assert {category for category, _ in lost} > {"pending_demand", "startup", "lost"}
+
+
+def test_what_counts_as_a_cost_is_one_set_and_the_help_says_which() -> None:
+    assert COSTLY == palette.COSTLY
+    listed, rest = BY_NAME["trackside_gpu_lost_seconds"].help.split("by category and cause: ")[1].split(". ", 1)
+    assert tuple(listed.split(", ")) == COSTLY
+    assert set(re.findall(r"\w+", rest)) & set(palette.ORDER) == set(palette.ORDER) - set(COSTLY) - {"productive"}
 
 
 def test_help_and_type_are_as_declared(everything: Path) -> None:
@@ -134,7 +161,7 @@ def test_categories_are_the_capacity_and_what_was_lost_is_part_of_it(everything:
     lost = of(found, "trackside_gpu_lost_seconds", **key)
     assert lost
     for category in {category for category, _ in lost}:
-        assert category not in {"productive", "unattributed", "other_work", "no_demand", "pending_demand"}
+        assert category in COSTLY
         parts = sum(value for (own, _), value in lost.items() if own == category)
         assert parts == pytest.approx(by_category[category], rel=1e-9)
     assert sum(of(found, "trackside_gpus", cluster="demo").values()) == 64
@@ -193,16 +220,14 @@ def test_what_is_loaded_and_not_computed_tells_of_its_sources(tmp_path: Path) ->
     assert names == {"trackside_build_info", "trackside_input_lag_seconds", "trackside_rows_rejected"}
 
 
-def test_claims_of_ones_own_are_judged_and_broken_ones_leave_no_verdict(accounting: Path, tmp_path: Path) -> None:
+def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None:
     claims = tmp_path / "claims.toml"
     claims.write_text(
         '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.99\n'
         'direction = "at_least"\n'
     )
-    text = exporter.render(Answers(accounting), now=NOW, claims=claims).decode()
+    text = exporter.render(Answers(accounting), now=NOW, claims=Claims(claims)).decode()
     assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
-    claims.write_text("[[claim]]")
-    assert "trackside_verdict" not in exporter.render(Answers(accounting), now=NOW, claims=claims).decode()
 
 
 def test_openmetrics_is_spoken_to_those_who_ask(accounting: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from app import ingesting
 from app.config import Config
 from app.errors import UsageError
+from app.palette import SWATCHES
 from app.reports import charts, file_name, page, sla, write_sla
 from app.results import Window
 from app.times import parse_period
@@ -405,6 +406,13 @@ def test_nothing_measured_is_said_and_not_drawn_as_zero() -> None:
     )  # fmt: skip
     assert "nothing measured" in drawn
     assert 'class="bar' not in drawn
+
+
+def test_a_share_is_written_in_the_same_ink_as_on_the_page_of_the_explorer() -> None:
+    for swatch in SWATCHES:
+        drawn = ET.fromstring(charts.category_bar([(swatch.name, 1.0)]))
+        (text,) = (each for each in drawn.iter() if each.get("class") == "onbar")
+        assert text.get("style") == f"fill:{swatch.ink}", swatch.name
 
 
 def test_file_names_hold_no_path() -> None:

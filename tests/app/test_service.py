@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import tomllib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -19,10 +21,11 @@ import pytest
 from polars.exceptions import PanicException
 from werkzeug.test import Client
 
-from app import config, runlogs, service
-from app.answers import Answers
+from app import config, exporter, runlogs, service
+from app.answers import Answers, Claims
 from app.config import Config, Prometheus, Serve, Slurm
 from app.errors import UsageError
+from app.explorer import create_app
 from app.service import Worker
 from ingest.live import Completed
 from queries.warehouse import open_reader, open_writer
@@ -35,6 +38,10 @@ from tests.ingest.web import told as answered
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from werkzeug.test import TestResponse
+
+    from queries.warehouse import Reader
 
 EVERY = timedelta(minutes=15)
 
@@ -246,6 +253,82 @@ def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
     assert told["failures"][0].startswith("warehouse: ")
 
 
+def test_health_does_not_wait_for_a_scrape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def slow(_: Reader, __: object) -> exporter.Exported:
+        begun.set()
+        assert free.wait(60)
+        return exporter.Exported((), ())
+
+    monkeypatch.setattr(exporter, "exported", slow)
+    application = service.make_application(from_accounting(tmp_path, jobs=5), Config())
+    healthy: list[int] = []
+    scrape = threading.Thread(target=lambda: application.test_client().get("/metrics"))
+    asking = threading.Thread(target=lambda: healthy.append(application.test_client().get("/healthz").status_code))
+    scrape.start()
+    try:
+        assert begun.wait(30)
+        asking.start()
+        asking.join(30)
+        assert healthy == [200]
+        assert scrape.is_alive()
+    finally:
+        free.set()
+        scrape.join()
+        asking.join()
+
+
+def test_an_edited_claims_file_is_judged_at_once_and_a_mistake_in_it_is_unwell(tmp_path: Path) -> None:
+    def claimed(text: str) -> None:
+        claims.write_text(
+            '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\n'
+            f'{text}\ndirection = "at_least"\n'
+        )
+
+    def verdict() -> float:
+        (line,) = (line for line in client.get("/metrics").text.splitlines() if 'window="all"' in line and MARK in line)
+        return float(line.split()[-1])
+
+    claims = tmp_path / "claims.toml"
+    claimed("target = 0.001")
+    client = service.make_application(from_accounting(tmp_path, jobs=40), Config(claims=claims)).test_client()
+    assert verdict() == 1
+    claimed("target = 0.999")
+    assert verdict() == -1
+    claimed("target = 101")
+    assert verdict() == -1  # as the last claims that could be read say
+    told = client.get("/healthz")
+    assert told.status_code == 503
+    (said,) = told.get_json()["failures"]
+    assert said.startswith(f"claims: {claims} has 1 mistake(s): claim 1")
+    assert "the target of occupancy" in said
+    claimed("target = 0.001")
+    assert verdict() == 1
+    assert client.get("/healthz").status_code == 200
+
+
+MARK = "trackside_verdict{"
+
+
+def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[Claims | None] = []
+
+    def explorer(root: Path, settings: Config, claims: Claims | None = None) -> object:
+        judged.append(claims)
+        return create_app(root, settings, claims)
+
+    def metrics(*_: object, claims: Claims, **__: object) -> tuple[bytes, str]:
+        judged.append(claims)
+        return b"", "text/plain"
+
+    monkeypatch.setattr(service, "create_app", explorer)
+    monkeypatch.setattr(exporter, "negotiated", metrics)
+    service.make_application(tmp_path, Config()).test_client().get("/metrics")
+    assert len(judged) == 2
+    assert judged[0] is judged[1] is not None
+
+
 @pytest.mark.parametrize(
     ("name", "status"),
     [("localhost:8050", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("evil.example", 421), ("evil.example:8050", 421),
@@ -254,6 +337,23 @@ def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
 def test_only_ones_own_names_are_answered_on_loopback(name: str, status: int, tmp_path: Path) -> None:
     guarded = service.only_own_names(service.make_application(tmp_path, Config()), "127.0.0.1")
     assert Client(guarded).get("/healthz", headers={"Host": name}).status_code == status
+
+
+def test_a_name_that_a_proxy_hands_on_is_answered_once_it_is_listed(tmp_path: Path) -> None:
+    def ask(settings: Config, name: str) -> TestResponse:
+        application = service.make_application(tmp_path, settings)
+        guarded = service.only_own_names(application, "127.0.0.1", settings.serve.names)
+        return Client(guarded).get("/healthz", headers={"Host": name})
+
+    refused = ask(Config(), "trackside.example.com")
+    assert refused.status_code == 421
+    said = refused.text.partition("trackside.toml:")[2]
+    assert "--host" not in refused.text
+    listed = config.parse(tomllib.loads(said), origin="what it says")
+    for name in ("trackside.example.com", "Trackside.Example.COM:443", "localhost:8050"):
+        assert ask(listed, name).status_code == 200
+    for name in ("evil.example", "a.trackside.example.com", "example.com"):
+        assert ask(listed, name).status_code == 421
 
 
 def test_a_port_in_use_and_an_address_of_others_are_said(tmp_path: Path) -> None:
@@ -300,8 +400,9 @@ def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Po
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    root = from_accounting(tmp_path, jobs=20)
-    process = started("explore", "--warehouse", str(root))
+    root, file = from_accounting(tmp_path, jobs=20), tmp_path / "trackside.toml"
+    file.write_text('[serve]\nnames = ["trackside.example.com"]\n')
+    process = started("explore", "--warehouse", str(root), "--config", str(file))
     try:
         url = address_of(process)
         assert fetch(url)[0] == 200
@@ -309,6 +410,7 @@ def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: sig
         assert (status, "trackside_occupancy_ratio" in text) == (200, True)
         status, text = fetch(f"{url}/healthz")
         assert (status, json.loads(text)["data_end"]) == (200, "2026-10-02T09:39:17Z")
+        assert fetch(url, Host="trackside.example.com")[0] == 200
         assert fetch(url, Host="evil.example")[0] == 421
         process.send_signal(number)
         assert process.wait(30) == 0

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 from app import computing, config, ingesting, runlogs, telemetry
+from app.errors import UsageError
 from app.headlines import headlines
 from app.results import Window
-from app.simulate import SLURM_FILES, TELEMETRY_FILES, Settings, simulate
+from app.simulate import MANIFEST, SLURM_FILES, TELEMETRY_FILES, Settings, simulate, truth
 from app.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
 from app.simulate.telemetry import silent_nodes, watched
 from app.simulate.truth import ALLOCATED
@@ -349,6 +350,67 @@ def test_the_verb_writes_the_files_and_says_how_to_read_them(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert f"trackside ingest slurm {target / 'sources/sacct.txt'}" in done.stdout
     assert {path.name for path in (target / "sources").iterdir()} == {*SLURM_FILES, *TELEMETRY_FILES, "runs"}
+
+
+def again(folder: Path, days: int, seed: int = 11) -> dict[str, str]:
+    """Simulate in a folder, and what is in it then."""
+    simulate(Settings(gpus=64, days=days, seed=seed), folder)
+    return digests(folder)
+
+
+def test_a_folder_used_again_holds_the_last_simulation_alone(tmp_path: Path) -> None:
+    long = again(tmp_path / "used", days=14)
+    (tmp_path / "used" / "notes.txt").write_text("mine")
+    short = again(tmp_path / "used", days=1)
+    assert set(long) - set(again(tmp_path / "new", days=1))
+    assert short.pop("notes.txt")
+    assert short == digests(tmp_path / "new")
+
+
+def test_every_file_that_a_simulation_makes_is_in_its_list(tmp_path: Path) -> None:
+    made = again(tmp_path, days=4)
+    listed = json.loads((tmp_path / MANIFEST).read_text())
+    assert set(made) - {MANIFEST} <= set(listed)
+
+
+def test_files_of_others_in_the_way_are_named_and_everything_is_kept(tmp_path: Path) -> None:
+    before = again(tmp_path, days=1)
+    (tmp_path / "sources/runs/mine.jsonl").write_text("mine")
+    with pytest.raises(UsageError, match=r"no simulation made: sources/runs/mine\.jsonl"):
+        again(tmp_path, days=2)
+    assert set(digests(tmp_path)) == {*before, "sources/runs/mine.jsonl"}
+    (tmp_path / "other/sources").mkdir(parents=True)
+    (tmp_path / "other/sources/sacct.txt").write_text("a real cluster's")
+    done = trackside("simulate", "--dir", str(tmp_path / "other"), "--gpus", "64", "--days", "1")
+    assert done.returncode == 2
+    assert "sources/sacct.txt" in done.stderr
+    assert (tmp_path / "other/sources/sacct.txt").read_text() == "a real cluster's"
+
+
+@pytest.mark.parametrize("listed", ["", "{", "3", "[3]"])
+def test_a_list_that_cannot_be_read_names_nothing(tmp_path: Path, listed: str) -> None:
+    (tmp_path / MANIFEST).write_text(listed)
+    (tmp_path / "truth.json").write_text("mine")
+    with pytest.raises(UsageError, match=r"truth\.json"):
+        again(tmp_path, days=1)
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    again(tmp_path / "real", days=1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / MANIFEST).write_bytes((tmp_path / "real" / MANIFEST).read_bytes())
+    (tmp_path / "here/sources").symlink_to(tmp_path / "real/sources")
+    with pytest.raises(UsageError, match="made: sources"):
+        again(tmp_path / "here", days=1)
+    assert (tmp_path / "real/sources/sacct.txt").exists()
+
+
+def test_a_simulation_that_was_killed_is_cleared_away_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(truth, "write_truth", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            again(tmp_path / "used", days=14)
+    assert again(tmp_path / "used", days=1) == again(tmp_path / "new", days=1)
 
 
 @pytest.mark.parametrize(

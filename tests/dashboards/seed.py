@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from dashboards.exported import BOUNDS, FAMILIES, MTTF_GPUS, WINDOWS
+from dashboards.exported import BOUNDS, COSTLY, FAMILIES, MTTF_GPUS, WINDOWS
 from metrics.ledger import ALLOCATED, IDLE, UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _gpu_time(cluster: str, window: str) -> Iterator[Series]:
             swing = 0.0
         labels = {**key, "state": _state(category), "category": category}
         yield Series("trackside_gpu_seconds", labels, _wave(share * capacity, swing * capacity))
-        if category in {"productive", "unattributed", "other_work", *IDLE}:
+        if category not in COSTLY:
             continue
         causes = CAUSES.get(category, ("none",))
         for number, cause in enumerate(causes):

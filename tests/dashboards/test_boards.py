@@ -71,7 +71,7 @@ def test_a_claim_sets_a_threshold_only_where_the_board_shows_its_number() -> Non
         _claim("time_to_job_restart", 60.0, "at_most"),
         _claim("occupancy", 0.9),
     ]
-    assert boards.targets_of(claims) == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
+    assert boards.targets_of(claims, "palm_full") == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
 
 
 def test_mistakes_are_listed_and_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

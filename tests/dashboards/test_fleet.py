@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -14,9 +15,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from app import verifying
 from app.boards import generated, targets_of
+from app.config import Rules
 from app.palette import BY_CATEGORY
 from dashboards import fleet, lint
-from dashboards.exported import FAMILIES, HISTORY, WINDOWS
+from dashboards.exported import BY_NAME, COSTLY, FAMILIES, HISTORY, WINDOWS
 from metrics.ledger import CATEGORIES
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
@@ -61,7 +63,7 @@ def test_the_file_that_ships_is_what_the_python_builds() -> None:
 
 
 def test_its_thresholds_are_the_targets_of_the_claims_that_ship() -> None:
-    assert targets_of(verifying.read_claims(None)) == fleet.TARGETS
+    assert targets_of(verifying.read_claims(None), Rules().flop_convention) == fleet.TARGETS
 
 
 def test_other_targets_make_other_thresholds_and_a_claim_that_is_not_there_makes_none() -> None:
@@ -100,6 +102,22 @@ def test_every_help_text_says_what_its_history_is_and_names_and_labels_are_sound
 def test_all_that_is_exported_is_shown_but_what_is_named_here() -> None:
     shown = {metric for _, target in QUERIES for metric, _ in lint.names(target["expr"]).matched}
     assert {family.name for family in FAMILIES} - shown == {"trackside_failure_exposure_gpu_seconds"}
+
+
+def test_the_seed_has_only_values_that_are_exported() -> None:
+    series = re.findall(r"^(trackside_\w+)\{(.*)\} ", seed.history(0), re.MULTILINE)
+    assert series
+    for family, labels in series:
+        told = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        for label, known in BY_NAME[family].values.items():
+            assert told[label] in known, (family, labels)
+
+
+def test_what_could_have_trained_is_told_category_by_category() -> None:
+    (panel,) = (panel for panel in PANELS if panel["title"].startswith("GPU-hours that could have trained"))
+    told = re.findall(r"\w+", panel["description"])
+    assert set(told) & set(CATEGORIES) == set(CATEGORIES) - {"productive"}
+    assert f"of the categories {', '.join(COSTLY)}. Time that nobody saw" in panel["description"]
 
 
 def test_the_seed_has_every_exported_family_with_exactly_its_labels() -> None:
@@ -172,7 +190,7 @@ def test_where_gpu_time_went_adds_up_to_the_capacity_of_the_chosen_clusters(prom
 
 @pytest.mark.xdist_group("prometheus")
 def test_causes_come_with_the_largest_first(prometheus: Prometheus) -> None:
-    (panel,) = (panel for panel in PANELS if panel["title"] == "GPU-hours lost, by cause")
+    (panel,) = (panel for panel in PANELS if panel["title"].startswith("GPU-hours that could"))
     rows = _rows(prometheus, panel["targets"][0], {"cluster": "|".join(seed.CLUSTERS), "window": "7d"})
     hours = [float(row["value"][1]) for row in rows]
     assert len(hours) > 3

@@ -130,6 +130,8 @@ BROKEN: list[tuple[str, str, Callable[[Json], object]]] = [
     ("exported_metrics", "has the label 'user'", _of_target(legendFormat="{{user}}")),
     ("exported_metrics", "is not label_values(metric, label)", _of_variable("cluster", query="clusters()")),
     ("exported_metrics", "has the label 'node'", _of_variable("cluster", query="label_values(trackside_gpus, node)")),
+    ("exported_values", "never has of='allocatd'; it has: allocated, capacity", _expr(IN_CLUSTER + ', of="allocatd"}')),
+    ("exported_values", "never has state='down'", _expr('trackside_gpus{state="idle"} - trackside_gpus{state="down"}')),
     ("rates", "of a gauge says nothing", _expr("rate(trackside_gpu_seconds[$__rate_interval])")),
     ("rates", "use $__rate_interval", _expr("increase(scrape_samples_scraped[5m])")),
     ("no_hosts", "names a host", _of_panel(description="see http://grafana.corp/d/x")),

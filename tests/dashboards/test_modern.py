@@ -9,7 +9,7 @@ import pytest
 from grafanalib import core  # type: ignore[import-untyped]  # grafanalib ships no types
 from jsonschema import Draft7Validator
 
-from dashboards import lint, modern
+from dashboards import fleet, lint, modern
 
 
 def _board(*panels: Any, **more: Any) -> modern.Json:  # noqa: ANN401 - grafanalib has no types
@@ -97,6 +97,11 @@ def test_panels_flow_from_left_to_right_and_a_collapsed_row_keeps_its_own_below_
 def test_options_given_stand_beside_the_defaults() -> None:
     (panel,) = _board(_panel(options={"graphMode": "area"}))["panels"]
     assert panel["options"] == modern.OPTIONS["stat"] | {"graphMode": "area"}
+
+
+def test_there_are_defaults_for_the_panel_types_of_the_boards_and_no_others() -> None:
+    used = {each["type"] for each in lint.panels(fleet.fleet())}
+    assert set(modern.OPTIONS) == set(modern.CUSTOM) == used
 
 
 def test_an_override_without_a_value_takes_the_default_away() -> None:

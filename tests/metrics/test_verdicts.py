@@ -74,6 +74,46 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
     assert found.high == math.inf
 
 
+@pytest.mark.parametrize(
+    ("days", "direction", "verdict", "needed"),
+    [
+        (1 / 86_400, "at_least", "undetermined", "3.66 more failure-free days of 1024 GPUs would support it"),
+        (3.0, "at_least", "undetermined", "0.66 more failure-free days of 1024 GPUs would support it"),
+        (3.66, "at_least", "supported", None),
+        (3.0, "at_most", "undetermined", "a failure: there was none in 3 days of 1024 GPUs"),
+        (3.67, "at_most", "refuted", None),
+    ],
+)
+def test_a_delivered_mttf_without_a_failure_is_at_least_the_exposure(
+    days: float, direction: Direction, verdict: str, needed: str | None
+) -> None:
+    delivered = claim("delivered", direction=direction)
+    found = measure_mttf(0, days * 1024, delivered)
+    assert (found.value, found.high, found.n) == (None, math.inf, 0)
+    assert found.low == pytest.approx(days)
+    assert judge(delivered, found).verdict == verdict
+    assert needed is None or found.needed == needed
+
+
+def test_a_delivered_mttf_with_failures_is_the_periods_own() -> None:
+    delivered = claim("delivered")
+    found = measure_mttf(8, THIRTY_DAYS, delivered)
+    assert (found.value, found.low, found.high) == (3.75, 3.75, 3.75)
+    assert judge(delivered, found).verdict == "supported"
+    assert judge(delivered, measure_mttf(9, THIRTY_DAYS, delivered)).verdict == "refuted"
+
+
+def test_an_mttf_of_no_size_is_not_measured() -> None:
+    with pytest.raises(ValueError, match="does not say of how many GPUs"):
+        measure_mttf(3, THIRTY_DAYS, claim(gpus=None))
+
+
+def test_a_delivered_median_needs_one_event() -> None:
+    delivered = claim("delivered", 90, "at_most", None)
+    assert measure_median([], delivered, at_least=20).needed == "an event: there was none"
+    assert judge(delivered, measure_median([60.0], delivered, at_least=20)).verdict == "supported"
+
+
 def test_no_failure_free_days_support_a_claim_of_at_most() -> None:
     """More time without a failure can only refute that the MTTF is at most 0.33 d."""
     found = measure_mttf(91, THIRTY_DAYS, claim(target=0.33, direction="at_most"))

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import results, verifying
-from app.answers import Answers
+from app import palette, questions, results
+from app.answers import Answers, Claims
 from app.config import Config
 from app.errors import UsageError
 from app.explorer import create_app, numbers, overview, view
@@ -49,7 +49,7 @@ def table(found: object, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def explorer(warehouse: Path) -> Explorer:
-    return Explorer(Answers(warehouse), tuple(verifying.read_claims(None)))
+    return Explorer(Answers(warehouse), Claims(None))
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,8 @@ def test_a_run_is_listed_by_its_job_and_found_by_its_whole_id(explorer: Explorer
 
 
 def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explorer) -> None:
-    found = explorer.answers.ask(overview.gather, explorer.view("").window, explorer.claims, 1.0)
+    shown = explorer.view("")
+    found = explorer.answers.ask(overview.gather, shown.window, explorer.claims.now(), shown.asked)
     judged = overview.verdict_on(found.judged, "ettr")
     assert judged is not None
     card = next(
@@ -184,14 +185,33 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     contents = page(explorer, "/", "?by=node")[2]
     with open_reader(warehouse) as reader:
         events = results.interruption_costs(reader, window)
+        advice = questions.drain(results.node_failures(reader, window))
     blamed = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
-    rows = {row["subject"]: row for row in table(contents, "costs")}
+    rows = {row["node"]: row for row in table(contents, "costs")}
     assert set(rows) == set(blamed["node"])
     for node, row in rows.items():
         of_node = blamed.filter(pl.col("node") == node)
-        assert row["n"] == of_node.height
-        assert row["gpu_hours"] == pytest.approx(of_node["cost_gpu_s"].sum() / 3600)
-    assert f"scontrol update NodeName={next(iter(rows))} State=DRAIN Reason='" in words(contents)
+        told = of_node["cost_gpu_s"].drop_nulls()
+        assert row["interruptions"] == of_node.height
+        assert row["unpriced"] == of_node.height - told.len()
+        assert row["gpu_hours"] == (pytest.approx(told.sum() / 3600) if told.len() else None)
+        assert row["gpu_hours__text"] == numbers.hours(row["gpu_hours"])
+    assert advice is not None
+    assert advice[0] in words(contents)
+    assert advice[1] in words(contents)
+
+
+def test_a_node_that_failed_once_or_twice_is_not_advised_to_be_drained(explorer: Explorer) -> None:
+    contents = page(explorer, "/", "?by=node&since=1d")[2]
+    assert all(row["interruptions"] < questions.REPEATED for row in table(contents, "costs"))
+    assert "scontrol" not in words(contents)
+
+
+@pytest.mark.parametrize(("by", "states"), [("cause", ("allocated", "idle", "unavailable")), ("user", ("allocated",))])
+def test_what_counts_as_a_cost_is_said_as_it_is_counted(explorer: Explorer, by: str, states: tuple[str, ...]) -> None:
+    said = words(page(explorer, "/", f"?by={by}")[2])
+    found = [swatch.label.lower() for swatch in palette.SWATCHES if swatch.cost and swatch.state in states]
+    assert f"could have trained and did not: {'; '.join(found)}." in said
 
 
 def test_a_recent_interruption_has_its_cost_or_none_where_it_was_not_seen(
@@ -244,7 +264,8 @@ def test_costs_can_be_split_by_everything_offered(explorer: Explorer) -> None:
         contents = page(explorer, "/", f"?by={by}")[2]
         rows = table(contents, "costs")
         assert rows, by
-        assert [row["gpu_hours"] for row in rows] == sorted((row["gpu_hours"] for row in rows), reverse=True)
+        hours = [row["gpu_hours"] or 0.0 for row in rows]
+        assert hours == sorted(hours, reverse=True)
 
 
 def test_interruptions_can_be_narrowed_to_a_node(explorer: Explorer) -> None:
@@ -276,7 +297,7 @@ def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> No
 
 def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    explorer = Explorer(Answers(root), tuple(verifying.read_claims(None)))
+    explorer = Explorer(Answers(root), Claims(None))
     for path in ("/", "/runs", "/run"):
         assert "trackside ingest slurm" in words(page(explorer, path, "")[2])
     assert "goodput_allocated" in words(page(explorer, "/definitions", "")[2])

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
 
 from app import palette
-from app.explorer import figures, numbers, overview, parts
+from app.explorer import figures, numbers, parts
 from app.headlines import Headline
 from metrics.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components
@@ -79,26 +78,6 @@ def test_a_number_that_is_its_own_lower_bound_is_called_so(
     value: float | None, low: float | None, high: float | None, said: str
 ) -> None:
     assert numbers.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == said
-
-
-def test_nodes_are_ranked_by_cost_with_their_most_frequent_cause() -> None:
-    events = pl.DataFrame(
-        {
-            "class": ["infrastructure"] * 5 + ["user"],
-            "cause": ["node_fail", "node_fail", "xid", "xid", None, "failed"],
-            "node": ["n1", "n1", "n1", "n2", None, "n3"],
-            "cost_gpu_s": [3600.0, 0.0, 3600.0, 36_000.0, 9e9, 9e9],
-        }
-    )
-    spent = overview.node_costs(events)
-    assert spent.rows() == [("n2", 1, "xid", 10.0), ("n1", 3, "node_fail", 2.0)]
-    assert overview.drain(spent) == "scontrol update NodeName=n2 State=DRAIN Reason='1 interruption, mostly xid'"
-
-
-def test_a_node_name_cannot_write_a_second_command() -> None:
-    spent = pl.DataFrame({"subject": ["n1; rm -rf x"], "n": [2], "cause": ["$(x)"], "gpu_hours": [1.0]})
-    words = shlex.split(overview.drain(spent))
-    assert words[2:] == ["NodeName=n1; rm -rf x", "State=DRAIN", "Reason=2 interruptions, mostly $(x)"]
 
 
 def test_a_range_lies_where_its_ends_are() -> None:

@@ -1,0 +1,63 @@
+"""Which files a simulation made in a folder, so that the next one there can clear them away and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+MANIFEST = ".trackside-simulated"
+"""File of the folder that names what a simulation made in it."""
+
+PLACES = ("sources", "truth", "truth.json")
+"""Where a simulation writes, below its folder."""
+
+
+def clear(folder: Path) -> None:
+    """Delete what an earlier simulation made in a folder; whatever else is in it stays.
+
+    Raises:
+        UsageError: other files are where the simulation would write. Nothing is deleted then.
+    """
+    there = _there(folder)
+    strangers = sorted(there.keys() - _noted(folder))
+    if strangers:
+        more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
+        raise UsageError(
+            f"{folder} has files that no simulation made: {', '.join(strangers[:3])}{more}.\n"
+            "Name another folder with --dir, or move them away."
+        )
+    for path in there.values():
+        path.unlink()
+
+
+def note(folder: Path, names: Iterable[str]) -> None:
+    """Write down what is going to be made, before it is: a simulation that is killed can be cleared away too.
+
+    Args:
+        folder: the folder.
+        names: files, from the folder on.
+    """
+    beside = folder / f"{MANIFEST}.new"
+    beside.write_text(json.dumps(sorted(names), indent=0) + "\n", encoding="utf-8")
+    beside.replace(folder / MANIFEST)
+
+
+def _noted(folder: Path) -> set[str]:
+    """What the last simulation made here; nothing if there was none, or its list cannot be read."""
+    try:
+        known = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return set()
+    return {str(name) for name in known} if isinstance(known, list) else set()
+
+
+def _there(folder: Path) -> dict[str, Path]:
+    """Files and links in the places of a simulation, by their names from the folder on."""
+    paths = [path for place in PLACES for path in (folder / place, *(folder / place).rglob("*"))]
+    return {path.relative_to(folder).as_posix(): path for path in paths if path.is_symlink() or path.is_file()}

@@ -1,0 +1,66 @@
+"""The page of a run that was logged: what is of the period, and what of its whole life."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.answers import Answers, Claims
+from app.explorer.application import Explorer, page
+from tests.app.explorer.test_pages import components, words
+from tests.app.runs import trackside
+from tests.app.test_evidence import HOUR, SACCT, START, log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST = "since=2026-09-21T14:13:20Z&until=2026-09-21T15:13:20Z"
+SECOND = "since=2026-09-21T15:13:20Z&until=2026-09-21T16:13:20Z"
+LATER = "since=2026-09-21T16:06:00Z&until=2026-09-21T16:13:20Z"
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
+    """Run llama: an hour that was lost when its node died, and an hour in which it did the same steps again."""
+    folder = tmp_path_factory.mktemp("logged")
+    end = START + HOUR
+    again = SACCT.splitlines(keepends=True)[1].replace(
+        f"{START}|{START}|{START}|{end}", f"{end}|{end}|{end}|{end + HOUR}"
+    )
+    (folder / "sacct.txt").write_text(SACCT.replace("COMPLETED", "NODE_FAIL", 1) + again)
+    second = log(shift=HOUR).replace('"restart_count": 0', '"restart_count": 1')
+    (folder / "run.jsonl").write_text(log() + second)
+    files: dict[str, Path] = {"slurm": folder / "sacct.txt", "runlog": folder / "run.jsonl"}
+    for arguments in (*(("ingest", kind, str(file)) for kind, file in files.items()), ("compute",)):
+        done = trackside(*arguments, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return Explorer(Answers(folder / "w"), Claims(None))
+
+
+def card(explorer: Explorer, period: str, title: str) -> str:
+    """The text of a card of the page."""
+    contents = page(explorer, "/run", f"?id=llama&{period}")[2]
+    cards = [words(each) for each in components(contents) if getattr(each, "className", "") == "card still"]
+    return next(text for text in cards if text.startswith(title))
+
+
+@pytest.mark.parametrize(
+    ("period", "lost", "logged", "hours"),
+    [("", 300, 600, "16.00"), (FIRST, 300, 300, "8.00"), (SECOND, 0, 300, "8.00")],
+)
+def test_steps_lost_are_those_of_the_period_as_all_cards_are(
+    explorer: Explorer, period: str, lost: int, logged: int, hours: str
+) -> None:
+    assert card(explorer, period, "Steps lost").startswith(f"Steps lost {lost} of {logged} logged in this period")
+    assert card(explorer, period, "GPU-hours").startswith(f"GPU-hours {hours} allocated in this period")
+
+
+def test_a_period_without_steps_cannot_tell_how_many_were_lost(explorer: Explorer) -> None:
+    assert card(explorer, LATER, "Steps lost") == "Steps lost cannot tell no step was logged in this period"
+
+
+def test_what_is_not_of_the_period_says_so(explorer: Explorer) -> None:
+    said = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
+    assert "16.00 GPU-hours over all its attempts, within this period or not." in said
+    assert "600 steps over all its attempts" in said
