@@ -6,6 +6,10 @@ is the reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accele
 metric-definitions 5.3, L2. Before the first such moment it starts up, after the last it tears down, in between it is
 stalled; GPUs that it never uses are stalled all the time (`idle_gpus`).
 
+A sample is an average over some time (`interval_s`), and attempts do not begin and end where samples do. Whose activity
+it was that an active sample across such a moment saw, only the samples beside it tell; where they do not, it counts for
+nobody. An inactive one speaks for both sides.
+
 Where samples are hours (`active_share` between 0 and 1), the share of the hour takes the place of the moment. On a
 node that several attempts share, nobody knows whose GPUs are the active ones: only what must be so is said, and the
 rest stays unattributed.
@@ -33,8 +37,9 @@ def active_time(
     """What the GPUs of attempts did, as far as telemetry can tell.
 
     Args:
-        activity: `frames.ACTIVITY`; intervals of one GPU do not overlap; `active_share` is 0 or 1 for samples, and
-            in between for roll-ups.
+        activity: `frames.ACTIVITY`; intervals of one GPU do not overlap. Stretches of samples have an `active_share`
+            of 0 or 1 and as `interval_s` the longest sample among them; those without are roll-ups of hours, which
+            may show a part of the hour.
         attempt_nodes: `frames.ATTEMPT_NODES`; attempts whose GPUs on a node are only assumed are left out.
         inventory: `frames.INVENTORY`, how many GPUs each node has.
         covered: `frames.COVERAGE` of accounting.
@@ -52,18 +57,12 @@ def active_time(
     )
     known = allocated_intervals(attempt_nodes, covered).filter(pl.col("evidence") != "assumed")
     held = (
-        overlaps(known, there, on=["cluster", "node"])
+        # Where the inventory changes or accounting has a gap, the attempt still has the node: `begun`, `over`.
+        overlaps(known.with_columns(begun="started", over="ended"), there, on=["cluster", "node"])
         .with_row_index("holder")
         .with_columns(whole=pl.col("milli_gpus") == pl.col("capacity"))
     )
-    samples = activity.select(
-        "cluster",
-        "node",
-        "gpu",
-        pl.col("started_at").dt.epoch("us").alias("started"),
-        pl.col("ended_at").dt.epoch("us").alias("ended"),
-        "active_share",
-    )
+    samples = _stretches(activity)
     own = _per_gpu(held.filter("whole"), samples)
     rolled_up = ((pl.col("active_share") % 1) > 0).any().over("attempt", "hour")
     by_hour = own.with_columns(
@@ -85,23 +84,103 @@ def active_time(
 
 
 _HOUR = 3_600_000_000
+_GPU_KEY = ("cluster", "node", "gpu")
+
+
+def _stretches(activity: pl.DataFrame) -> pl.DataFrame:
+    """Activity in microseconds, neighbours of one share joined.
+
+    Returns:
+        `cluster`, `node`, `gpu`, `started`, `ended`, `active_share`, `interval` (the longest sample, microseconds; null
+        for roll-ups), `stretch_from` and `stretch_until` (the same as `started` and `ended`, to stay when they are
+        cut), `idle_before` and `idle_after` (an inactive stretch touches it there).
+    """
+    ordered = activity.select(
+        *_GPU_KEY,
+        pl.col("started_at").dt.epoch("us").alias("started"),
+        pl.col("ended_at").dt.epoch("us").alias("ended"),
+        "active_share",
+        (pl.col("interval_s") * 1e6).round().cast(pl.Int64).alias("interval"),
+    ).sort(*_GPU_KEY, "started")
+    joined = (
+        ordered.with_columns(_piece=(~(_touches(1) & _is_equal("active_share", 1))).cum_sum())
+        .group_by("_piece", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in (*_GPU_KEY, "started")),
+            pl.col("ended").last(),
+            pl.col("active_share").first(),
+            pl.col("interval").max(),
+        )
+        .drop("_piece")
+    )
+    idle = pl.col("active_share") == 0
+    return joined.with_columns(
+        stretch_from="started",
+        stretch_until="ended",
+        idle_before=_touches(1) & idle.shift(1, fill_value=False),
+        idle_after=_touches(-1) & idle.shift(-1, fill_value=False),
+    )
+
+
+def _touches(step: int) -> pl.Expr:
+    """The row before (1) or after (-1) is of the same GPU and meets this one without a gap."""
+    mine, other = ("started", "ended") if step == 1 else ("ended", "started")
+    meets = (pl.col(mine) == pl.col(other).shift(step)).fill_null(value=False)
+    return pl.all_horizontal(meets, *(_is_equal(name, step) for name in _GPU_KEY))
+
+
+def _is_equal(name: str, step: int) -> pl.Expr:
+    return (pl.col(name) == pl.col(name).shift(step)).fill_null(value=False)
 
 
 def _per_gpu(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """Samples of the GPUs of each holder, clipped to it and cut at full hours.
 
     Returns:
-        The samples with `holder`, `attempt` (a number), `hour`, `cell_from` and `cell_until` (the part of the hour
-        that the holder held), `sample_s` (the whole sample's length within the hour, microseconds), and `used`: the
-        attempt had that GPU active at some time.
+        The samples with `holder`, `attempt` (a number), `begun` and `over` (when it came to the node and left), `hour`,
+        `cell_from` and `cell_until` (the part of the hour that the holder held), `sample_s` (the whole sample's length
+        within the hour, microseconds), and `used`: the attempt had that GPU active at some time.
     """
     key = list(frames.ATTEMPT_KEY)
     attempts = held.select(key).unique().sort(key).with_row_index("attempt")
-    holders = held.join(attempts, on=key).select("cluster", "node", "holder", "attempt", "started", "ended")
+    holders = held.join(attempts, on=key).select(
+        "cluster", "node", "holder", "attempt", "begun", "over", "started", "ended"
+    )
     cells = _in_hours(holders).with_columns(cell_from="started", cell_until="ended")
-    whole = _in_hours(samples).with_columns(sample_s=pl.col("ended") - pl.col("started"))
-    own = overlaps(whole, cells, on=["cluster", "node", "hour"])
+    length = pl.col("ended") - pl.col("started")
+    whole = _in_hours(samples).with_columns(
+        # A roll-up's share is the whole hour's, also where the window shows a part.
+        sample_s=pl.when(pl.col("interval").is_null()).then(_HOUR).otherwise(length)
+    )
+    own = _without_neighbours(overlaps(whole, cells, on=["cluster", "node", "hour"]))
     return own.with_columns(used=(pl.col("active_share").max() > 0).over("holder", "gpu"))
+
+
+def _without_neighbours(own: pl.DataFrame) -> pl.DataFrame:
+    """Without activity that may be the one's who held the node before or after.
+
+    A sample across the holder's beginning or end is active if either of them was. If the stretch lasts for at least one
+    sample within the holder (two, across both ends), one of its samples lies within for sure, so the holder was active.
+    Otherwise that sample takes after the inactive one beside it in the holder's time, and without one it says nothing.
+    """
+    early, late = _crosses_begin(), _crosses_end()
+    within = pl.min_horizontal("stretch_until", "over") - pl.max_horizontal("stretch_from", "begun")
+    needed = pl.col("interval") * (early.cast(pl.Int64) + late.cast(pl.Int64))
+    unclear = ((pl.col("active_share") > 0) & (within < needed)).fill_null(value=False)
+    idle_beside = (early & ~late & pl.col("idle_after") & (pl.col("stretch_until") < pl.col("over"))) | (
+        late & ~early & pl.col("idle_before") & (pl.col("stretch_from") > pl.col("begun"))
+    )
+    return own.filter(~unclear | idle_beside).with_columns(
+        active_share=pl.when(unclear).then(0.0).otherwise("active_share")
+    )
+
+
+def _crosses_begin() -> pl.Expr:
+    return (pl.col("stretch_from") < pl.col("begun")) & (pl.col("begun") < pl.col("stretch_until"))
+
+
+def _crosses_end() -> pl.Expr:
+    return (pl.col("stretch_from") < pl.col("over")) & (pl.col("over") < pl.col("stretch_until"))
 
 
 def _in_hours(intervals: pl.DataFrame) -> pl.DataFrame:
@@ -123,11 +202,17 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
                 "ended",
                 pl.lit(1).alias("seen"),
                 inactive.cast(pl.Int64).alias("inactive"),
-            )
+            ),
+            *_doubtful(used.filter(~inactive, pl.col("interval").is_not_null())),
         ]
     ).rename({"lane": "attempt"})
+    productive = pl.col("inactive") == 0
     judged = _judged(
-        together.with_columns(productive=pl.col("inactive") == 0, idle=pl.col("inactive") == pl.col("seen"))
+        together.with_columns(
+            productive=productive,
+            idle=pl.col("inactive") == pl.col("seen"),
+            sure=productive & (pl.col("doubtful") == 0),
+        )
     )
     hours = elsewhere.group_by("attempt").agg(
         pl.col("cell_from").min().alias("rolled_from"), pl.col("cell_until").max().alias("rolled_until")
@@ -162,22 +247,46 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([merge_equal(idle.select(_BASE).sort("lane", "started")), merge_equal(busy.select(_BASE))])
 
 
+def _doubtful(active: pl.DataFrame) -> list[pl.DataFrame]:
+    """Layers of the sweep: where activity may be that of who held the node before or after.
+
+    A sample across the holder's beginning ends less than its length after it; likewise at the end.
+    """
+    most = pl.col("interval") - 1
+    columns = [pl.col("attempt").alias("lane"), "started", "ended", pl.lit(1).alias("doubtful")]
+    return [
+        active.filter(_crosses_begin())
+        .with_columns(ended=pl.min_horizontal("ended", pl.col("begun") + most))
+        .select(columns),
+        active.filter(_crosses_end())
+        .with_columns(started=pl.max_horizontal("started", pl.col("over") - most))
+        .select(columns),
+    ]
+
+
 def _judged(together: pl.DataFrame) -> pl.DataFrame:
-    """Category of each stretch of an attempt: productive, or what being unproductive at that place means."""
-    first = pl.col("started").filter("productive").min().over("attempt")
-    last = pl.col("ended").filter("productive").max().over("attempt")
+    """Category of each stretch of an attempt: productive, or what being unproductive at that place means.
+
+    What is stalled and what startup or teardown goes by productive time that is `sure`.
+    """
     ordered = merge_equal(
-        together.select(pl.col("attempt").alias("lane"), "started", "ended", "productive", "idle").sort(
-            "lane", "started"
-        )
+        together.select(
+            pl.col("attempt").alias("lane"),
+            "started",
+            "ended",
+            "productive",
+            "idle",
+            pl.col("started").filter("sure").min().over("attempt").alias("first"),
+            pl.col("ended").filter("sure").max().over("attempt").alias("last"),
+        ).sort("lane", "started")
     ).rename({"lane": "attempt"})
     long = pl.col("ended") - pl.col("started") >= HANG_US
     place = (
         pl.when("productive")
         .then(pl.lit("productive"))
-        .when(pl.col("started") < first)
+        .when(pl.col("started") < pl.col("first"))
         .then(pl.lit("startup"))
-        .when(pl.col("started") >= last)
+        .when(pl.col("started") >= pl.col("last"))
         .then(pl.lit("teardown"))
         .otherwise(pl.lit("stalled"))
     )
@@ -283,38 +392,49 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
     An attempt is productive for certain only while all GPUs of the node are active (one idle one may be its own); of
     an hour's shares, for at least 1 - the sum of what each lacks. With `active` of them active and h held, at least
-    h - active of the held ones are idle. Only nodes all of whose GPUs have samples tell anything.
+    h - active of the held ones are idle. Only nodes all of whose GPUs have samples tell anything; and active samples
+    across the attempt's own beginning or end may be the neighbours' there.
     """
     parts = held.filter(~pl.col("whole"))
     nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
     here = samples.join(nodes, on=["cluster", "node"])
     milli = (pl.col("active_share") * _MILLI).round().cast(pl.Int64)
-    # An hour in which a part changed hands cannot be divided; `steady` holders have it all to themselves.
     states = sweep(
-        [here.select(pl.col("place").alias("lane"), "started", "ended", _GPU.alias("seen"), milli.alias("active"))]
-    ).rename({"lane": "place"})
-    own = overlaps(
-        _in_hours(
-            parts.join(nodes, on=["cluster", "node"]).select(
-                "place", "holder", "started", "ended", "milli_gpus", "capacity"
+        [
+            here.select(
+                pl.col("place").alias("lane"),
+                "started",
+                "ended",
+                _GPU.alias("seen"),
+                milli.alias("active"),
+                ((milli % _MILLI) > 0).cast(pl.Int64).alias("fractional"),
             )
-        ),
-        _in_hours(states).with_columns(_from="started", _until="ended"),
-        on=["place", "hour"],
-    ).filter(pl.col("seen") == pl.col("capacity"))
-    fractional = (pl.col("active") % _MILLI) > 0
-    steady = (pl.col("started") == pl.col("_from")) & (pl.col("ended") == pl.col("_until"))
-    certain = own.filter(~fractional | steady).with_columns(
+        ]
+    ).rename({"lane": "place"})
+    holders = _in_hours(
+        parts.join(nodes, on=["cluster", "node"]).select(
+            "place", "holder", "begun", "over", "started", "ended", "milli_gpus", "capacity"
+        )
+    )
+    own = (
+        overlaps(holders, _in_hours(states), on=["place", "hour"])
+        .filter(pl.col("seen") == pl.col("capacity"))
+        .join(_sure(holders, here), on="holder")
+    )
+    # When in an hour a GPU's share of it was, nobody knows: it holds for all of the hour or for none.
+    steady = pl.col("ended") - pl.col("started") == _HOUR
+    certain = own.filter((pl.col("fractional") == 0) | steady).with_columns(
         productive=(pl.col("milli_gpus") * (_MILLI - (pl.col("capacity") - pl.col("active"))).clip(0) // _MILLI).cast(
             pl.Int64
         ),
         idle=(pl.col("milli_gpus") - pl.col("active")).clip(0),
     )
     lane = pl.col("holder").alias("lane")
-    busy = certain.filter(pl.col("productive") > 0).select(
+    from_, until = pl.max_horizontal("started", "sure_from"), pl.min_horizontal("ended", "sure_until")
+    busy = certain.filter(pl.col("productive") > 0, from_ < until).select(
         lane,
-        "started",
-        "ended",
+        from_.alias("started"),
+        until.alias("ended"),
         pl.lit("productive").alias("category"),
         pl.lit(None, dtype=pl.String).alias("cause"),
         pl.col("productive").alias("milli_gpus"),
@@ -328,3 +448,26 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         pl.col("idle").alias("milli_gpus"),
     )
     return pl.concat([merge_equal(busy.sort("lane", "started")), merge_equal(idle.sort("lane", "started"))])
+
+
+def _sure(holders: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
+    """From when to when each holder's activity is its own: a sample after its beginning and before its end.
+
+    Where no active sample lies across them, these are its beginning and end.
+    """
+    samples = _in_hours(here.filter(pl.col("active_share") > 0, pl.col("interval").is_not_null()))
+    across = overlaps(holders, samples, on=["place", "hour"])
+    longest = across.group_by("holder").agg(
+        pl.col("interval").filter(_crosses_begin()).max().alias("early"),
+        pl.col("interval").filter(_crosses_end()).max().alias("late"),
+    )
+    return (
+        holders.select("holder", "begun", "over")
+        .unique()
+        .join(longest, on="holder", how="left")
+        .select(
+            "holder",
+            (pl.col("begun") + pl.col("early").fill_null(0)).alias("sure_from"),
+            (pl.col("over") - pl.col("late").fill_null(0)).alias("sure_until"),
+        )
+    )

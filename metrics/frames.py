@@ -163,6 +163,7 @@ ACTIVITY: Schema = {
     "started_at": TIME,
     "ended_at": TIME,
     "active_share": NUMBER,
+    "interval_s": NUMBER,
 }
 
 LOGGED: Schema = _KEY | {

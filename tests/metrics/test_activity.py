@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,8 @@ from metrics.activity import active_time
 from tests.metrics.tables import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
 EPOCH = datetime(2026, 3, 2, tzinfo=UTC)
@@ -25,7 +29,7 @@ def at(minute: float) -> datetime:
     return EPOCH + timedelta(minutes=minute)
 
 
-def held(*found: tuple[str, str, int, int, int]) -> pl.DataFrame:
+def held(*found: tuple[str, str, float, float, int]) -> pl.DataFrame:
     """(job, node, from, to, GPUs)"""
     return rows(
         frames.ATTEMPT_NODES,
@@ -47,7 +51,7 @@ def held(*found: tuple[str, str, int, int, int]) -> pl.DataFrame:
 
 
 def samples(*found: tuple[str, int, float, float, float]) -> pl.DataFrame:
-    """(node, GPU, from, to, active share)"""
+    """(node, GPU, from, to, active share); samples of a minute, and hours where the share says neither."""
     return rows(
         frames.ACTIVITY,
         *(
@@ -58,25 +62,36 @@ def samples(*found: tuple[str, int, float, float, float]) -> pl.DataFrame:
                 "started_at": at(a),
                 "ended_at": at(b),
                 "active_share": share,
+                "interval_s": MINUTE if share in {0, 1} else None,
             }
             for node, gpu, a, b, share in found
         ),
     )
 
 
-def seen(attempts: pl.DataFrame, activity: pl.DataFrame, gpus: int = 2) -> Counter[tuple[str, str, str | None]]:
-    """GPU-minutes by job, category and cause."""
+def told(
+    attempts: pl.DataFrame, activity: pl.DataFrame, gpus: int = 2, read: Sequence[float] = (0, 10_000)
+) -> pl.DataFrame:
+    """What telemetry tells; inventories are read at these minutes, the last of which ends the window."""
     nodes = sorted(set(attempts["node"]))
     there = rows(
         frames.INVENTORY,
         *(
-            {"cluster": "c", "node": n, "started_at": at(0), "ended_at": at(10_000), "milli_gpus": gpus * 1000}
+            {"cluster": "c", "node": n, "started_at": at(a), "ended_at": at(b), "milli_gpus": gpus * 1000}
             for n in nodes
+            for a, b in pairwise(read)
         ),
     )
-    covered = rows(frames.COVERAGE, {"cluster": "c", "started_at": at(0), "ended_at": at(10_000)})
+    covered = rows(frames.COVERAGE, {"cluster": "c", "started_at": at(read[0]), "ended_at": at(read[-1])})
+    return active_time(activity, attempts, there, covered)
+
+
+def seen(
+    attempts: pl.DataFrame, activity: pl.DataFrame, gpus: int = 2, read: Sequence[float] = (0, 10_000)
+) -> Counter[tuple[str, str, str | None]]:
+    """GPU-minutes by job, category and cause."""
     total: Counter[tuple[str, str, str | None]] = Counter()
-    for row in active_time(activity, attempts, there, covered).iter_rows(named=True):
+    for row in told(attempts, activity, gpus, read).iter_rows(named=True):
         minutes = (row["ended_at"] - row["started_at"]).total_seconds() / MINUTE
         total[row["job_id"], row["category"], row["cause"]] += row["milli_gpus"] * minutes / 1000
     return total
@@ -157,6 +172,12 @@ def test_activity_while_nobody_held_the_node_is_not_the_next_attempts() -> None:
     )
 
 
+def test_a_roll_up_of_which_the_window_shows_a_part_still_speaks_for_the_whole_hour() -> None:
+    activity = samples(("n1", 0, 0, 30, 0.75), ("n1", 1, 0, 30, 0.75))
+    # 45 active minutes a GPU, at most 30 of them after the window's end.
+    assert seen(held(("1", "n1", 0, 30, 2)), activity, read=(0, 30)) == {("1", "productive", None): 30}
+
+
 def test_a_stall_amid_an_attempt_is_one_wherever_only_hours_are_left() -> None:
     hours = [("n1", g, h * 60, h * 60 + 60, 0.5 if h == 5 else 1.0) for g in (0, 1) for h in range(10)]
     assert seen(held(("1", "n1", 0, 600, 2)), samples(*hours)) == pytest.approx(
@@ -183,6 +204,101 @@ def test_a_shared_node_with_a_gpu_that_nobody_watched_tells_nothing() -> None:
     assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
 
 
+def test_hours_of_a_shared_node_tell_what_must_be_so_of_the_whole_hour() -> None:
+    whole = held(("1", "n1", 0, 60, 3))
+    assert seen(whole, samples(*(("n1", g, 0, 60, 0.9) for g in range(4))), 4) == pytest.approx(
+        {("1", "productive", None): 3 * 60 * 0.6}
+    )
+    assert seen(whole, samples(*(("n1", g, 0, 60, 0.5) for g in range(4))), 4) == {("1", "stalled", "idle_gpus"): 60}
+
+
+@pytest.mark.parametrize("share", [0.5, 0.501])
+def test_shares_of_an_hour_held_in_part_tell_nothing_also_where_they_add_up_to_whole_gpus(share: float) -> None:
+    # All four may have been active in the first half, and idle in the second.
+    activity = samples(*(("n1", g, 0, 60, share) for g in range(4)))
+    assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
+
+
+def test_a_share_of_an_hour_is_not_spread_over_what_samples_of_another_gpu_make_of_it() -> None:
+    # Active in the first half, GPU 0 took turns with GPU 1, and the attempt may have had both in turn.
+    activity = samples(("n1", 0, 0, 60, 0.5), ("n1", 1, 0, 30, 0.0), ("n1", 1, 30, 60, 1.0))
+    assert seen(held(("1", "n1", 0, 60, 1)), activity) == {}
+
+
+def test_on_a_shared_node_active_samples_across_an_attempts_ends_are_not_certainly_its_own() -> None:
+    all_of_them = samples(*(("n1", g, a, b, s) for g in range(4) for a, b, s in [(0, 31, 1.0), (31, 60, 0.0)]))
+    assert seen(held(("1", "n1", 0, 30.5, 3), ("2", "n1", 30.5, 60, 3)), all_of_them, 4) == {
+        ("1", "productive", None): 3 * 29.5,
+        ("2", "stalled", "idle_gpus"): 3 * 29,
+    }
+    start = samples(*(("n1", g, 0, 60, 1.0) for g in range(4)))
+    assert seen(held(("2", "n1", 30.5, 60, 3)), start, 4) == {("2", "productive", None): 3 * 28.5}
+    half = samples(*(("n1", g, 0, 60, 1.0 if g < 2 else 0.0) for g in range(4)))
+    assert seen(held(("2", "n1", 10.5, 50.5, 3)), half, 4) == {("2", "stalled", "idle_gpus"): 40}
+
+
+def test_the_end_of_one_attempt_is_not_the_first_activity_of_the_next() -> None:
+    activity = samples(
+        *(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 11, 1.0), (11, 30, 0.0), (30, 70, 1.0)])
+    )
+    assert seen(held(("1", "n1", 0, 10.5, 2), ("2", "n1", 10.5, 70, 2)), activity) == {
+        ("1", "productive", None): 21,
+        ("2", "startup", None): 39,
+        ("2", "productive", None): 80,
+    }
+
+
+def test_a_gpu_that_only_the_attempt_before_used_is_idle() -> None:
+    activity = samples(("n1", 0, 0, 70, 1.0), ("n1", 1, 0, 11, 1.0), ("n1", 1, 11, 70, 0.0))
+    assert seen(held(("1", "n1", 0, 10.5, 2), ("2", "n1", 10.5, 70, 2)), activity) == {
+        ("1", "productive", None): 21,
+        ("2", "productive", None): 59.5,
+        ("2", "stalled", "idle_gpus"): 59.5,
+    }
+
+
+def test_a_gpu_that_only_the_attempt_after_uses_is_idle() -> None:
+    activity = samples(("n1", 0, 0, 120, 1.0), ("n1", 1, 0, 60, 0.0), ("n1", 1, 60, 120, 1.0))
+    assert seen(held(("1", "n1", 0, 60.5, 2), ("2", "n1", 60.5, 120, 2)), activity) == {
+        ("1", "productive", None): 60.5,
+        ("1", "stalled", "idle_gpus"): 60.5,
+        ("2", "productive", None): 119,
+    }
+
+
+def test_an_active_sample_across_the_end_with_nothing_beside_it_tells_nothing() -> None:
+    activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 5, 1.0), (9, 20, 1.0)]))
+    assert seen(held(("1", "n1", 0, 9.5, 2)), activity) == {("1", "productive", None): 10}
+    assert seen(held(("1", "n1", 9.5, 11, 2)), samples(("n1", 0, 9, 20, 1.0), ("n1", 1, 9, 20, 1.0))) == {}
+
+
+def test_one_whole_sample_within_the_attempt_is_enough() -> None:
+    activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 12, 1.0), (12, 20, 0.0)]))
+    for begin in (11, 10.5):
+        assert seen(held(("1", "n1", begin, 20, 2)), activity) == {
+            ("1", "productive", None): 2 * (12 - begin),
+            ("1", "teardown", None): 16,
+        }
+    assert seen(held(("1", "n1", 4.5, 6.5, 2)), activity) == {("1", "productive", None): 4}
+
+
+def test_what_may_be_the_neighbours_activity_does_not_end_startup_nor_begin_teardown() -> None:
+    # Of GPU 1 the samples across the attempt's beginning and end are missing, and beside them it is idle.
+    activity = samples(("n1", 0, 0, 20, 1.0), ("n1", 1, 3, 4, 0.0), ("n1", 1, 4, 16, 1.0), ("n1", 1, 16, 17, 0.0))
+    assert seen(held(("1", "n1", 2.5, 17.5, 2)), activity) == {
+        ("1", "productive", None): 2 * 12 + 1,
+        ("1", "startup", None): 2,
+        ("1", "teardown", None): 2,
+    }
+
+
+def test_where_the_inventory_was_read_again_or_the_window_ends_nobody_else_begins() -> None:
+    activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 0.5, 1.0), (0.5, 20, 0.0)]))
+    found = {("1", "productive", None): 1, ("1", "teardown", None): 39}
+    assert seen(held(("1", "n1", -30, 20, 2)), activity) == found
+    assert seen(held(("1", "n1", -30, 90, 2)), activity, read=(0, 0.25, 20)) == found
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> dict[tuple[str, int], list[int | None]]:
     """For each GPU and minute: active (1), idle (0) or not seen (None)."""
@@ -190,10 +306,8 @@ def worlds(draw: st.DrawFn) -> dict[tuple[str, int], list[int | None]]:
     return {(node, gpu): draw(st.lists(minute, min_size=12, max_size=12)) for node in ("n1", "n2") for gpu in (0, 1)}
 
 
-@settings(max_examples=100, deadline=None)
-@given(worlds())
-def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]]) -> None:
-    activity = samples(
+def minutes(world: dict[tuple[str, int], list[int | None]]) -> pl.DataFrame:
+    return samples(
         *(
             (node, gpu, m, m + 1, float(v))
             for (node, gpu), line in world.items()
@@ -201,25 +315,76 @@ def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]]) -
             if v is not None
         )
     )
-    used = [line for line in world.values() if 1 in line]
+
+
+def of_the_holder(line: list[int | None], begin: float, end: float) -> list[int | None]:
+    """Minute by minute, what a GPU did for who held it; an active minute held in part is as the whole one beside it."""
+    own: list[int | None] = [v if m < end and m + 1 > begin else None for m, v in enumerate(line)]
+    for cut, beside in [(floor(begin), floor(begin) + 1), (floor(end), floor(end) - 1)]:
+        if cut not in (begin, end) and own[cut] == 1:
+            own[cut] = line[beside]
+    return own
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.sampled_from([0, 0.5, 1]), st.sampled_from([11, 11.25, 12]))
+def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], begin: float, end: float) -> None:
+    lines = [of_the_holder(line, begin, end) for line in world.values()]
+    used = [line for line in lines if 1 in line]
     whole = [bool([1 for u in used if u[m] is not None]) and all(u[m] != 0 for u in used) for m in range(12)]
-    first, last = (whole.index(True), 11 - whole[::-1].index(True)) if True in whole else (None, None)
-    expected: Counter[tuple[str, str]] = Counter()
-    for line in world.values():
+    sure = [m for m in range(ceil(begin), floor(end)) if whole[m]]
+    expected: dict[tuple[str, str], float] = defaultdict(float)
+    for line in lines:
         for m, value in enumerate(line):
+            length = min(m + 1, end) - max(m, begin)
             if value is None:
                 continue
             if 1 not in line:
-                expected["1", "stalled"] += 1
+                expected["1", "stalled"] += length
             elif whole[m]:
-                expected["1", "productive"] += 1
-            elif first is not None and last is not None and m < first:
-                expected["1", "startup"] += 1
-            elif first is not None and last is not None and m > last:
-                expected["1", "teardown"] += 1
+                expected["1", "productive"] += length
+            elif sure and m < sure[0]:
+                expected["1", "startup"] += length
+            elif sure and m > sure[-1]:
+                expected["1", "teardown"] += length
             else:
-                expected["1", "stalled"] += 1
-    got: Counter[tuple[str, str]] = Counter()
-    for (job, category, _), minutes in seen(held(("1", "n1", 0, 12, 2), ("1", "n2", 0, 12, 2)), activity).items():
-        got[job, category] += round(minutes)
-    assert got == expected
+                expected["1", "stalled"] += length
+    got: dict[tuple[str, str], float] = defaultdict(float)
+    found = seen(held(("1", "n1", begin, end, 2), ("1", "n2", begin, end, 2)), minutes(world))
+    for (job, category, _), length in found.items():
+        got[job, category] += length
+    assert got == pytest.approx(expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), worlds(), worlds(), st.sampled_from([2, 2.25, 2.9]), st.sampled_from([9.1, 9.5, 10]))
+def test_the_neighbours_activity_changes_nothing_amid_an_attempt(
+    own: dict[tuple[str, int], list[int | None]],
+    one: dict[tuple[str, int], list[int | None]],
+    other: dict[tuple[str, int], list[int | None]],
+    begin: float,
+    end: float,
+) -> None:
+    amid = range(ceil(begin), floor(end))
+
+    def beside(neighbours: dict[tuple[str, int], list[int | None]]) -> list[set[tuple[object, ...]]]:
+        world = {
+            gpu: [
+                v if m in amid or (v is None and m < end and m + 1 > begin) else max(v or 0, neighbours[gpu][m] or 0)
+                for m, v in enumerate(line)
+            ]
+            for gpu, line in own.items()
+        }
+        attempts = held(*((job, n, a, b, 2) for n in ("n1", "n2")
+                          for job, a, b in [("1", 0, begin), ("2", begin, end), ("3", end, 12)]))  # fmt: skip
+        found = told(attempts, minutes(world)).rows(named=True)
+        return [
+            {
+                (row["node"], row["category"], row["cause"], row["milli_gpus"])
+                for row in found
+                if row["job_id"] == "2" and row["started_at"] < at(m + 1) and row["ended_at"] > at(m)
+            }
+            for m in amid
+        ]
+
+    assert beside(one) == beside(other)
