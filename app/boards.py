@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from app import config, output, verifying
 from app.errors import UsageError
-from app.headlines import Headline, headline_is_of
+from app.headlines import TITLES, Headline, headline_is_of
 from dashboards import fleet, lint, modern
 from dashboards.exported import MTTF_GPUS
+from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     import argparse
@@ -105,17 +106,19 @@ def targets_of(claims: Iterable[Claim], flop_convention: str) -> Targets:
     found: dict[str, set[float]] = {}
     for claim in claims:
         direction = "at_most" if claim.metric == "time_to_job_restart" else "at_least"
-        if claim.direction == direction and headline_is_of(claim, _shown(claim.metric, flop_convention)):
+        if claim.metric not in JUDGED or claim.direction != direction:
+            continue
+        if headline_is_of(claim, _shown(claim.metric, flop_convention)):
             found.setdefault(claim.metric, set()).add(claim.target)
     return {metric: tuple(sorted(targets)) for metric, targets in found.items()}
 
 
 def _shown(metric: str, flop_convention: str) -> Headline:
-    """What a panel shows of a metric; `metric` is empty where none does."""
+    """What a panel shows of a metric of JUDGED."""
     return Headline(
-        metric if metric in JUDGED else "",
-        "",
-        "",
+        metric,
+        TITLES.get(metric, metric),
+        BY_NAME[metric].unit,
         gpus=float(MTTF_GPUS) if metric == "mttf" else None,
         flop_convention=flop_convention if metric == "mfu" else None,
     )

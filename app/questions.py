@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import results
+from app import advice, results
 from app.errors import UsageError
 from app.showing import Answer, Question
 from metrics.mfu import CONVENTIONS
@@ -406,13 +406,9 @@ MOST_NAMED = 10
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing, the newest first, each with what it cost."""
     _dimension(question.by, ("event",), "event")
-    rows = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-    costs = results.interruption_costs(source, window).select("cluster", "job_id", "submitted_at", "cost_gpu_s")
     return Answer(
         "Interruptions, the newest first",
-        rows.drop("milli_gpus")
-        .join(costs, on=["cluster", "job_id", "submitted_at"], how="left")
-        .sort("ended_at", "job_id", descending=[True, False]),
+        results.priced_interruptions(source, window).drop("milli_gpus"),
         {
             "ended_at": ("ended", "time"),
             "run_id": ("run", "text"),
@@ -542,38 +538,9 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _to_do(blamed: pl.DataFrame) -> tuple[str, ...]:
-    advice = drain(blamed)
-    return () if advice is None else (advice[0], f"  {advice[1]}")
+    found = advice.drain(blamed)
+    return () if found is None else (found[0], f"  {found[1]}")
 
-
-def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
-    """What a person may do about the node whose repeated failures cost most. Trackside does nothing itself.
-
-    Args:
-        blamed: `results.node_failures`.
-
-    Returns:
-        What is wrong with the node, and the command that keeps Slurm from giving it out again, quoted for a shell.
-        None if no node failed often enough.
-    """
-    worst = blamed.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
-    if not worst:
-        return None
-    node, times, cost = worst[0]["node"], worst[0]["interruptions"], "what that cost cannot be told"
-    if worst[0]["cost_gpu_s"] is not None:
-        least = "at least " if worst[0]["unpriced"] else ""
-        cost = f"which cost {least}{worst[0]['cost_gpu_s'] / 3600:,.0f} GPU-h"
-    mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
-    reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
-    return (
-        f"{node} interrupted {times:,} attempts, {cost}. How many chance would give is not judged yet. "
-        "To take it out for a check (Trackside only prints it):",
-        f"scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
-    )
-
-
-REPEATED = 3
-"""From so many interruptions on a node is worth a look (metric-definitions 7.4: k >= 3 in 28 days)."""
 
 _STATES = ("allocated", "idle", "unavailable")
 

@@ -175,6 +175,20 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
     return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
 
 
+def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
+    """Interruptions, the newest first, each with what it cost.
+
+    Returns:
+        The named query `interruptions`, and `cost_gpu_s` as `interruption_costs` has it.
+    """
+    which = ["run_id", "attempt_no"]
+    return (
+        source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+        .join(interruption_costs(source, window).select(*which, "cost_gpu_s"), on=which, how="left")
+        .sort("ended_at", "job_id", descending=[True, False])
+    )
+
+
 def node_failures(source: Source, window: Window) -> pl.DataFrame:
     """What infrastructure interruptions that name a node cost, by node, the most first.
 

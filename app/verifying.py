@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -32,7 +32,7 @@ from metrics.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -224,23 +224,28 @@ def covered(source: Source, period: Window) -> Covered:
     computed = source.query("computed", cluster=period.cluster)
     if computed.is_empty():
         raise UsageError(f"{period.cluster}: nothing has been computed yet. Run: trackside compute")
-    since, until = computed.select("since", "until").row(0)
+    row = computed.row(0, named=True)
+    since, until = row["since"], row["until"]
     window = Window(period.cluster, max(period.since, since), min(period.until, until))
     if window.since >= window.until:
         raise UsageError(
             f"{period.cluster}: nothing is known between {iso(period.since)} and {iso(period.until)}; "
             f"the data speak for {iso(since)} to {iso(until)}"
         )
-    gaps = gaps_in(period, accounted(source, period.cluster))
+    gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)
 
 
-def accounted(source: Source, cluster: str) -> tuple[Stretch, ...]:
-    """Stretches of time that accounting speaks for and the ledger reaches, in order."""
-    computed = source.query("computed", cluster=cluster).row(0, named=True)
+def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Stretch, ...]:
+    """Stretches of time that accounting speaks for and the ledger reaches, in order.
+
+    Args:
+        source: where from.
+        computed: the cluster's row of the named query `computed`.
+    """
     since, until = computed["since"], computed["until"]
     gap_s = json.loads(computed["constants"])["coverage_gap_hours"] * 3600
-    spoken = spoken_for(source, cluster, "slurm.accounting", gap_s)
+    spoken = spoken_for(source, computed["cluster"], "slurm.accounting", gap_s)
     return tuple((max(low, since), min(high, until)) for low, high in spoken if low < until and high > since)
 
 

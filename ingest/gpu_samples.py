@@ -82,6 +82,8 @@ def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
     Series that say the same (one per job that shares the GPU, one per exporter, old and new name) count once, by the
     largest. MIG instances make one GPU where it has no value of its own: the busiest, and memory as their sum.
     """
+    if values.is_empty():
+        return values
     where = ["column", "node", "gpu", "ts"]
     value, whole = pl.col("value"), pl.col("instance") == ""
     once = values.filter(value.is_not_null()).group_by(*where, "instance").agg(value.max())

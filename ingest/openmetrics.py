@@ -159,8 +159,7 @@ def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
 
 def _samples(good: Usable, cluster: str, interval_s: int) -> pl.DataFrame:
     """GPU_SAMPLES of the values that can be believed."""
-    cells = averaged(good.values, interval_s=interval_s) if good.values.height else good.values
-    return wide(cells, cluster=cluster)
+    return wide(averaged(good.values, interval_s=interval_s), cluster=cluster)
 
 
 def _seen(once: pl.DataFrame) -> xid.Seen:

@@ -173,8 +173,9 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     reading = _Reading(server, wanted, names, since, until)
     points, raw = reading.averages(), reading.xids()
     good = usable(points.filter(~is_blank("value")))
-    cells = of_whole_gpus(good.values) if good.values.height else good.values
-    cells = cells.with_columns(pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s)))
+    cells = of_whole_gpus(good.values).with_columns(
+        pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s))
+    )
     samples = wide(cells, cluster=wanted.cluster)
     # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
     # knows whether they only repeat what another series told before them.

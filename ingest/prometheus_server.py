@@ -456,7 +456,7 @@ def _is_labels(found: object) -> bool:
 def _is_values(found: object) -> bool:
     try:
         kinds = {(type(moment), type(value)) for moment, value in found}  # type: ignore[attr-defined]  # caught if not
-        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in found)  # type: ignore[attr-defined]
+        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in found)  # type: ignore[attr-defined]  # as above
     except (TypeError, ValueError):
         return False
 

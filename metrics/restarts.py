@@ -14,6 +14,8 @@ import polars as pl
 from metrics import frames, statistics
 from metrics.runs import by_id, executions
 
+_RUN = ("cluster", "run_id", "attempt_no")
+
 
 def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.DataFrame) -> pl.DataFrame:
     """One row per interruption that a next attempt of the same run followed, or is waiting to follow.
@@ -77,9 +79,6 @@ def once(interruptions: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("milli_gpus", "n_nodes").sum().over(_RUN))
         .unique(_RUN, keep="first", maintain_order=True)
     )
-
-
-_RUN = ("cluster", "run_id", "attempt_no")
 
 
 def with_log_times(

@@ -333,7 +333,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     )
 
 
-def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401
+def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401 - whatever a control holds
     """Parameters of an address after a filter was changed.
 
     Args:

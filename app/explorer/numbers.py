@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from app.headlines import headline_is_of
 from app.output import display
-from app.results import CLAIMED_GPUS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -119,8 +118,9 @@ def interval_text(found: Headline) -> str | None:
 
 def fraction_text(found: Headline) -> str | None:
     """Numerator over denominator in words, or how many events are behind it."""
-    if found.metric == "mttf" and found.numerator is not None and found.denominator is not None:
-        return f"{pooled_text(found)}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
+    pooled = pooled_text(found) if found.metric == "mttf" else None
+    if pooled is not None and found.denominator is not None:
+        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
     parts = _PARTS.get(found.metric)
     if parts is not None and found.numerator is not None and found.denominator is not None:
         unit, top, bottom = parts
@@ -130,9 +130,9 @@ def fraction_text(found: Headline) -> str | None:
 
 def pooled_text(found: Headline) -> str | None:
     """The numerator of an MTTF: GPU-days of jobs of all sizes over the size that it is quoted at."""
-    if found.numerator is None:
+    if found.numerator is None or found.gpus is None:
         return None
-    return f"{amount(found.numerator * CLAIMED_GPUS, 'number')} GPU-days / {gpus(CLAIMED_GPUS)}"
+    return f"{amount(found.numerator * found.gpus, 'number')} GPU-days / {gpus(found.gpus)}"
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:

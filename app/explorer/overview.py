@@ -9,7 +9,7 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import palette, questions, results, verifying
+from app import advice, palette, results, verifying
 from app.answers import Remembering
 from app.errors import UsageError
 from app.explorer import figures, numbers, parts
@@ -89,16 +89,8 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Win
         judged=tuple(verifying.verify(once, asked, claims)),
         lost=results.lost_rows(once, window),
         by_day=results.lost_rows(once, window, "day"),
-        interruptions=_interruptions(once, window),
+        interruptions=results.priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
     )
-
-
-def _interruptions(source: results.Source, window: Window) -> pl.DataFrame:
-    """Interruptions with what each cost, the newest first."""
-    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-    key = ["run_id", "job_id", "submitted_at", "ended_at"]
-    cost = results.interruption_costs(source, window).select(*key, cost_gpu_h=pl.col("cost_gpu_s") / 3600)
-    return events.join(cost.unique(key), on=key, how="left").sort("ended_at", descending=True)
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
@@ -345,10 +337,10 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
         parts.column("unpriced", "Not seen", "count", width=64, minWidth=64),
     ]
     table = parts.grid(rows, columns, name="costs", empty="No interruption was blamed on a node.")
-    advice = questions.drain(blamed)
-    if advice is None:
+    to_do = advice.drain(blamed)
+    if to_do is None:
         return table, note
-    why, command = advice
+    why, command = to_do
     return html.Div([table, html.P(why), parts.code(command)]), note
 
 

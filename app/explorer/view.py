@@ -96,7 +96,7 @@ def situation(source: Reader) -> Situation:
     for cluster in clusters:
         for row in source.query("computed", cluster=cluster).iter_rows(named=True):
             newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
-            accounted = verifying.accounted(source, cluster)
+            accounted = verifying.accounted(source, row)
             found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), accounted))
     return Situation(clusters, tuple(found), source.data_version)
 

@@ -335,17 +335,16 @@ def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
 
 # Failures --------------------------------------------------------------------------------------------------------
 
-_ATTEMPT = ["cluster", "run_id", "attempt_no"]
-
 
 def _incidents(source: Reader, window: Window) -> Document:
     """Interruptions by infrastructure, those of most GPUs first."""
     asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
     everything = source.query("interruptions", **asked)
-    restarted = results.restart_rows(source, window).select(*_ATTEMPT, "restarted_at", "time_to_job_restart_s")
+    which = ["run_id", "attempt_no"]
+    restarted = results.restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
     found = (
         everything.filter(pl.col("class") == "infrastructure")
-        .join(restarted.unique(_ATTEMPT, keep="first", maintain_order=True), on=_ATTEMPT, how="left")
+        .join(restarted, on=which, how="left")
         .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False])
     )
     classes = Counter(everything["class"])

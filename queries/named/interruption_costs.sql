@@ -6,11 +6,8 @@ WITH spent AS (
         r.attempt_no,
         SUM(g.gpu_seconds) FILTER (
             g.category IN ('lost', 'stalled')
-            AND COALESCE(g.cause, '') <> 'restart_in_place'
-            AND NOT (
-                g.category = 'stalled'
-                AND COALESCE(g.cause, '') IN ('idle_gpus', 'data_stall', 'inactive', 'suspended')
-            )
+            -- Causes that have nothing to do with how the attempt ended; only stalled time has the last four.
+            AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'suspended')
         ) AS broken_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'unattributed') AS unseen_gpu_s,

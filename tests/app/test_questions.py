@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import questions, results
+from app import advice, results
 from app.results import Window
 from tests.app.runs import trackside
 
@@ -140,28 +140,28 @@ def times(number: int, node: str, cost: float | None, cause: str | None = "node_
 
 
 def test_a_drain_is_advised_from_the_third_failure_on_and_for_the_node_that_cost_most() -> None:
-    assert questions.drain(failures()) is None
-    assert questions.drain(failures(*times(2, "n1", 9e9))) is None
-    advice = questions.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))
-    assert advice is not None
-    assert advice[0].startswith("n3 interrupted 4 attempts, which cost 4 GPU-h.")
-    assert advice[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
+    assert advice.drain(failures()) is None
+    assert advice.drain(failures(*times(2, "n1", 9e9))) is None
+    found = advice.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))
+    assert found is not None
+    assert found[0].startswith("n3 interrupted 4 attempts, which cost 4 GPU-h.")
+    assert found[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
 
 
 def test_an_advice_says_what_of_the_cost_was_not_seen() -> None:
-    nothing = questions.drain(failures(*times(3, "n1", None, None)))
+    nothing = advice.drain(failures(*times(3, "n1", None, None)))
     assert nothing is not None
     assert "n1 interrupted 3 attempts, what that cost cannot be told." in nothing[0]
     assert nothing[1].endswith("Reason='trackside: 3 interruptions'")
-    part = questions.drain(failures(*times(2, "n1", 3600.0), *times(1, "n1", None)))
+    part = advice.drain(failures(*times(2, "n1", 3600.0), *times(1, "n1", None)))
     assert part is not None
     assert "which cost at least 2 GPU-h" in part[0]
 
 
 def test_a_drain_command_is_safe_to_paste_into_a_shell() -> None:
-    advice = questions.drain(failures(*times(3, "n1; reboot", 1.0, "it's $(down)")))
-    assert advice is not None
-    assert shlex.split(advice[1]) == [
+    found = advice.drain(failures(*times(3, "n1; reboot", 1.0, "it's $(down)")))
+    assert found is not None
+    assert shlex.split(found[1]) == [
         "scontrol", "update", "NodeName=n1; reboot", "State=DRAIN",
         "Reason=trackside: 3 interruptions, mostly it's $(down)",
     ]  # fmt: skip

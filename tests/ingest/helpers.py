@@ -58,12 +58,12 @@ def text(*rows: dict[str, str], columns: list[str] | None = None, delimiter: str
 
 def parse(data: bytes, *, timezone: str | None = None, cluster: str | None = None, **options: object) -> Parsed:
     """Parse accounting text whose name does not matter."""
-    return parse_accounting(data, origin="jobs.txt", timezone=timezone, cluster=cluster, **options)  # type: ignore[arg-type]
+    return parse_accounting(data, origin="jobs.txt", timezone=timezone, cluster=cluster, **options)  # type: ignore[arg-type]  # the parser's own options
 
 
 def attempt(*rows: dict[str, str], **options: object) -> dict[str, object]:
     """The one attempt that the rows make."""
-    parsed = parse(text(*rows), **options)  # type: ignore[arg-type]
+    parsed = parse(text(*rows), **options)  # type: ignore[arg-type]  # as above
     assert parsed.rejects["reason"].to_list() == []
     return parsed.frames["attempts"].row(0, named=True)
 

@@ -41,7 +41,7 @@ def hours(*rows: dict[str, object]) -> pl.DataFrame:
 
 
 def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: object) -> Parsed:
-    return parse_gpu_hours(parquet(frame), origin="hours.parquet", cluster=cluster, **more)  # type: ignore[arg-type]
+    return parse_gpu_hours(parquet(frame), origin="hours.parquet", cluster=cluster, **more)  # type: ignore[arg-type]  # the parser's own options
 
 
 def test_good_rows_are_loaded_and_speak_for_their_hours() -> None:

@@ -12,7 +12,7 @@ COMMENTED = [*NARROW, "Comment", "UID"]
 
 def names(data: bytes, **options: object) -> list[str | None]:
     """The job names read, in the order of job ids; no row refused."""
-    parsed = parse(data, **options)  # type: ignore[arg-type]
+    parsed = parse(data, **options)  # type: ignore[arg-type]  # options of `helpers.parse`
     assert refusals(parsed) == []
     return parsed.frames["attempts"].sort("job_id")["name"].to_list()
 

@@ -20,7 +20,7 @@ GOOD = f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + 60}'
 
 def parse(*lines: str, end: str = "\n# EOF\n", **more: object) -> Parsed:
     data = ("\n".join(lines) + end).encode()
-    return parse_openmetrics(data, origin="gpus.om", cluster="c", interval_s=60, now=NOW, **more)  # type: ignore[arg-type]
+    return parse_openmetrics(data, origin="gpus.om", cluster="c", interval_s=60, now=NOW, **more)  # type: ignore[arg-type]  # the parser's own options
 
 
 def only(parsed: Parsed) -> dict[str, object]:

@@ -61,12 +61,12 @@ def captured(path: str, params: dict[str, str]) -> Answer:
 
 
 def names(url: str, **more: object) -> list[str]:
-    return server(url, **more).names("", since=at(T), until=at(T + 60))  # type: ignore[arg-type]
+    return server(url, **more).names("", since=at(T), until=at(T + 60))  # type: ignore[arg-type]  # options of `server`
 
 
 def points(url: str, seconds: int, **more: object) -> list[float]:
     """Times (seconds after T) of the points that a grid of minutes gives."""
-    found = server(url, **more).points(  # type: ignore[arg-type]
+    found = server(url, **more).points(  # type: ignore[arg-type]  # as above
         "up", first=at(T + 60), last=at(T + seconds), step=timedelta(seconds=60)
     )
     return [value[0] - T for one in found for value in one["values"]]

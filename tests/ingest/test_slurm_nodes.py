@@ -14,7 +14,7 @@ from tests.ingest.helpers import DATA, at, refusals
 HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
 
 
-def events(*lines: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401
+def events(*lines: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     return parse_events("\n".join([header, *lines, ""]).encode(), origin="events.txt", **options)
 
 
@@ -162,7 +162,7 @@ def test_an_event_over_the_autumn_change_does_not_end_before_it_begins() -> None
 # --- nodes --------------------------------------------------------------------------------------------
 
 
-def nodes(text: str, **options: Any) -> Parsed:  # noqa: ANN401
+def nodes(text: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     return parse_nodes(text.encode(), origin="nodes.txt", cluster="c", **options)
 
 

@@ -85,7 +85,7 @@ class Browser:
         """Wait until the page shows a text."""
         self.until(lambda _: text in self.text(), f"the page never showed {text!r}", seconds=seconds)
 
-    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = 20.0) -> Any:  # noqa: ANN401
+    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = 20.0) -> Any:  # noqa: ANN401 - whatever the condition finds
         """Wait for a condition on the driver and return what it found."""
         waiting = WebDriverWait(self.driver, seconds, ignored_exceptions=(StaleElementReferenceException,))
         return waiting.until(condition, what)

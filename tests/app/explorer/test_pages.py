@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import palette, questions, results
+from app import advice, palette, results
 from app.answers import Answers, Claims
 from app.config import Config
 from app.errors import UsageError
@@ -185,7 +185,7 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     contents = page(explorer, "/", "?by=node")[2]
     with open_reader(warehouse) as reader:
         events = results.interruption_costs(reader, window)
-        advice = questions.drain(results.node_failures(reader, window))
+        to_do = advice.drain(results.node_failures(reader, window))
     blamed = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
     rows = {row["node"]: row for row in table(contents, "costs")}
     assert set(rows) == set(blamed["node"])
@@ -196,14 +196,14 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
         assert row["unpriced"] == of_node.height - told.len()
         assert row["gpu_hours"] == (pytest.approx(told.sum() / 3600) if told.len() else None)
         assert row["gpu_hours__text"] == numbers.hours(row["gpu_hours"])
-    assert advice is not None
-    assert advice[0] in words(contents)
-    assert advice[1] in words(contents)
+    assert to_do is not None
+    assert to_do[0] in words(contents)
+    assert to_do[1] in words(contents)
 
 
 def test_a_node_that_failed_once_or_twice_is_not_advised_to_be_drained(explorer: Explorer) -> None:
     contents = page(explorer, "/", "?by=node&since=1d")[2]
-    assert all(row["interruptions"] < questions.REPEATED for row in table(contents, "costs"))
+    assert all(row["interruptions"] < advice.REPEATED for row in table(contents, "costs"))
     assert "scontrol" not in words(contents)
 
 

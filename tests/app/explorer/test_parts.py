@@ -57,7 +57,7 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     assert numbers.bounds_text(found) == "at least 40.0 %, at most 60.0 %"
     assert numbers.interval_text(found) is None
     assert numbers.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
-    rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5)
+    rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5, gpus=1024.0)
     assert numbers.fraction_text(rate) == (
         "3,072 GPU-days / 1,024, pooled over all job sizes (assumes 1/N) / 2 interruptions"
     )

@@ -1,0 +1,36 @@
+"""What a person may do about what the numbers show. Trackside does nothing itself: it prints."""
+
+from __future__ import annotations
+
+import shlex
+
+import polars as pl
+
+REPEATED = 3
+"""From so many interruptions on a node is worth a look (metric-definitions 7.4: k >= 3 in 28 days)."""
+
+
+def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
+    """What a person may do about the node whose repeated failures cost most. Trackside does nothing itself.
+
+    Args:
+        blamed: `results.node_failures`.
+
+    Returns:
+        What is wrong with the node, and the command that keeps Slurm from giving it out again, quoted for a shell.
+        None if no node failed often enough.
+    """
+    worst = blamed.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
+    if not worst:
+        return None
+    node, times, cost = worst[0]["node"], worst[0]["interruptions"], "what that cost cannot be told"
+    if worst[0]["cost_gpu_s"] is not None:
+        least = "at least " if worst[0]["unpriced"] else ""
+        cost = f"which cost {least}{worst[0]['cost_gpu_s'] / 3600:,.0f} GPU-h"
+    mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
+    reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
+    return (
+        f"{node} interrupted {times:,} attempts, {cost}. How many chance would give is not judged yet. "
+        "To take it out for a check (Trackside only prints it):",
+        f"scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
+    )
