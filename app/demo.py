@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import clock, computing, config, ingesting, output, runlogs, telemetry, verifying
+from app import clock, computing, config, ingesting, loading, output, runlogs, telemetry, verifying
 from app.errors import UsageError
 from app.headlines import headlines
 from app.results import Window
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from app.headlines import Headline
-    from app.ingesting import Report
+    from app.loading import Report
     from metrics.verdicts import Judged
     from queries.warehouse import Reader
 
@@ -247,7 +247,7 @@ def _read(reports: Sequence[Report]) -> str:
     Raises:
         Exception: a file could not be read at all.
     """
-    error = ingesting.first_error(reports)
+    error = loading.first_error(reports)
     if error is not None:
         raise error
     parsed = [report.parsed for report in reports if report.parsed is not None]
@@ -278,7 +278,7 @@ def _bar(title: str, *, quiet: bool) -> Iterator[Tell]:
     if quiet or not console.is_terminal:
         yield lambda _what, _done, _total: None
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - only on a terminal
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

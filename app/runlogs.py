@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.ingesting import Report, account_row, standard_input
+from app.ingesting import standard_input
+from app.loading import Report, account_row
 from ingest.errors import InputError
 from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog

@@ -30,7 +30,7 @@ from flask import Response, request
 from polars.exceptions import PanicException
 from waitress.server import create_server
 
-from app import clock, computing, config, exporter, ingesting, output, runlogs, telemetry
+from app import clock, computing, config, exporter, ingesting, live_slurm, loading, output, runlogs, telemetry
 from app.answers import Answers, Claims
 from app.errors import EXIT_STATUS, UsageError
 from app.explorer import create_app
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from app.config import Config
-    from app.ingesting import Report
+    from app.loading import Report
     from ingest.live import Runner
     from queries.warehouse import Reader, Writer
 
@@ -344,7 +344,7 @@ class Worker:
                     rejected=report.parsed.rows_rejected)  # fmt: skip
                 for warning in report.parsed.warnings:
                     self._warn(name, warning)
-        failure = ingesting.first_error(list(reports))
+        failure = loading.first_error(list(reports))
         if failure is not None:
             self._failed(name, failure, now)
         else:
@@ -354,7 +354,7 @@ class Worker:
         timeout_s = self.settings.slurm.timeout_s
         runner = self.runner or functools.partial(subprocess_runner, timeout_s=timeout_s)
         asked = ingesting.Options()
-        return ingesting.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
+        return live_slurm.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
 
     def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
         return telemetry.ingest_live(writer, self.settings, telemetry.Asked(), now=now, progress=self._tell)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.errors import UsageError
-from app.ingesting import Report, account_row, standard_input
+from app.ingesting import standard_input
+from app.loading import Report, account_row
 from ingest import gpu_samples, prometheus, xid
 from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.dcgm import SOURCE

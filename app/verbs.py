@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.ingesting import Report
+    from app.loading import Report
     from ingest.live import Runner
     from queries.warehouse import CheckResult, Reader, Writer
 
@@ -99,7 +99,7 @@ def ingest(options: argparse.Namespace) -> int:
 
 def _ingest_prometheus(options: argparse.Namespace) -> int:
     """Read telemetry from a server or from files."""
-    from app import ingesting, telemetry
+    from app import loading, telemetry
 
     settings, root = _settings(options)
     now = clock.now()
@@ -118,7 +118,7 @@ def _ingest_prometheus(options: argparse.Namespace) -> int:
         else:
             reports = telemetry.ingest_live(writer, settings, asked, now=now, progress=tell)
         known = _knows_jobs(writer)
-    return _done(reports, ingesting.first_error(reports), quiet=options.quiet, known=known)
+    return _done(reports, loading.first_error(reports), quiet=options.quiet, known=known)
 
 
 def _knows_jobs(writer: Writer) -> bool:
@@ -128,7 +128,7 @@ def _knows_jobs(writer: Writer) -> bool:
 
 def _ingest_runlog(options: argparse.Namespace) -> int:
     """Read run logs."""
-    from app import ingesting, runlogs
+    from app import loading, runlogs
 
     settings, root = _settings(options)
     now = clock.now()
@@ -136,7 +136,7 @@ def _ingest_runlog(options: argparse.Namespace) -> int:
     with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest runlog", now=now) as writer:
         reports = runlogs.ingest_files(writer, options.files, cluster=cluster, now=now, progress=tell)
         known = _knows_jobs(writer)
-    return _done(reports, ingesting.first_error(reports), quiet=options.quiet, known=known)
+    return _done(reports, loading.first_error(reports), quiet=options.quiet, known=known)
 
 
 def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool, known: bool = True) -> int:
@@ -152,7 +152,7 @@ def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool, kn
 
 def _ingest_slurm(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
-    from app import ingesting
+    from app import ingesting, live_slurm, loading
 
     settings, root = _settings(options)
     now = clock.now()
@@ -169,8 +169,8 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
             reports = ingesting.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
             runner = _runner(settings.slurm.timeout_s)
-            reports = ingesting.ingest_live(writer, settings, asked, now=now, runner=runner, progress=tell)
-    return _done(reports, ingesting.first_error(reports), quiet=options.quiet)
+            reports = live_slurm.ingest_live(writer, settings, asked, now=now, runner=runner, progress=tell)
+    return _done(reports, loading.first_error(reports), quiet=options.quiet)
 
 
 def _runner(timeout_s: float) -> Runner:

@@ -317,7 +317,7 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
 def _labels(columns: Columns) -> pl.DataFrame:
     """What people and the scheduler say about the job."""
     code, derived = columns.exit_code("exitcode"), columns.exit_code("derivedexitcode")
-    chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment")
+    chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment", "wckey")
     return pl.DataFrame(
         {
             "exit_code": code["code"],
@@ -328,6 +328,13 @@ def _labels(columns: Columns) -> pl.DataFrame:
             "uid": columns.whole("uid"),
             "name": columns.text("jobname"),
             "work_dir": columns.text("workdir"),
+            "sluid": columns.word("sluid"),
+            "restarts": columns.whole("restarts"),
+            "flags": columns.word("flags"),
+            "failed_node": columns.word("failednode"),
+            "constraints": columns.label("constraints"),
+            "admin_comment": columns.label("admincomment"),
+            "submit_line": columns.label("submitline"),
             **{name: columns.label(name) for name in chosen},
         }
     )

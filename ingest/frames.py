@@ -19,6 +19,13 @@ SourceName: TypeAlias = Literal[
     "slurm.events",
     "slurm.nodes",
     "slurm.config",
+    "slurm.topology",
+    "slurm.reservations",
+    "slurm.associations",
+    "slurm.qos",
+    "slurm.transactions",
+    "slurm.diag",
+    "slurm.runaway",
     "prometheus.gpu",
     "prometheus.gpu_hours",
     "runlog",
@@ -85,6 +92,15 @@ ATTEMPTS: Final[Schema] = {
     "req_tres": TEXT,
     "alloc_tres": TEXT,
     "node_list": TEXT,
+    "sluid": TEXT,
+    "restarts": WHOLE,
+    "flags": TEXT,
+    "failed_node": TEXT,
+    "constraints": TEXT,
+    "wckey": TEXT,
+    "admin_comment": TEXT,
+    "submit_line": TEXT,
+    "env_run": TEXT,
 }
 
 ATTEMPT_NODES: Final[Schema] = {
@@ -126,6 +142,96 @@ NODE_STATES: Final[Schema] = {
 }
 
 CLUSTER_SETTINGS: Final[Schema] = {"cluster": TEXT, "name": TEXT, "value": TEXT}
+
+NODE_TOPOLOGY: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "valid_from": TIME,
+    "last_seen_at": TIME,
+    "plugin": TEXT,
+    "path": TEXTS,
+}
+
+RESERVATIONS: Final[Schema] = {
+    "cluster": TEXT,
+    "name": TEXT,
+    "started_at": TIME,
+    "ended_at": TIME,
+    "node_list": TEXT,
+    "n_nodes": WHOLE,
+    "partition": TEXT,
+    "flags": TEXTS,
+    "users": TEXTS,
+    "accounts": TEXTS,
+    "maintenance": FLAG,
+    "last_seen_at": TIME,
+}
+
+USERS: Final[Schema] = {
+    "cluster": TEXT,
+    "user": TEXT,
+    "account": TEXT,
+    "association": TEXT,
+    "admin_level": TEXT,
+    "provisioned_at": TIME,
+    "first_job_at": TIME,
+}
+
+ASSOCIATIONS: Final[Schema] = {
+    "cluster": TEXT,
+    "account": TEXT,
+    "user": TEXT,
+    "partition": TEXT,
+    "association": WHOLE,
+    "parent": TEXT,
+    "fairshare": TEXT,
+    "default_qos": TEXT,
+    "qos": TEXTS,
+    "limits": TEXTS,
+    "first_seen_at": TIME,
+    "last_seen_at": TIME,
+}
+
+QOS: Final[Schema] = {
+    "cluster": TEXT,
+    "name": TEXT,
+    "priority": WHOLE,
+    "preempts": TEXTS,
+    "preempt_mode": TEXT,
+    "flags": TEXTS,
+    "usage_factor": REAL,
+    "grace_s": REAL,
+    "limits": TEXTS,
+    "first_seen_at": TIME,
+    "last_seen_at": TIME,
+}
+
+TRANSACTIONS: Final[Schema] = {
+    "cluster": TEXT,
+    "ts": TIME,
+    "actor": TEXT,
+    "action": TEXT,
+    "subject": TEXT,
+    "detail": TEXT,
+}
+
+SCHEDULER_STATS: Final[Schema] = {
+    "cluster": TEXT,
+    "ts": TIME,
+    "section": TEXT,
+    "name": TEXT,
+    "value": REAL,
+}
+
+RUNAWAY_JOBS: Final[Schema] = {
+    "cluster": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "started_at": TIME,
+    "state": TEXT,
+    "first_seen_at": TIME,
+    "last_seen_at": TIME,
+}
 
 GPU_SAMPLES: Final[Schema] = {
     "cluster": TEXT,
@@ -240,6 +346,14 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "nodes": NODES,
     "node_states": NODE_STATES,
     "cluster_settings": CLUSTER_SETTINGS,
+    "node_topology": NODE_TOPOLOGY,
+    "reservations": RESERVATIONS,
+    "users": USERS,
+    "associations": ASSOCIATIONS,
+    "qos": QOS,
+    "transactions": TRANSACTIONS,
+    "scheduler_stats": SCHEDULER_STATS,
+    "runaway_jobs": RUNAWAY_JOBS,
     "gpu_samples": GPU_SAMPLES,
     "gpu_hours": GPU_HOURS,
     "health_events": HEALTH_EVENTS,

@@ -22,7 +22,10 @@ from ingest.nodelist import expand_column
 CHAIN_GAP_S: Final = 86_400
 """Job ids are used again (reset database, MaxJobId): a later row than this is another job."""
 
-LASTING: Final = ("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index")
+LASTING: Final = (
+    *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
+    *("sluid", "submit_line", "env_run"),
+)
 """Facts that are the same in all sightings that tell them."""
 
 _RAISE = 1 << 34

@@ -30,7 +30,8 @@ DOCUMENTED_ORDER: Final = words(
 WANTED: Final = words(
     "JobID JobIDRaw DBIndex Cluster Partition QOS Account Group User UID Submit Eligible Start End ElapsedRaw "
     "Suspended ExitCode DerivedExitCode State NNodes AllocCPUS ReqNodes ReqCPUS ReqMem ReqTRES AllocTRES "
-    "TimelimitRaw Priority NodeList Reservation Reason WorkDir Comment JobName"
+    "TimelimitRaw Priority NodeList SLUID Restarts Flags FailedNode Reservation Reason Constraints WCKey WorkDir "
+    "Comment AdminComment SubmitLine JobName"
 )
 """What we ask sacct for, free text last."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ Severity = Literal["stop", "warn"]
 
 _TABLE = re.compile(r"((?:^--[^\n]*\n)+)CREATE TABLE ([\w.]+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r'^ {4}"?(\w+)"?\s+(.+?),?\s+-- (.+)$')
+_ADDED = re.compile(r'^ALTER TABLE ([\w.]+) ADD COLUMN "?(\w+)"? (.+?); +-- (.+)$', re.MULTILINE)
 _PARAMETER = re.compile(r"\$([a-z_]+)")
 
 
@@ -129,9 +130,19 @@ def tables_of(step: Step) -> tuple[Table, ...]:
     return tuple(found)
 
 
+def added_by(step: Step) -> tuple[tuple[str, Column], ...]:
+    """Columns that a schema step adds to tables of earlier ones, each with its table's name."""
+    return tuple((table, Column(*rest)) for table, *rest in _ADDED.findall(step.sql))
+
+
 def all_tables() -> tuple[Table, ...]:
-    """Every declared table, in schema order; where a later step declares one anew, that counts."""
-    return tuple({table.name: table for step in schema_steps() for table in tables_of(step)}.values())
+    """Every declared table, in schema order, with columns added later; where one is declared anew, that counts."""
+    found: dict[str, Table] = {}
+    for step in schema_steps():
+        found.update({table.name: table for table in tables_of(step)})
+        for name, column in added_by(step):
+            found[name] = replace(found[name], columns=(*found[name].columns, column))
+    return tuple(found.values())
 
 
 def sample_tables() -> tuple[str, ...]:

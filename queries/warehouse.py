@@ -282,6 +282,9 @@ class Writer(_Connection):
             for column in table.columns:
                 said = _literal(column.description)
                 self._connection.execute(f'COMMENT ON COLUMN {table.name}."{column.name}" IS {said}')
+        for name, column in texts.added_by(step):
+            said = _literal(column.description)
+            self._connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {said}')
         self._connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
         self._connection.execute("COMMIT")
 

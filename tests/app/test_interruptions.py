@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, exporter, ingesting, results, runlogs
+from app import computing, exporter, ingesting, loading, results, runlogs
 from app.answers import Answers
 from app.config import Config
 from app.explorer import overview
@@ -64,7 +64,7 @@ def load(root: Path, texts: Mapping[str, str], logs: Mapping[str, str] | None = 
             reports += runlogs.ingest_files(
                 writer, [str(root / name) for name in logs], cluster="c1", now=NOW, progress=_silent
             )
-        assert ingesting.first_error(reports) is None
+        assert loading.first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root / "w"
 

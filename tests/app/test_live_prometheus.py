@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from app.ingesting import Report
+    from app.loading import Report
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
 

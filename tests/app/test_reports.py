@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from app import ingesting
+from app import ingesting, loading
 from app.config import Config
 from app.errors import UsageError
 from app.palette import SWATCHES
@@ -149,7 +149,7 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
             reports = ingesting.ingest_files(
                 writer, settings, [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
             )
-            assert ingesting.first_error(reports) is None
+            assert loading.first_error(reports) is None
         from app import computing
 
         computing.compute(writer, settings, now=NOW)

@@ -26,7 +26,7 @@ from tests.app.runs import trackside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.ingesting import Report
+    from app.loading import Report
     from app.simulate.world import World
 
 SMALL = Settings(gpus=64, days=5, seed=11, failures_per_1000_node_days=150)

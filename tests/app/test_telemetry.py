@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from app.ingesting import Report
+    from app.loading import Report
     from queries.warehouse import Reader
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
@@ -343,7 +343,7 @@ def settings(url: str, **more: object) -> Config:
 
 def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **asked: object) -> list[Report]:
     with open_writer(warehouse, verb="test", now=now) as writer:
-        return telemetry.ingest_live(writer, config, telemetry.Asked(**asked), now=now, progress=quiet)  # type: ignore[arg-type]
+        return telemetry.ingest_live(writer, config, telemetry.Asked(**asked), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
 
 
 def minutes(path: str, params: dict[str, str]) -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import computing, exporter, ingesting, results, runlogs, verifying
+from app import computing, exporter, ingesting, loading, results, runlogs, verifying
 from app.answers import Answers, Claims
 from app.boards import JUDGED, targets_of
 from app.config import Config
@@ -91,7 +91,7 @@ def patchy(tmp_path_factory: pytest.TempPathFactory, claims: Path) -> Path:
             file.write_text(f"{header}{number}|c|{begin}|{begin}|{begin + 86_400}|COMPLETED|n1|gres/gpu=8\n")
             options = ingesting.Options(since=since, until=until)
             reports = ingesting.ingest_files(writer, settings, [str(file)], options, now=NOW, progress=lambda *_: None)
-            assert ingesting.first_error(reports) is None
+            assert loading.first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
 
@@ -311,7 +311,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports += runlogs.ingest_files(
             writer, [str(folder / "run.jsonl")], cluster="c", now=NOW, progress=lambda *_: None
         )
-        assert ingesting.first_error(reports) is None
+        assert loading.first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return root
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from app import computing, ingesting, runlogs, simulate, telemetry
+from app import computing, ingesting, loading, runlogs, simulate, telemetry
 from app.config import Config
 from queries.warehouse import open_writer
 from tests.app.dumps import tiny
@@ -23,7 +23,7 @@ def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> P
         reports = ingesting.ingest_files(
             writer, settings, tiny(jobs).write(folder), ingesting.Options(), now=NOW, progress=_silent
         )
-        assert ingesting.first_error(reports) is None
+        assert loading.first_error(reports) is None
         if compute:
             computing.compute(writer, settings, now=NOW)
     return root
@@ -42,7 +42,7 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
         reports += telemetry.ingest_files(writer, settings, hours, by_name, now=NOW, progress=_silent)
         logs = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         reports += runlogs.ingest_files(writer, logs, cluster="demo", now=NOW, progress=_silent)
-        assert ingesting.first_error(reports) is None
+        assert loading.first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
 

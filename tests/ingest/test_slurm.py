@@ -31,6 +31,14 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "Comment": "hi",
         "Reservation": "r1",
         "Suspended": "00:00:00",
+        "SLUID": "s2AB3C",
+        "Restarts": "2",
+        "Flags": "SchedBackfill,StartReceived",
+        "FailedNode": "n1",
+        "Constraints": "rack1&ib",
+        "WCKey": "llm",
+        "AdminComment": "seen",
+        "SubmitLine": "sbatch job.sh",
     }
     got = attempt(more)
     assert got == {
@@ -81,6 +89,15 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "req_tres": "cpu=2,gres/gpu=16,node=2",
         "alloc_tres": "billing=2,cpu=2,gres/gpu:h100=16,gres/gpu=16,mem=2000M,node=2",
         "node_list": "n[1-2]",
+        "sluid": "s2AB3C",
+        "restarts": 2,
+        "flags": "SchedBackfill,StartReceived",
+        "failed_node": "n1",
+        "constraints": "rack1&ib",
+        "wckey": "llm",
+        "admin_comment": "seen",
+        "submit_line": "sbatch job.sh",
+        "env_run": None,
     }
 
 
