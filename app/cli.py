@@ -379,6 +379,9 @@ def _slurm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", metavar="ZONE", help="zone of times that carry none: UTC, Europe/Berlin")
     parser.add_argument("--delimiter", metavar="TEXT", help="column delimiter; default: found by itself")
     parser.add_argument("--accept-truncated", action="store_true", help="load a file although its last row is cut")
+    parser.add_argument(
+        "--again", action="store_true", help="live with --since: read windows again that earlier loads speak for"
+    )
     _window_options(parser)
 
 

@@ -20,6 +20,8 @@ from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
 from metrics.ledger import gpu_time, other_work, waiting_demand, with_silence
 from metrics.restarts import restarts, with_log_times
+from metrics.run_likeness import join_alike
+from metrics.run_rules import RunRules, named_runs
 from metrics.runs import run_attempts, runs
 from metrics.steplog import Rules as StepRules
 from metrics.steplog import logged_time
@@ -122,7 +124,7 @@ def _compute_cluster(
         frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES),
     )
     logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
-    joined = run_attempts(facts.attempts, max_gap_s=rules.run_gap_hours * 3600, explicit=logs.names())
+    joined = _joined(writer, cluster, rules, facts.attempts, logs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     interrupted = _interruptions(writer, cluster, rules, facts, joined)
@@ -183,6 +185,25 @@ def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, l
     )
     writer.append("inventory", _with_gpus(there, "gpus"))
     writer.run("insert_gpu_time", {"ledger": ledger})
+
+
+def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:
+    """Which run each attempt belongs to: by its log, what was written at it, requeues, or a guess."""
+    labels = frames.conform(writer.query("attempt_labels", cluster=cluster), frames.ATTEMPT_LABELS)
+    by_rule = RunRules(rules.run_env, rules.run_comment_key, wckey=rules.run_wckey, names=rules.run_names)
+    named = named_runs(attempts, labels, by_rule, logs.names())
+    max_gap_s = rules.run_gap_hours * 3600
+    joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
+    if not rules.join_by_name:
+        return joined
+    return join_alike(
+        joined,
+        attempts,
+        labels,
+        max_gap_s=max_gap_s,
+        gpu_factor=rules.join_gpu_factor,
+        not_training=other_work(attempts, rules.other_work),
+    )
 
 
 def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: _Facts, joined: pl.DataFrame) -> pl.DataFrame:

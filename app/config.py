@@ -10,12 +10,12 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 import polars as pl
 from polars.exceptions import ComputeError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.errors import ConfigError
 from ingest.slurm_nodes import PLANNED_REASONS
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 DEFAULT_PATH = Path("trackside.toml")
 CRITICAL_REASONS = (
     r"^k8s:",
+    r"^slurm-operator:",
+    r"^\[(node_problem|hardware_problem|HC)\]",
+    r"^Soperator (activecheck|auto-healing)",
+    r"^NHC:",
     r"^Prolog error",
     r"^Epilog error",
     r"^Kill task failed",
@@ -33,7 +37,9 @@ CRITICAL_REASONS = (
     r"(?i)\bhealth",
     r"(?i)\b(xid|ecc|nvlink|gpu)\b",
 )
-"""Reasons of drains that speak of a fault: Slurm's own, SUNK's, and those of common health checks."""
+"""Reasons of drains that speak of a fault: Slurm's own, those of SUNK, Slinky and soperator, and of health checks.
+
+Where they are documented: `ingest.events.driver`. What a site's own tools write, it adds in its configuration."""
 
 
 OTHER_WORK = {
@@ -120,6 +126,10 @@ Host = Annotated[str, AfterValidator(_host)]
 Zone = Annotated[str, AfterValidator(_zone)]
 
 
+_SECRETIVE = ("prometheus.", "slurm.rest_")
+"""Settings whose wrong values are not shown."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
@@ -131,6 +141,36 @@ class Slurm(_Section):
     window_days: float = Field(default=7.0, gt=0, description="accounting is asked for in windows of this length")
     overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
     timeout_s: float = Field(default=300.0, gt=0, description="longest wait for one Slurm command")
+    clusters: tuple[str, ...] = Field(default=(), description="clusters to ask for (-M); none: the one of this machine")
+    retries: int = Field(
+        default=3, ge=0, description="how often a failed question is put again, waiting longer each time"
+    )
+    retry_s: float = Field(default=2.0, ge=0, description="first wait before asking again; doubled each time")
+    pause_s: float = Field(default=0.2, ge=0, description="pause between two windows of accounting")
+    answer_mb: int = Field(default=256, gt=0, description="larger answers make the next windows half as long")
+    recheck_jobs: int = Field(
+        default=1000, ge=0, description="open jobs that windows miss: so many are asked for by id"
+    )
+    road: Literal["commands", "rest"] = Field(
+        default="commands", description="how to ask: Slurm's commands on this machine, or slurmrestd"
+    )
+    rest_url: str | None = Field(default=None, description="slurmrestd: unix:/path/of/the.socket or http://HOST:PORT")
+    rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
+        default=None, description="version of slurmrestd's API, such as 0.0.41; found out when not given"
+    )
+    rest_user: str | None = Field(default=None, description="whose token it is (slurmrestd of 22.05 wants the name)")
+    rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")
+
+    @model_validator(mode="after")
+    def _road_has_an_address(self) -> Self:
+        """One slurmrestd, of one cluster."""
+        if self.road == "rest" and not self.rest_url:
+            message = "road is rest, but rest_url does not say where slurmrestd is"
+            raise ValueError(message)
+        if self.road == "rest" and len(self.clusters) > 1:
+            message = "road is rest, and one slurmrestd tells of one cluster; name one, or use the commands"
+            raise ValueError(message)
+        return self
 
 
 class Prometheus(_Section):
@@ -174,6 +214,22 @@ class Rules(_Section):
         description="jobs that do not train, by name or partition: kind = regular expression; in place of the defaults",
     )
     run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap between requeues of a run")
+    run_env: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = Field(
+        default="TRACKSIDE_RUN_ID", description="environment variable that names the run of a job; empty: none"
+    )
+    run_comment_key: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*)?$")] = Field(
+        default="run", description="key that names the run in a comment (`run=NAME`, or in JSON); empty: none"
+    )
+    run_wckey: bool = Field(default=False, description="the wckey of a job names its run")
+    run_names: tuple[Regex, ...] = Field(
+        default=(),
+        description="job names (regular expressions) of which jobs are one run, named by the group `run`, else by the "
+        "first group, else by what matched",
+    )
+    join_by_name: bool = Field(
+        default=False, description="guess: jobs of one user, account, name and directory in turn are one run"
+    )
+    join_gpu_factor: float = Field(default=2.0, ge=1, description="... if their GPU counts differ by no more than this")
     coverage_gap_hours: float = Field(default=1.0, ge=0, description="gaps between loads up to this are closed")
     active_tensor: float = Field(default=0.02, gt=0, le=1, description="a GPU is active from this tensor activity on")
     active_gr_engine: float = Field(default=0.1, gt=0, le=1, description="... without it: from this engine activity on")
@@ -262,7 +318,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     where = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] != "extra_forbidden":
-        given = "(not shown: it may hold a password)" if where.startswith("prometheus.") else repr(mistake["input"])
+        given = "(not shown: it may hold a password)" if where.startswith(_SECRETIVE) else repr(mistake["input"])
         return f"{where} = {given}: {mistake['msg'].removeprefix('Value error, ')}"
     *sections, name = mistake["loc"]
     known = list(_fields(tuple(str(section) for section in sections)))

@@ -16,6 +16,7 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from app import clock, computing, config, ingesting, loading, output, runlogs, t
 from app.errors import UsageError
 from app.headlines import headlines
 from app.results import Window
-from app.simulate import MANIFEST, SLURM_FILES, TELEMETRY_FILES, Settings, simulate
+from app.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
 from app.simulate.plan import CLUSTER
 from app.times import iso, parse_period
 from queries.warehouse import open_reader, open_writer
@@ -140,7 +141,11 @@ class Folder:
 
 
 def _made_by(simulated: Settings) -> dict[str, Any]:
-    return {"trackside": importlib.metadata.version("trackside"), "simulated": simulated.__dict__}
+    return {
+        "trackside": importlib.metadata.version("trackside"),
+        "simulated": simulated.__dict__,
+        "sources": [*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES],
+    }
 
 
 def _done(marker: Path, simulated: Settings) -> list[str]:
@@ -172,12 +177,15 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
 
     def slurm(tell: Tell) -> str:
         files = [str(sources / name) for name in SLURM_FILES]
+        asked = ingesting.Options(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(
-                ingesting.ingest_files(
-                    writer, settings, files, ingesting.Options(cluster=CLUSTER), now=clock.now(), progress=tell
-                )
-            )
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=clock.now(), progress=tell))
+
+    def around(tell: Tell) -> str:
+        files = [str(sources / name) for name in SNAPSHOT_FILES]
+        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
+        with _writer(made.path) as writer:
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=clock.now(), progress=tell))
 
     def hours(tell: Tell) -> str:
         files = [str(sources / name) for name in TELEMETRY_FILES]
@@ -198,6 +206,7 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     return [
         _Step("simulate", "simulate the cluster", lambda tell: _simulate(made, tell)),
         _Step("slurm", "read Slurm", slurm),
+        _Step("around", "read what is around its jobs", around),
         _Step("telemetry", "read telemetry", hours),
         _Step("runlogs", "read run logs", logs),
         _Step("compute", "build the ledger and the numbers", compute),

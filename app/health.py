@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from app import output
+from app.times import iso
+from ingest.catalog import source
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from queries.warehouse import Reader
+
+
+REASONS: Final = 20
+"""Reasons of refused rows that are shown."""
+
+GAPS: Final = 10
+"""Gaps that are shown."""
 
 
 def status(reader: Reader, *, now: datetime) -> None:
@@ -26,6 +35,7 @@ def status(reader: Reader, *, now: datetime) -> None:
             "cluster": ("cluster", "text"),
             "source": ("source", "text"),
             "loads": ("loads", "count"),
+            "last_loaded_at": ("last read", "time"),
             "covers_from": ("covers from", "time"),
             "covers_until": ("to", "time"),
             "age_s": ("age", "seconds"),
@@ -36,14 +46,15 @@ def status(reader: Reader, *, now: datetime) -> None:
             "rows_rejected": ("rejected", "count"),
         },
     )
-    _warnings(sources)
+    _warnings(reader, sources)
+    _gaps(reader)
     _computed(reader, sources)
     rejects = reader.query("status_rejects")
     if rejects.height:
         output.say()
         output.table(
-            "Refused rows (all of them: trackside export rejects)",
-            rejects.head(20),
+            "Refused rows by reason, the most frequent first (all of them: trackside export rejects -o rejects.csv)",
+            rejects.head(REASONS),
             {
                 "n": ("rows", "count"),
                 "source": ("source", "text"),
@@ -51,6 +62,8 @@ def status(reader: Reader, *, now: datetime) -> None:
                 "first_seen": ("first seen", "text"),
             },
         )
+        if rejects.height > REASONS:
+            output.say(f"... and {rejects.height - REASONS} more reasons")
     results = reader.checks()
     if results:
         output.say()
@@ -58,12 +71,27 @@ def status(reader: Reader, *, now: datetime) -> None:
         output.say(f"{result.check.severity}: {result.check.description} ({result.count}; {result.check.name})")
 
 
-def _warnings(sources: pl.DataFrame) -> None:
+def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
+    """What the last loads warned of, and what looks wrong beside earlier ones."""
     for row in sources.iter_rows(named=True):
         for warning in row["last_warnings"] or []:
             output.say(f"warning: {row['cluster']} {row['source']}: {warning}")
-        if row["loads"] > 1 and row["last_rows_read"] == 0 and row["rows_read"] > 0:
-            output.say(f"warning: {row['cluster']} {row['source']}: the last load brought no rows, earlier ones did")
+    for row in reader.query("source_warnings").iter_rows(named=True):
+        output.say(f"warning: {row['cluster']} {row['source']}: {row['says']}")
+
+
+def _gaps(reader: Reader) -> None:
+    """Time between loads that none of them speaks for, with the command that reads it."""
+    gaps = reader.query("load_gaps")
+    for row in gaps.head(GAPS).iter_rows(named=True):
+        title = source(row["source"]).title
+        since, until = iso(row["started_at"]), iso(row["ended_at"])
+        output.say(
+            f"gap: {row['cluster']}: {title} of {since} to {until} is missing; read it where Slurm is, or load a"
+        )
+        output.say(f"     dump of that time: trackside ingest slurm --since {since} --until {until}")
+    if gaps.height > GAPS:
+        output.say(f"... and {gaps.height - GAPS} more gaps (trackside export load_gaps)")
 
 
 def _computed(reader: Reader, sources: pl.DataFrame) -> None:

@@ -1,26 +1,37 @@
-"""`trackside ingest slurm` without files: a running Slurm, asked part by part and window by window."""
+"""`trackside ingest slurm` without files: a running Slurm, asked part by part and window by window.
+
+What is asked besides accounting is a table, `app.live_parts.PARTS`; `app.live_roads` says by which road.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from app.errors import UsageError
-from app.ingesting import seen_until_now
+from app import live_recheck, live_roads, live_windows
+from app.live_asking import Asker, at_controller_of, too_much
+from app.live_parts import Ask, Part, answer
+from app.live_windows import SHORTEST, Window
 from app.loading import Report, load
-from ingest.errors import InputError, SourceError
-from ingest.slurm import fetch_accounting, parse_accounting
-from ingest.slurm_nodes import fetch_events, fetch_nodes, fetch_settings, parse_events, parse_nodes, parse_settings
+from ingest.errors import InputError, SourceDownError, SourceError
+from ingest.frames import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
 
     from app.config import Config
     from app.ingesting import Options
-    from ingest.frames import Parsed
-    from ingest.live import Fetched, Runner
+    from ingest.frames import SourceName
+    from ingest.live import Runner
     from queries.warehouse import Writer
+
+FAILURES: Final = 2
+"""So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
 
 
 def ingest_live(
@@ -31,112 +42,260 @@ def ingest_live(
     now: datetime,
     runner: Runner,
     progress: Callable[[str, int, int], None],
+    tell: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+    again: bool = False,
 ) -> list[Report]:
-    """Read a running Slurm: settings, node events, inventory, and accounting window by window.
+    """Read a running Slurm: settings, node events, inventory and the rest, and accounting window by window.
 
-    Each part is loaded in a transaction of its own. If one fails, the others are still read, and so are the earlier
-    windows of accounting; run again and it goes on behind the last one that is whole.
+    Each part is loaded in a transaction of its own, and so is each window of accounting, oldest first. If one fails,
+    the others are still read; what is missing is a gap between loads, which the next ingest asks for again. With
+    `options.since`, windows that earlier loads speak for are left out unless `again`. Clusters are read one after the
+    other: one that fails keeps no other from being read.
+
+    Args:
+        writer: The warehouse.
+        config: All settings.
+        options: Cluster and time asked for.
+        now: The time.
+        runner: Runs a command.
+        progress: Told what is being done, how many windows are done, and how many there are. It may raise to stop.
+        tell: Told what a person should know beside the reports.
+        sleep: Waits; tests give a plain function.
+        again: Read windows that are already there, too.
+
+    Raises:
+        UsageError: the time asked for is empty.
     """
-    live = _Live(writer, config, runner, now, cluster=options.cluster or config.cluster)
-    until = options.until or now.replace(microsecond=0)
-    progress("settings", 0, 1)
-    live.settings()
-    since = options.since or _resume_at(writer, config, live.cluster, until)
-    windows = list(_windows(since, until, timedelta(days=config.slurm.window_days)))
-    progress("node events", 0, 1)
-    born = live.events(since, until)
-    progress("inventory", 0, 1)
-    live.inventory()
-    for number, (low, high) in enumerate(windows):
-        progress(f"accounting {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M}", number, len(windows))
-        if not live.accounting(low, high, born):
-            break  # behind a failed window nothing is loaded, so the next ingest resumes there
-    return live.reports
+    names: Sequence[str | None] = config.slurm.clusters or (None,)
+    if options.cluster is not None and config.slurm.clusters:
+        names = (options.cluster,)
+    now = now.replace(microsecond=0)
+    reports: list[Report] = []
+    asker = Asker(config.slurm, sleep, lambda what: progress(what, 0, 1))
+    for name in names:
+        live = _Live(writer, config, runner, now, asker, progress, tell, name, options.cluster or config.cluster)
+        live.ingest(_whole(options.since), _whole(options.until) or now, again=again)
+        reports += live.reports
+    return reports
+
+
+def _whole(moment: datetime | None) -> datetime | None:
+    """Slurm knows whole seconds only."""
+    return None if moment is None else moment.replace(microsecond=0)
 
 
 @dataclass
 class _Live:
-    """One live ingest: what it works with, and what came of each part so far."""
+    """The ingest of one cluster: what it works with, and what came of each part so far.
+
+    `asked_of` is the cluster's name where the configuration gives it (then every command says `-M`); `cluster` is
+    what its rows are booked under.
+    """
 
     writer: Writer
     config: Config
     runner: Runner
     now: datetime
+    asker: Asker
+    progress: Callable[[str, int, int], None]
+    tell: Callable[[str], None]
+    asked_of: str | None
     cluster: str | None
     reports: list[Report] = field(default_factory=list)
+    seen: list[pl.DataFrame] = field(default_factory=list)
+    unread: list[tuple[Part, Exception]] = field(default_factory=list)
 
-    def settings(self) -> None:
-        """Read the scheduler's settings, and learn the cluster's name from them."""
+    def ingest(self, since: datetime | None, until: datetime, *, again: bool) -> None:
+        """Everything, in order."""
+        self.cluster = self.asked_of or self.cluster
+        part = live_roads.settings(self.config)
+        self.progress(part.title, 0, 1)
+        settings = self._part(part, self._ask(part, until, until))
+        if self.cluster is None and settings is not None:
+            self.cluster = min(settings.clusters, default=None)
+        plan = self._plan(since, until, self._overlap(settings), again=again)
+        born = self._around(since or min((window.since for window in plan.windows), default=until), until)
+        if plan.there:
+            all_of_them = plan.there + len(plan.windows)
+            self.tell(f"{plan.there} of {all_of_them} windows are there already (--again reads them too)")
+        whole = self._accounting(plan.windows, born)
+        if whole and plan.windows and until == self.now:
+            self._recheck()
+        self._compare()
+        self._left_out()
 
-        def parse(got: Fetched) -> Parsed:
-            return parse_settings(got.data, origin=got.origin, cluster=self.cluster)
+    def _overlap(self, settings: Parsed | None) -> timedelta:
+        """How far to go back behind what is there: as configured, but at least as far as ends may yet be rewritten.
 
-        found = self._load("scontrol show config", lambda: fetch_settings(self.runner), parse)
-        if self.cluster is None and found is not None:
-            self.cluster = min(found.clusters, default=None)
+        A slurmctld that starts again sends the ends of all jobs that it remembers once more, and it remembers them
+        for MinJobAge.
+        """
+        told = {} if settings is None else dict(settings.frames["cluster_settings"].select("name", "value").iter_rows())
+        age = told.get("MinJobAge", "")
+        remembered = timedelta(seconds=int(age) + 60) if age.isdigit() and len(age) < 9 else timedelta()
+        return max(timedelta(hours=self.config.slurm.overlap_hours), remembered)
 
-    def events(self, since: datetime, until: datetime) -> datetime | None:
-        """Read node events; the cluster's first sign of life that they tell of."""
-        planned = self.config.rules.planned_reasons
+    def _plan(self, since: datetime | None, until: datetime, overlap: timedelta, *, again: bool) -> live_windows.Plan:
+        slurm = self.config.slurm
+        length = timedelta(days=slurm.window_days)
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        if since is not None:
+            return live_windows.back_to(since, until, [] if again else there, length, overlap)
+        lookback = timedelta(days=slurm.lookback_days)
+        spans = live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
+        return live_windows.Plan([window for span in spans for window in live_windows.cut(span, length)])
 
-        def parse(got: Fetched) -> Parsed:
-            found = parse_events(got.data, origin=got.origin, cluster=self.cluster, planned_reasons=planned)
-            return _window(found, since, until)
+    def _around(self, since: datetime, until: datetime) -> datetime | None:
+        """Everything but accounting; the cluster's first sign of life that node events tell of."""
+        born = None
+        loaded = self._last_loaded()
+        for part in live_roads.around(self.config):
+            age_h = (self.now - loaded[part.kind]).total_seconds() / 3600 if part.kind in loaded else None
+            if age_h is not None and age_h < part.every_hours:
+                continue
+            self.progress(part.title, 0, 1)
+            low = self._reaching_back(part, since)
+            if low >= until:
+                continue  # read up to this very second
+            parsed = self._part(part, self._ask(part, low, until))
+            if part.kind == "slurm.events" and parsed is not None:
+                born = parsed.covers_from
+        return born
 
-        found = self._load("sacctmgr show event", lambda: fetch_events(self.runner, since=since, until=until), parse)
-        return None if found is None else found.covers_from
+    def _reaching_back(self, part: Part, since: datetime) -> datetime:
+        """From when on to ask: no later than accounting, nor than where this part's own loads end."""
+        reached = self.writer.query("watermark", cluster=self.cluster, source=part.kind)["covers_until"].item()
+        overlap = timedelta(hours=self.config.slurm.overlap_hours)
+        return min(since, reached - overlap) if isinstance(reached, datetime) else since
 
-    def inventory(self) -> None:
-        """Read which nodes there are now. Slurm's answer does not name the cluster."""
-        cluster = self.cluster
-        if cluster is None:
-            return
-        planned, as_of = self.config.rules.planned_reasons, self.now.replace(microsecond=0)
+    def _last_loaded(self) -> dict[str, datetime]:
+        rows = self.writer.query("status_sources").filter(cluster=self.cluster or "")
+        return dict(rows.select("source", "last_loaded_at").iter_rows())
 
-        def parse(got: Fetched) -> Parsed:
-            found = parse_nodes(got.data, origin=got.origin, cluster=cluster, as_of=as_of, planned_reasons=planned)
-            return seen_until_now(found)
+    def _ask(self, part: Part, since: datetime, until: datetime) -> Ask:
+        runner = self.runner
+        if self.asked_of is not None and part.service == "slurmctld":
+            runner = at_controller_of(runner, self.asked_of)
+        clusters = () if self.asked_of is None else (self.asked_of,)
+        return Ask(runner, self.config, self.now, since, until, self.cluster, clusters)
 
-        self._load("scontrol show node", lambda: fetch_nodes(self.runner), parse)
-
-    def accounting(self, since: datetime, until: datetime, born: datetime | None) -> bool:
-        """Read one window of accounting; whether that worked."""
-
-        def parse(got: Fetched) -> Parsed:
-            found = parse_accounting(got.data, origin=got.origin, cluster=self.cluster, since=since, until=until)
-            return _alive(found, born)
-
-        return self._load("sacct", lambda: fetch_accounting(self.runner, since=since, until=until), parse) is not None
-
-    def _load(self, what: str, fetch: Callable[[], Fetched], parse: Callable[[Fetched], Parsed]) -> Parsed | None:
+    def _part(self, part: Part, ask: Ask) -> Parsed | None:
+        """One part, asked and loaded. None where that failed: it is among the reports."""
         try:
-            fetched = fetch()
-            parsed = parse(fetched)
-            parsed = replace(parsed, warnings=[*fetched.warnings, *parsed.warnings])
-            load(self.writer, parsed, origin=fetched.origin, data=fetched.data, now=self.now, cluster=self.cluster)
+            return self._load(part, ask)[0]
         except (SourceError, InputError) as error:
-            self.reports.append(Report(what, error=error))
+            if part.needed:
+                self.reports.append(Report(part.title, error=error))
+            else:
+                self.unread.append((part, error))
             return None
-        self.reports.append(Report(fetched.origin, parsed))
-        return parsed
+
+    def _load(
+        self, part: Part, ask: Ask, *, title: str | None = None, born: datetime | None = None
+    ) -> tuple[Parsed, int]:
+        """Ask, understand, write; and how many bytes the answer had.
+
+        Raises:
+            SourceError: there is no answer.
+            InputError: it cannot be understood.
+        """
+        fetched = self.asker.ask(lambda: part.fetch(ask), part.service, patient=part.needed)
+        parsed = answer(part, ask, fetched)
+        if part.kind == "slurm.accounting":
+            parsed = _alive(parsed, born)
+            self.seen.append(live_recheck.still_open(parsed.frames["attempts"]))
+        load(self.writer, parsed, origin=fetched.origin, data=fetched.data, now=self.now, cluster=self.cluster)
+        self.reports.append(Report(title or fetched.origin, parsed))
+        return parsed, len(fetched.data)
+
+    def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
+        """Accounting, oldest window first; whether all of it was read.
+
+        A window that is too much for slurmdbd is asked for in halves, and so are those behind it. The others behind
+        one that failed are read all the same, unless the next one fails, too.
+        """
+        part = live_roads.accounting(self.config)
+        waiting, done, failures, in_a_row = deque(windows), 0, 0, 0
+        longest = timedelta(days=self.config.slurm.window_days)
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        born = min((moment for moment in (born, there[0].since if there else None) if moment), default=None)
+        while waiting and in_a_row < FAILURES:
+            window = waiting.popleft()
+            if window.until - window.since > longest:
+                waiting.extendleft(reversed(list(live_windows.cut(window, longest))))
+                continue
+            self.progress(_named(window), done, done + 1 + len(waiting))
+            try:
+                _, size = self._load(part, self._ask(part, *window), title=_named(window), born=born)
+            except (SourceError, InputError) as error:
+                half = (window.until - window.since) / 2
+                if isinstance(error, SourceError) and too_much(error) and half >= SHORTEST:
+                    longest = half
+                    waiting.appendleft(window)
+                    self.tell(f"{_named(window)} is too much for slurmdbd: asking for half as much at a time")
+                    continue
+                failures, in_a_row = failures + 1, in_a_row + 1
+                self._failed(window, error)
+                continue
+            done, in_a_row = done + 1, 0
+            if size > self.config.slurm.answer_mb << 20:
+                longest = max(min(longest, (window.until - window.since) / 2), SHORTEST)
+            self.asker.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
+        return failures == 0
+
+    def _failed(self, window: Window, error: SourceError | InputError) -> None:
+        """Keep what went wrong, the same only once."""
+        if all(str(error) != str(report.error) for report in self.reports):
+            self.reports.append(Report(_named(window), error=error))
+
+    def _recheck(self) -> None:
+        """Ask by id for jobs that are open here, and that the newest windows did not show."""
+        if self.cluster is None:
+            return
+        forgotten = 0
+        for asked in live_recheck.batches(self.writer, self.cluster, self.seen, self.config.slurm.recheck_jobs):
+            self.progress("jobs without an end", 0, 1)
+            part = live_roads.by_id(self.config, asked["job_id"].unique(maintain_order=True).to_list())
+            parsed = self._part(replace(part, needed=False), self._ask(part, self.now, self.now))
+            if parsed is None:
+                return
+            forgotten += live_recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
+        if forgotten:
+            self.tell(
+                f"warning: {forgotten} job(s) without an end are no longer known to accounting; they stay open "
+                "(trackside status: source_attempt_forgotten)"
+            )
+
+    def _compare(self) -> None:
+        """Say what looks wrong beside earlier loads: a source that is silent, or has other columns."""
+        found = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
+        for source, kind, says in found.select("source", "kind", "says").iter_rows():
+            if kind != "stale" and any(report.parsed and report.parsed.source == source for report in self.reports):
+                self.reports.append(Report("beside earlier loads", _nothing(source, says)))
+
+    def _left_out(self) -> None:
+        """One warning about all that the ingest can do without, and that this site forbids or lacks."""
+        if self.unread:
+            said = "; ".join(f"{part.title} ({_reason(error)})" for part, error in self.unread)
+            first = self.unread[0][0]
+            self.reports.append(Report("left out", _nothing(first.kind, f"not read, and not needed: {said}")))
 
 
-def _resume_at(writer: Writer, config: Config, cluster: str | None, until: datetime) -> datetime:
-    """A little before the end of the last load; the first time, as far back as configured."""
-    reached = writer.query("watermark", cluster=cluster, source="slurm.accounting")["covers_until"].item()
-    if isinstance(reached, datetime):
-        return min(reached, until) - timedelta(hours=config.slurm.overlap_hours)
-    return until - timedelta(days=config.slurm.lookback_days)
+def _named(window: Window) -> str:
+    return f"sacct {window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M}"
 
 
-def _window(events: Parsed, since: datetime, until: datetime) -> Parsed:
-    """Live events speak for the window asked for, but not for the time before the cluster existed.
+def _reason(error: Exception) -> str:
+    """Why a part was not read, in a few words."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = lines[1] if isinstance(error, SourceDownError) and error.stderr else lines[0]
+    return said.rstrip(".")
 
-    The cluster's own registration is among its events, and so is anything that began before the window and lasted
-    into it; the earliest of all is the first sign of life that Slurm's database keeps.
-    """
-    born = events.covers_from or until
-    return replace(events, covers_from=max(since, born), covers_until=until)
+
+def _nothing(source: SourceName, warning: str) -> Parsed:
+    """No rows, but something to say."""
+    return Parsed(source, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0, warnings=[warning])
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:
@@ -150,12 +309,3 @@ def _alive(accounting: Parsed, born: datetime | None) -> Parsed:
     if start >= accounting.covers_until:
         return replace(accounting, covers_from=None, covers_until=None)
     return replace(accounting, covers_from=start)
-
-
-def _windows(since: datetime, until: datetime, length: timedelta) -> Iterator[tuple[datetime, datetime]]:
-    if since >= until:
-        raise UsageError(f"--since {since.isoformat()} is not before --until {until.isoformat()}")
-    low = since
-    while low < until:
-        yield low, min(low + length, until)
-        low += length

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.frames import ATTEMPTS, NODES, Parsed, conform
+from app import loading_people
+from ingest.frames import ATTEMPTS, Parsed, conform
 from ingest.merge import attempt_nodes, merge_attempts
-from ingest.node_merge import merge_node_states, merge_nodes
+from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
+from ingest.reservations import maintenance_states, merge_reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    from ingest.frames import SourceName
     from queries.warehouse import Writer
+
+    MergeSpells = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ def load(
         for name, frame in parsed.frames.items():
             if name in WAYS:
                 WAYS[name](writer, frame)
+        if "attempts" in parsed.frames:
+            loading_people.note_first_jobs(writer, parsed.frames["attempts"])
         writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
             writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
@@ -64,8 +71,33 @@ def _write_node_states(writer: Writer, states: pl.DataFrame) -> None:
 
 
 def _write_nodes(writer: Writer, nodes: pl.DataFrame) -> None:
-    there = writer.query_with("existing_nodes", {"incoming": nodes.select("cluster", "node")})
-    writer.replace("nodes", merge_nodes(conform(there, NODES), nodes), keys=["cluster", "node"])
+    _write_spells(writer, "nodes", nodes, merge_nodes, existing="existing_nodes", source="slurm.nodes")
+
+
+def _write_topology(writer: Writer, places: pl.DataFrame) -> None:
+    _write_spells(
+        writer, "node_topology", places, merge_topology, existing="existing_topology", source="slurm.topology"
+    )
+
+
+def _write_spells(
+    writer: Writer, table: str, seen: pl.DataFrame, merge: MergeSpells, *, existing: str, source: SourceName
+) -> None:
+    """What a snapshot sees may end or cut the spells of nodes that it lacks: the whole cluster is written again."""
+    clusters = seen.select("cluster").unique()
+    there = writer.query_with(existing, {"incoming": clusters})
+    looks = writer.query_with("looks", {"incoming": clusters}, source=source)
+    writer.replace(table, merge(there, seen, looks), keys=["cluster"])
+
+
+def _write_reservations(writer: Writer, reservations: pl.DataFrame) -> None:
+    """Reservations, and the maintenance that follows from all of them: it may have been longer or elsewhere before."""
+    clusters = reservations.select("cluster").unique()
+    there = writer.query_with("existing_reservations", {"incoming": clusters})
+    merged = merge_reservations(there, reservations)
+    writer.replace("reservations", merged, keys=["cluster"])
+    writer.delete("node_states", clusters.with_columns(source=pl.lit("slurm.reservations")))
+    writer.append("node_states", maintenance_states(merged))
 
 
 def _write_settings(writer: Writer, settings: pl.DataFrame) -> None:
@@ -76,7 +108,15 @@ WAYS: Final[Mapping[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "attempts": _write_attempts,
     "node_states": _write_node_states,
     "nodes": _write_nodes,
+    "node_topology": _write_topology,
+    "reservations": _write_reservations,
     "cluster_settings": _write_settings,
+    "associations": loading_people.write_associations,
+    "users": loading_people.write_users,
+    "qos": loading_people.write_qos,
+    "transactions": loading_people.write_transactions,
+    "scheduler_stats": loading_people.write_scheduler_stats,
+    "runaway_jobs": loading_people.write_runaway,
 }
 """How the rows of each table are put together with those that the warehouse has. Others follow from these."""
 

@@ -12,6 +12,7 @@ from app.errors import UsageError
 from app.showing import Answer, Question
 from metrics.mfu import CONVENTIONS
 from metrics.restarts import restart_summary
+from metrics.runs import by_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -440,6 +441,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         raise UsageError(
             f"{window.cluster}: run {question.run!r} had no time in this window; take a longer one (--since)"
         )
+    said = (*said, *_how_joined(source, window, rows), *_runaways(rows))
     return Answer(
         "Runs",
         rows,
@@ -458,10 +460,32 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
             "ettr_high": ("at most", "ratio"),
         },
         metrics=("ettr",),
-        queries=("runs", "ledger_sums"),
+        queries=("runs", "run_attempts", "ledger_sums"),
         notes=said,
         parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
         when_empty="No run in this window.",
+    )
+
+
+def _how_joined(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
+    """Of a single run of several attempts: which jobs they are, and by which rule each was joined to the run."""
+    if rows.height != 1 or rows["n_attempts"].item() < 2:
+        return ()
+    found = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
+    told = found.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
+    named = [f"{number}: job {job}, {word.replace('_', ' ')}" for number, job, word in told[:MOST_NAMED]]
+    more = f"; and {len(told) - MOST_NAMED:,} more" if told[MOST_NAMED:] else ""
+    return (f"its attempts and how each was joined: {'; '.join(named)}{more}.",)
+
+
+def _runaways(rows: pl.DataFrame) -> tuple[str, ...]:
+    """That some runs' ends are not known."""
+    count = rows.filter(pl.col("state") == "RUNAWAY").height
+    if not count:
+        return ()
+    return (
+        f"RUNAWAY: accounting never closed {count:,} of these runs, though Slurm no longer knew their jobs. They ended "
+        "when they are shown to have ended at the latest; their time is unattributed and assumed.",
     )
 
 

@@ -169,8 +169,15 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
             reports = ingesting.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
             runner = _runner(settings.slurm.timeout_s)
-            reports = live_slurm.ingest_live(writer, settings, asked, now=now, runner=runner, progress=tell)
+            reports = live_slurm.ingest_live(
+                writer, settings, asked, now=now, runner=runner, progress=tell, tell=_note(options), again=options.again
+            )
     return _done(reports, loading.first_error(reports), quiet=options.quiet)
+
+
+def _note(options: argparse.Namespace) -> Callable[[str], None]:
+    """Says on stderr what a person should know beside the reports."""
+    return lambda text: None if options.quiet else output.say(text, error=True)
 
 
 def _runner(timeout_s: float) -> Runner:

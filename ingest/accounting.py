@@ -13,23 +13,34 @@ from typing import Final
 import polars as pl
 
 from ingest import values
-from ingest.frames import ATTEMPTS, GPUS, conform
+from ingest.frames import ATTEMPTS, GPUS, TEXT, Schema, conform
 from ingest.lines import LINE
 from ingest.nodelist import expand_column
 from ingest.times import Instants, read_instants, settle
 
 SCHEDULER: Final = "slurm"
 
+ZOMBIE_S: Final = 30 * 86_400
+"""A job open for longer may be one whose end slurmdbd never heard of."""
+
+
+GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
+
 
 @dataclass(frozen=True)
 class Facts:
-    """Attempts as read, one per row, and the reason for each refusal by line."""
+    """Attempts as read, one per row, and the reason for each refusal by line.
+
+    `until` is the last moment that each row speaks of, `lists` are the node lists, expanded, and `gpus` tells how many
+    GPUs there were at most in a job of each cluster.
+    """
 
     attempts: pl.DataFrame
     refused: pl.DataFrame
     warnings: list[str]
     until: pl.Series
     lists: pl.DataFrame
+    gpus: pl.DataFrame
 
 
 class Columns:
@@ -61,7 +72,7 @@ class Columns:
     def whole(self, *names: str) -> pl.Series:
         """A count or id."""
         text = self.word(*names)
-        unset = text.is_in([str(values.NO_NUMBER), str(values.NO_NUMBER + 1)])
+        unset = text.is_in(list(values.UNSET))
         numbers = values.whole_numbers(text)
         self._noted(names[0], text.set(unset, None), numbers)
         return numbers
@@ -77,8 +88,9 @@ class Columns:
     def time_limit(self) -> pl.Series:
         """The time limit in seconds: minutes as they are, or spelled out."""
         raw, spelled = (values.blank_to_null(self.text(n), values.UNLIMITED) for n in ("timelimitraw", "timelimit"))
-        limit = self._noted("timelimitraw", raw, values.time_limits(raw))
-        return limit.fill_null(self._noted("timelimit", spelled, values.time_limits(spelled)))
+        limit = self._noted("timelimitraw", raw.set(values.is_no_limit(raw), None), values.time_limits(raw))
+        limits = self._noted("timelimit", spelled.set(values.is_no_limit(spelled), None), values.time_limits(spelled))
+        return limit.fill_null(limits)
 
     def time(self, name: str) -> Instants:
         """Both readings of a time."""
@@ -107,7 +119,10 @@ class Columns:
             return self._tres[name]
         if name not in self.frame.columns and (old := name.replace("tres", "gres")) in self.frame.columns:
             table = values.gres(self.word(old))
-            table = table.with_columns(pl.lit(None, pl.Int64).alias(n) for n in ("cpus", "memory_bytes", "nodes"))
+            table = table.with_columns(
+                *(pl.lit(None, pl.Int64).alias(name) for name in ("cpus", "memory_bytes", "nodes")),
+                parts=pl.lit(value=False),
+            )
         else:
             table = values.tres(self.word(name))
         return self._tres.setdefault(name, table)
@@ -138,6 +153,7 @@ def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None
         warnings=_warnings(columns, good),
         until=good["seen_until"],
         lists=columns.lists,
+        gpus=_gpus_seen(good),
     )
 
 
@@ -146,7 +162,8 @@ def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
     display = columns.word("jobid", "jobidraw")
     raw = columns.word("jobidraw", "jobid")
     parts, raw_parts = values.job_ids(display), values.job_ids(raw)
-    state = values.states(columns.word("state"))
+    state_text = columns.word("state")
+    state = values.states(state_text)
     table = pl.DataFrame(
         {
             "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
@@ -155,6 +172,7 @@ def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
             "db_index": columns.whole("dbindex"),
             "pending_tasks": raw_parts["tasks"],
             "raw_base": raw_parts["base"],
+            "state_text": state_text,
         }
     )
     is_array = parts["task"].is_not_null() | parts["tasks"].is_not_null()
@@ -173,8 +191,12 @@ def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
         pl.col("het").alias("het_offset"),
         pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name")).alias("!cluster"),
         pl.when(pl.col("raw_base").is_null()).then(_quoted("no job id", "raw")).alias("!job"),
-        pl.when(pl.col("state").is_null()).then(pl.lit("no state")).alias("!state"),
+        pl.when(pl.col("state").is_null()).then(_no_state("state_text")).alias("!state"),
     )
+
+
+def _no_state(name: str) -> pl.Expr:
+    return pl.when(pl.col(name).is_null()).then(pl.lit("no state")).otherwise(_quoted("no state", name))
 
 
 def _quoted(what: str, name: str) -> pl.Expr:
@@ -199,6 +221,7 @@ def _times(columns: Columns) -> pl.DataFrame:
         pl.col("eligible").alias("eligible_at"),
         pl.col("start").alias("start"),
         pl.col("end").alias("end"),
+        "unsure",
         pl.coalesce("submit_error", missing, "start_error", "end_error", backwards).alias("!time"),
     )
 
@@ -220,10 +243,12 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         given_cpus=given["cpus"],
         given_memory=given["memory_bytes"],
         given_error=given["error"],
+        given_parts=given["parts"],
         asked_gpus=asked["gpus"],
         asked_model=asked["model"],
     )
-    pending = pl.col("state") == "PENDING"
+    # Revoked on this cluster of a federation because another one runs the job: whatever the row says, it held nothing.
+    pending = pl.col("state").is_in(["PENDING", "REVOKED"])
     final = pl.col("state").is_in(values.ENDED_STATES)
     # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
     # if it has an End.
@@ -253,6 +278,8 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
             "miscounted"
         ),
         (~pl.col("held") & ~pending & (pl.col("elapsed_s") > 0)).alias("nowhere"),
+        (pl.col("held") & pl.col("given_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
+        (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
         "guessed",
         pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
         pl.when("held").then("given_error").alias("!tres"),
@@ -271,12 +298,15 @@ def _period() -> list[pl.Expr]:
     """Start, end and suspension of the attempt itself.
 
     The row after a RESIZING one keeps the original Start, and so may a requeue's; its time begins with its own Submit.
-    The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows.
+    The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows. What Suspended
+    tells may be older than this row, too; more than the row's own time it cannot be.
     """
     ended_at = pl.when("ended").then("end")
     started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
     excess = (ended_at - pl.col("start")).dt.total_microseconds() / 1e6 - pl.col("elapsed_s")
     suspended = pl.coalesce("suspended", pl.when("held").then(excess.clip(lower_bound=0)))
+    own = (ended_at - started_at).dt.total_microseconds() / 1e6
+    suspended = pl.min_horizontal(suspended, pl.when(suspended.is_not_null()).then(own))
     still = pl.when(pl.col("held") & ~pl.col("ended")).then(_last_seen_running())
     return [
         pl.when("held").then(started_at).alias("started_at"),
@@ -340,6 +370,12 @@ def _labels(columns: Columns) -> pl.DataFrame:
     )
 
 
+UNSURE: Final = (
+    "rows have a local time in the hour that occurs twice in autumn, and nothing tells which was meant; the earlier "
+    "was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+)
+
+
 def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
     """What a person should know about these rows."""
     unread = [
@@ -351,8 +387,13 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *(f"unknown state {state}: {count} rows" for state, count in novel),
         *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
         *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
+        *_counted(good, "unsure", UNSURE),
+        *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),
+        *_counted(
+            good, "zombie", "rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
+        ),
         *_counted(good, "nowhere", "rows ran for some time but name no node; they hold no GPUs here"),
-        *_no_gpus(good),
+        *no_gpus(_gpus_seen(good)),
     ]
 
 
@@ -361,11 +402,16 @@ def _counted(good: pl.DataFrame, column: str, sentence: str) -> list[str]:
     return [f"{count} {sentence}"] if count else []
 
 
-def _no_gpus(good: pl.DataFrame) -> list[str]:
-    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs, and every number here would be 0."""
+def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
+    """The most GPUs that a job of each cluster held or asked for; clusters where no job held anything are not there."""
     seen = good.filter("held").group_by("cluster").agg((pl.col("n_gpus") + pl.col("req_gpus").fill_null(0)).max())
+    return conform(seen.rename({"n_gpus": "most"}), GPUS_SEEN)
+
+
+def no_gpus(seen: pl.DataFrame) -> list[str]:
+    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs, and every number here would be 0."""
     return [
         f"cluster {cluster}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
         f"in slurm.conf; until then their use cannot be known from accounting"
-        for cluster in sorted(seen.filter(pl.col("n_gpus") == 0)["cluster"])
+        for cluster in sorted(seen.filter(pl.col("most") == 0)["cluster"])
     ]

@@ -22,8 +22,11 @@ DELIMITERS: Final = ("|#", "^|^", ";|;", "\x1f", "|", ";", "\t", ",")
 END: Final = "#end"
 """Name of the empty last column that `sacct -p` makes by ending each line with the delimiter."""
 
-SEARCHED_LINES = 10
+SEARCHED_LINES = 50
 """The header may come after a few lines of warnings, so many at most."""
+
+MOST_COLUMNS = 1_000
+"""No header is as long; a damaged line may be."""
 
 _BETWEEN_NAMES = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?([^\w%]+)[A-Za-z]")
 _PADDED = re.compile(r"\s*[A-Za-z]\w*( +[A-Za-z]\w*)+\s*")
@@ -109,9 +112,25 @@ def unique_names(fields: Sequence[str]) -> tuple[str, ...]:
 
 def is_header(fields: Sequence[str], layout: Layout) -> bool:
     """Whether the fields are column names: several known ones, and they are at least half of all."""
+    if not _MANY <= len(fields) <= MOST_COLUMNS:
+        return False
     names = [name for name in unique_names(fields) if name != END]
     known = sum(name.split("#")[0] in layout.known for name in names)
     return known >= _MANY and 2 * known >= len(names) and all(map(_NAME.fullmatch, fields))
+
+
+def another_header(fields: Sequence[str], line: int, layout: Layout, origin: str) -> None:
+    """Stop where a second dump of other columns begins: under the first one's names its rows would tell lies.
+
+    Raises:
+        UnrecognisedInputError: The fields are column names.
+    """
+    if is_header(fields, layout):
+        message = (
+            f"{origin} line {line}: here begins another dump, of other columns:\n  {shorten(' '.join(fields))}\n"
+            f"Nothing was loaded. Load each dump by itself, or make both with the same columns."
+        )
+        raise UnrecognisedInputError(message)
 
 
 def _best_header(lines: Sequence[str], layout: Layout) -> Header | None:

@@ -6,11 +6,17 @@ at once by polars, and the few that have too many or too few delimiters are put 
 - too few: the record goes on in the next line, unless that is a whole record;
 - too many: the surplus belongs to free text; only a reading in which all times, ids and counts fit is taken;
 - neither works: the row is refused, with its line and the reason. A guess is never loaded.
+
+A large dump is read block by block (`read_blocks`). Blocks end before a line that is whole beyond doubt, so that every
+torn record lies in one block: whatever the size of the blocks, the same rows come out, with the same line numbers.
 """
 
 from __future__ import annotations
 
+import codecs
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -19,18 +25,27 @@ import polars as pl
 
 from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.frames import RAW_LIMIT
-from ingest.header import SEARCHED_LINES, Header, Layout, find_header
+from ingest.header import SEARCHED_LINES, Header, Layout, another_header, find_header
 from ingest.records import Assembler, Refused, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LINE: Final = "#line"
 """Column with the number of the (first) line that a row came from, counted from 1."""
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 24
+BLOCK: Final = 1 << 26
+"""Bytes of a large dump that are read at a time."""
+
+_HEADED = 1 << 20
+"""Bytes in which the header is looked for."""
+
+_AHEAD = 2
+"""Lines behind a line that have a say in whether it is torn."""
+
+_SCANNED = 1 << 24
 _SPARE = b"\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -47,9 +62,14 @@ class Rows:
     header: Header
     refused: list[Refused]
     n_skipped: int
-    warnings: list[str]
+    n_damaged: int
     _text: _Text
     _torn: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know about the text itself."""
+        return damaged(self.n_damaged)
 
     @property
     def n_read(self) -> int:
@@ -58,7 +78,7 @@ class Rows:
 
     def raw(self, line: int) -> str:
         """The row that begins on a line, as it came."""
-        return self._torn.get(line) or self._text.restore(self._text.line(line - 1))[:RAW_LIMIT]
+        return self._torn.get(line) or self._text.restore(self._text.line(line - 1 - self._text.offset))[:RAW_LIMIT]
 
 
 def read_rows(
@@ -71,13 +91,63 @@ def read_rows(
         DelimiterError: The header's columns are not separated by the delimiter.
         TruncatedInputError: The last row is cut off (with `accept_truncated` it is refused instead).
     """
-    data, warnings = clean(data, origin)
-    header = find_header(_first_lines(data), layout, origin=origin, delimiter=delimiter)
-    text = _Text(data, header.delimiter)
+    [rows] = read_blocks(
+        [data], layout, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated, block=len(data) + 1
+    )
+    return rows
+
+
+def read_blocks(
+    pieces: Iterable[bytes],
+    layout: Layout,
+    *,
+    origin: str,
+    delimiter: str | None = None,
+    accept_truncated: bool = False,
+    block: int = BLOCK,
+) -> Iterator[Rows]:
+    """Read a delimited dump that comes in pieces, cut anywhere, about `block` bytes at a time; at least one block.
+
+    Raises:
+        UnrecognisedInputError: The input is empty, or not of this layout.
+        DelimiterError: The header's columns are not separated by the delimiter.
+        TruncatedInputError: The last row is cut off (with `accept_truncated` it is refused instead).
+    """
+    header: Header | None = None
+    data, n_damaged, offset, wanted = b"", 0, 0, block
+    for piece, last in _whole_lines(pieces, block):
+        mended, count = _utf8(piece)
+        data, n_damaged = data + mended if data else mended, n_damaged + count
+        if not last and (len(data) < wanted or (header is None and not _shows_header(data))):
+            continue
+        if not data or data.isspace():
+            if not last:
+                continue
+            message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
+            raise UnrecognisedInputError(message)
+        header = header or find_header(_first_lines(data), layout, origin=origin, delimiter=delimiter)
+        text = _Text(data, header.delimiter, offset)
+        if not last:
+            stop = _last_whole(text, header, layout)
+            if stop is None:  # nothing but torn lines so far; wait for more than a little, or it takes for ever
+                wanted = 2 * len(data)
+                continue
+            text, data = text.upto(stop), data[_bytes_of(data, text, stop) :]
+        rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
+        _one_header(rows, layout, origin)
+        yield rows
+        offset, n_damaged, wanted = offset + len(text.ends), 0, block
+
+
+def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> Rows:
+    """The rows of one block; `end`, for the last one: the input's name, and whether it may be cut off."""
     assembler = Assembler(header, layout, text.mark)
-    torn = _torn_lines(text, header, layout, assembler)
+    torn = _torn_lines(text, header, layout)
+    if end is not None and not text.ended and not assembler.last_fits(text.line(len(torn) - 1)):
+        torn[-1] = len(torn) > _above(text, header)
     outcomes = [*_before_header(text, header), *_assemble(text, torn, assembler)]
-    _check_end(text, outcomes, origin, accept_truncated=accept_truncated)
+    if end is not None:
+        _check_end(text, outcomes, end[0], accept_truncated=end[1])
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
     frame = _regular(text, torn, header, layout)
     if rows:
@@ -89,43 +159,106 @@ def read_rows(
         header=header,
         refused=[_restored(text, outcome) for outcome in outcomes if isinstance(outcome, Refused)],
         n_skipped=frame.height - kept.height,
-        warnings=warnings,
+        n_damaged=n_damaged,
         _text=text,
         _torn={row.line: text.restore(row.raw)[:RAW_LIMIT] for row in rows},
     )
 
 
+def _whole_lines(pieces: Iterable[bytes], block: int) -> Iterator[tuple[bytes, bool]]:
+    """The input in pieces that end with a line, without byte order mark and CRLF; and whether it is the last piece."""
+    waiting: list[bytes] = []
+    size = 0
+    started = False
+    for piece in _decoded(pieces):
+        waiting.append(piece)
+        size += len(piece)
+        if size < block or b"\n" not in piece:
+            continue
+        data = b"".join(waiting)
+        stop = data.rfind(b"\n") + 1
+        waiting, size = [data[stop:]], len(data) - stop
+        yield _plain_ends(data[:stop] if started else data[:stop].removeprefix(codecs.BOM_UTF8)), False
+        started = True
+    data = b"".join(waiting)
+    yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), True
+
+
+def _decoded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """UTF-16 as UTF-8 (as a whole: it is rare, and small); everything else as it is."""
+    pieces = iter(pieces)
+    first = b""
+    for piece in pieces:
+        first += piece
+        if len(first) >= len(codecs.BOM_UTF8):
+            break
+    if first.startswith(_UTF16):
+        yield b"".join(chain([first], pieces)).decode("utf-16", errors="replace").encode()
+        return
+    yield first
+    yield from pieces
+
+
+def _shows_header(data: bytes) -> bool:
+    """Whether all lines are there that the header is looked for in."""
+    return len(data) >= _HEADED or data.count(b"\n") > SEARCHED_LINES
+
+
+def _last_whole(text: _Text, header: Header, layout: Layout) -> int | None:
+    """The last line that is whole whatever comes next: a block may end before it."""
+    torn = _torn_lines(text, header, layout)[:-_AHEAD]
+    whole = np.flatnonzero(~torn)
+    first = max(_above(text, header), 0)
+    return int(whole[-1]) if len(whole) and whole[-1] > first else None
+
+
+def _bytes_of(data: bytes, text: _Text, lines: int) -> int:
+    """Bytes of the first lines in the data as it came: its delimiter may be longer than the text's."""
+    stop = int(text.starts[lines])
+    longer = len(text.delimiter.encode()) - len(text.mark.encode())
+    return stop + longer * int(text.counts[:lines].sum()) if len(data) != len(text.data) else stop
+
+
 def clean(data: bytes, origin: str) -> tuple[bytes, list[str]]:
     """UTF-8 with plain line ends: no byte order mark, no CRLF, damaged characters replaced and warned of."""
-    if data.startswith(_UTF16):
-        data = data.decode("utf-16", errors="replace").encode()
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r\n" in data:
-        data = data.replace(b"\r\n", b"\n")
+    data = _plain_ends(b"".join(_decoded([data])).removeprefix(codecs.BOM_UTF8))
     if not data or data.isspace():
         message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
         raise UnrecognisedInputError(message)
-    return _utf8(data)
+    mended, count = _utf8(data)
+    return mended, damaged(count)
 
 
-def _utf8(data: bytes) -> tuple[bytes, list[str]]:
-    """One damaged name must not cost the whole dump."""
+def _plain_ends(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+
+def _utf8(data: bytes) -> tuple[bytes, int]:
+    """One damaged name must not cost the whole dump. Also tells how many characters were replaced."""
     if data.isascii():
-        return data, []
+        return data, 0
     try:
         data.decode()
     except UnicodeDecodeError:
         mended = data.decode(errors="replace").encode()
-        count = mended.count("\ufffd".encode()) - data.count("\ufffd".encode())
-        return mended, [f"{count} damaged characters (not UTF-8) were replaced"]
-    return data, []
+        return mended, mended.count("\ufffd".encode()) - data.count("\ufffd".encode())
+    return data, 0
+
+
+def damaged(count: int) -> list[str]:
+    """The warning about characters that were replaced, if any were."""
+    return [f"{count} damaged characters (not UTF-8) were replaced"] if count else []
 
 
 class _Text:
-    """The bytes with a delimiter of one byte, the end of each line, and how many delimiters it holds."""
+    """The bytes with a delimiter of one byte, the end of each line, and how many delimiters it holds.
 
-    def __init__(self, data: bytes, delimiter: str) -> None:
+    `offset` is the number of lines of the input that came before.
+    """
+
+    def __init__(self, data: bytes, delimiter: str, offset: int = 0) -> None:
         self.delimiter = delimiter
+        self.offset = offset
         mark = delimiter.encode()
         if len(mark) > 1:  # one byte that occurs nowhere else stands for it from here on
             spare = next((byte for byte in _SPARE if byte not in data), None)
@@ -138,6 +271,13 @@ class _Text:
         self.ended = data.endswith(b"\n")
         self.ends, self.counts = _scan(data, mark[0])
         self.starts: Longs = np.concatenate([np.zeros(1, np.int64), self.ends[:-1] + 1])
+
+    def upto(self, stop: int) -> _Text:
+        """The same text, ended before a line."""
+        short = copy(self)
+        short.data, short.ended = self.data[: self.starts[stop]], True
+        short.ends, short.starts, short.counts = self.ends[:stop], self.starts[:stop], self.counts[:stop]
+        return short
 
     def line(self, index: int) -> str:
         """One line without its end."""
@@ -152,8 +292,8 @@ def _scan(data: bytes, mark: int) -> tuple[Longs, Longs]:
     """Where each line ends, and how many delimiters it has; block by block, so that memory stays flat."""
     buffer = np.frombuffer(data, np.uint8)
     ends, totals, seen = [], [], 0
-    for start in range(0, len(buffer), _BLOCK):
-        block = buffer[start : start + _BLOCK]
+    for start in range(0, len(buffer), _SCANNED):
+        block = buffer[start : start + _SCANNED]
         newlines, marks = np.flatnonzero(block == ord("\n")), np.flatnonzero(block == mark)
         ends.append(newlines + start)
         totals.append(np.searchsorted(marks, newlines) + seen)
@@ -166,31 +306,35 @@ def _scan(data: bytes, mark: int) -> tuple[Longs, Longs]:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    return data[: 1 << 20].decode(errors="replace").split("\n")[:SEARCHED_LINES]
+    return data[:_HEADED].decode(errors="replace").split("\n")[:SEARCHED_LINES]
 
 
-def _torn_lines(text: _Text, header: Header, layout: Layout, assembler: Assembler) -> npt.NDArray[np.bool_]:
-    """Which lines after the header need a closer look."""
+def _above(text: _Text, header: Header) -> int:
+    """Lines of this block that stand above the first row: the header, and what comes before it."""
+    return max(header.line + 1 - text.offset, 0)
+
+
+def _torn_lines(text: _Text, header: Header, layout: Layout) -> npt.NDArray[np.bool_]:
+    """Which lines after the header need a closer look. A line is judged by itself and the `_AHEAD` lines behind it."""
     torn: npt.NDArray[np.bool_] = text.counts != header.width - 1
     if header.names[-1] in layout.free_text:  # a line break in the last column: the line before looks whole
         blank = text.ends == text.starts
         torn[:-1] |= torn[1:] & ~blank[1:] & (text.counts[1:] < header.width - 1)
         torn[:-1] |= blank[1:] & np.append(torn[2:], False)
-    if not text.ended and not assembler.last_fits(text.line(len(torn) - 1)):
-        torn[-1] = True
-    torn[: header.line + 1] = False
+    torn[: _above(text, header)] = False
     return torn
 
 
 def _assemble(text: _Text, torn: npt.NDArray[np.bool_], assembler: Assembler) -> Iterator[Row | Refused]:
     edges = np.flatnonzero(np.diff(torn.astype(np.int8), prepend=0, append=0))
     for start, stop in edges.reshape(-1, 2).tolist():
-        yield from assembler.assemble([text.line(index) for index in range(start, stop)], start + 1)
+        lines = [text.line(index) for index in range(start, stop)]
+        yield from assembler.assemble(lines, text.offset + start + 1)
 
 
 def _before_header(text: _Text, header: Header) -> Iterator[Refused]:
     """What stands above the header is not ours, but nothing is dropped unseen."""
-    for index in range(header.line):
+    for index in range(header.line if text.offset == 0 else 0):
         if line := text.line(index).strip():
             yield Refused(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)
 
@@ -200,7 +344,7 @@ def _check_end(text: _Text, outcomes: list[Row | Refused], origin: str, *, accep
     last = outcomes[-1] if outcomes else None
     if text.ended or accept_truncated or not isinstance(last, Refused):
         return
-    if last.cut and last.last == len(text.ends):
+    if last.cut and last.last == text.offset + len(text.ends):
         message = (
             f"{origin} line {last.line}: the last row is cut off ({last.reason}).\n"
             f"Was the disk full, or the command stopped? Export again, or load what is there with --accept-truncated."
@@ -211,8 +355,8 @@ def _check_end(text: _Text, outcomes: list[Row | Refused], origin: str, *, accep
 def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: Layout) -> pl.DataFrame:
     """All lines that need no closer look, in one read."""
     whole = ~torn
-    whole[: header.line + 1] = False
-    lines = np.flatnonzero(whole) + 1
+    whole[: _above(text, header)] = False
+    lines = np.flatnonzero(whole) + text.offset + 1
     kept = _kept(header, layout)
     if not len(lines):
         return pl.DataFrame(schema=dict.fromkeys((*kept.values(), LINE), pl.String)).cast({LINE: pl.Int64})
@@ -255,6 +399,20 @@ def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Expr:
         return pl.lit(value=False)
     same = [pl.col(name).str.to_lowercase() == shown[name].lower() for name in names[:4]]
     return pl.all_horizontal(same).fill_null(value=False)
+
+
+def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
+    """Stop at a second header of as many columns in another order; rows under one of another width are refused anyway.
+
+    Our own command ends each row with a typed column once more. Such dumps are all alike, and nobody's job name may
+    stop one.
+    """
+    names = [name for name in rows.frame.columns if name != LINE]
+    if not names or "#" in rows.header.names[-1][1:]:
+        return
+    worded = rows.frame.filter(pl.col(names[0]).str.to_lowercase().is_in(list(layout.known)))
+    for line in worded[LINE]:
+        another_header(rows.raw(line).split(rows.header.delimiter), line, layout, origin)
 
 
 def _restored(text: _Text, refused: Refused) -> Refused:

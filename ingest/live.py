@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,9 @@ from ingest.errors import SourceDownError, SourceMissingError
 
 TIMEOUT_S: Final = 300
 """Slurm commands without a readable slurm.conf hang for a minute; sacct over a busy month may take longer."""
+
+NICENESS: Final = 10
+"""A login node is shared; sacct over a busy month takes a while to print."""
 
 EPOCH_UTC: Final[Mapping[str, str]] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 """Every time an epoch, and no hour of the year twice."""
@@ -37,22 +41,34 @@ class Fetched(NamedTuple):
 
 
 def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:
-    """Run a command for real. A command that is absent or too slow is a SourceError."""
+    """Run a command for real, behind everything else on its machine. One that is absent or too slow is a SourceError.
+
+    Whatever ends the wait (Ctrl-C, too) ends the command.
+    """
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except (FileNotFoundError, PermissionError):
         raise SourceMissingError(command) from None
-    except subprocess.TimeoutExpired:
-        hint = f"No answer within {timeout_s:g} s. Is slurm.conf readable here (SLURM_CONF), and is the controller up?"
-        raise SourceDownError(command, None, "", hint) from None
-    return Completed(done.returncode, done.stdout, done.stderr)
+    with process:
+        with contextlib.suppress(OSError):  # it has ended already, or may not be changed: no harm
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            hint = (
+                f"No answer within {timeout_s:g} s. Is slurm.conf readable here (SLURM_CONF), and is the controller up?"
+            )
+            raise SourceDownError(command, None, "", hint) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+    return Completed(process.returncode, stdout, stderr)
 
 
 def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mapping[str, str] = EPOCH_UTC) -> Fetched:

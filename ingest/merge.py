@@ -8,6 +8,10 @@ makes no difference, and loading twice is loading once. For that to be true
 - what can change (state, times, nodes, partition, exit) is taken from the sightings that know most, as they have it: a
   gap in them is not filled from an older one, because whether "older" is a matter of order could not be told later;
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
+
+Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
+input is found without looking at all of it. Hence nothing is said here of the chain of requeues that an attempt is part
+of (`first_submitted_at` stays empty); runs are put together when everything is known.
 """
 
 from __future__ import annotations
@@ -19,17 +23,11 @@ import polars as pl
 from ingest.frames import ATTEMPT_NODES, ATTEMPTS, GPUS, conform, empty
 from ingest.nodelist import expand_column
 
-CHAIN_GAP_S: Final = 86_400
-"""Job ids are used again (reset database, MaxJobId): a later row than this is another job."""
-
 LASTING: Final = (
     *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
     *("sluid", "submit_line", "env_run"),
 )
 """Facts that are the same in all sightings that tell them."""
-
-_RAISE = 1 << 34
-"""Seconds; further from the epoch than any time of ours, some 500 years. Leaves room for 2^28 jobs."""
 
 RANKING: Final = ("#phase", "ended_at", "elapsed_s", "started_at", "state")
 """What makes one sighting know more than another, most important first."""
@@ -45,7 +43,6 @@ GROUPS: Final = (
 
 _SECOND = ("cluster", "scheduler", "job_id", "#second")
 _ATTEMPT = (*_SECOND, "#index")
-_CHAIN = ("cluster", "scheduler", "job_id", "user")
 
 
 def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
@@ -54,24 +51,28 @@ def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
     The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
     Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
     again); they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without
-    db_index in such a second belongs to the first of them. `first_submitted_at` is computed from all rows given, so
-    give all rows that the warehouse has of the job ids concerned, and let the result replace them.
+    db_index in such a second belongs to the first of them. So give all rows that the warehouse has of the seconds
+    concerned, and let the result replace them.
     """
     rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
-    second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))
-    rows = rows.with_columns(second.otherwise("submitted_at").alias("#second"))
+    rows = rows.with_columns(_second())
     repeated = rows.select(_SECOND).is_duplicated()
     alone = rows.filter(~repeated).with_columns(pl.col("#second").alias("submitted_at"))
-    whole = pl.concat([conform(alone, ATTEMPTS), conform(_join(rows.filter(repeated)), ATTEMPTS)])
-    requeued = whole.select(_CHAIN).is_duplicated()
-    single = whole.filter(~requeued).with_columns(pl.col("submitted_at").alias("first_submitted_at"))
-    return pl.concat([single, _chained(whole.filter(requeued))])
+    return pl.concat([conform(alone, ATTEMPTS), conform(_join(rows.filter(repeated)), ATTEMPTS)])
 
 
-def _changes(names: tuple[str, ...]) -> pl.Expr:
-    """Where, in sorted rows, one of the columns differs from the row before; true in the first row."""
-    differs = [pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names]
-    return pl.any_horizontal(*differs, pl.int_range(pl.len()) == 0)
+def _second() -> pl.Expr:
+    """The time that tells attempts of a job apart. Slurm's is told in whole seconds; below are our own marks."""
+    second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))
+    return second.otherwise("submitted_at").alias("#second")
+
+
+def fingerprints(attempts: pl.DataFrame) -> pl.Series:
+    """A number for the job and second of each attempt, the same for all that must be merged with each other.
+
+    Within one run of the program only. Others may have the same number by chance, one pair in 10^19.
+    """
+    return attempts.select("cluster", "scheduler", "job_id", _second()).hash_rows(seed=1)
 
 
 def _join(rows: pl.DataFrame) -> pl.DataFrame:
@@ -114,26 +115,6 @@ def _distinct_times(rows: pl.DataFrame) -> pl.DataFrame:
     """Attempts of one second become a microsecond apart, in the order of db_index."""
     rank = (pl.col("#index").rank("dense").over(_SECOND) - 1).fill_null(0).cast(pl.Int64)
     return rows.with_columns((pl.col("#second") + pl.duration(microseconds=rank)).alias("submitted_at"))
-
-
-def _chained(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sets `first_submitted_at`: the first Submit of a chain of requeues.
-
-    The chains of all jobs are found in one pass over the sorted rows: a running maximum of the time last seen, raised
-    by a large step from job to job, never reaches back into another job.
-    """
-    ran_until = pl.col("started_at") + pl.duration(microseconds=(pl.col("elapsed_s").fill_null(0) * 1e6).cast(pl.Int64))
-    last_seen = pl.max_horizontal("ended_at", "started_at", "submitted_at", ran_until)
-    rows = rows.sort(*_CHAIN, "submitted_at").with_columns(
-        (last_seen.dt.epoch("s") + _RAISE).clip(0, 2 * _RAISE - 1).alias("#seen"),
-        (pl.col("submitted_at").dt.epoch("s") + _RAISE).alias("#submit"),
-        _changes(_CHAIN).alias("#job"),
-    )
-    step = pl.col("#job").cum_sum().cast(pl.Int64) * 2 * _RAISE
-    seen_before = (pl.col("#seen") + step).cum_max().shift(1) - step
-    begins = pl.col("#job") | (pl.col("#submit") - seen_before > CHAIN_GAP_S).fill_null(value=True)
-    first = pl.when(begins).then("submitted_at").forward_fill()
-    return rows.with_columns(first.alias("first_submitted_at")).select(list(ATTEMPTS))
 
 
 def attempt_nodes(attempts: pl.DataFrame, *, lists: pl.DataFrame | None = None) -> pl.DataFrame:

@@ -1,14 +1,32 @@
-"""Node states and inventories: newly read rows put together with those of the warehouse.
+"""Node states, inventories and topologies: newly read rows put together with those of the warehouse.
 
 Like `ingest.merge` for attempts, these look at contents only, never at which side a row came from: loading twice
 equals loading once, and halves in any order equal the whole.
+
+Inventories and topologies are kept as spells, runs of equal observations of a node. A spell forgets when within it the
+node was seen, and yet another observation may have to cut it in two later. The moments are not lost, though: a command
+shows all nodes at once, so each load of such a text is a look at the whole cluster, and a spell goes on only as long as
+no look misses the node. So a spell and the looks (table `loads`) tell all observations, and what is kept is always what
+loading all of them in order would have given.
 """
 
 from __future__ import annotations
 
+import bisect
+from typing import TYPE_CHECKING, Final
+
 import polars as pl
 
-from ingest.frames import NODE_STATES, NODES, conform
+from ingest.frames import NODE_STATES, NODE_TOPOLOGY, NODES, TEXT, TIME, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from ingest.frames import Schema
+
+LOOKS: Final[Schema] = {"cluster": TEXT, "ts": TIME}
+"""Moments at which all nodes of a cluster were read."""
 
 
 def merge_node_states(*frames: pl.DataFrame) -> pl.DataFrame:
@@ -31,26 +49,102 @@ def merge_node_states(*frames: pl.DataFrame) -> pl.DataFrame:
     return conform(spoken, NODE_STATES).sort(key)
 
 
-def merge_nodes(*frames: pl.DataFrame) -> pl.DataFrame:
-    """Inventories as intervals: equal observations of a node that follow each other become one row.
+def merge_nodes(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame) -> pl.DataFrame:
+    """Inventories as spells: equal observations of a node that follow each other, no look between, are one row.
+
+    Where two inventories of one moment differ, the one whose values sort last as text counts, in every order.
 
     Args:
-        frames: rows of `nodes`.
+        there: rows of `nodes`, all that the warehouse has of the clusters in `seen`.
+        seen: rows of `nodes` as a parser makes them, one per node and moment.
+        looks: as `LOOKS`, the moments of which `there` tells.
 
     Returns:
-        The same columns, sorted by cluster, node and first observation.
+        All rows of these clusters, sorted by cluster, node and first observation.
     """
-    node = ["cluster", "node"]
-    values = [name for name in NODES if name not in (*node, "valid_from", "last_seen_at")]
-    every = pl.concat([conform(frame, NODES) for frame in frames]).unique().sort(*node, "valid_from", "last_seen_at")
-    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*node, *values))
+    return _merge_spells(there, seen, looks, NODES)
+
+
+def merge_topology(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame) -> pl.DataFrame:
+    """Places in the network as spells, by the same rules as :func:`merge_nodes`; rows of `node_topology`."""
+    return _merge_spells(there, seen, looks, NODE_TOPOLOGY)
+
+
+_NODE: Final = ["cluster", "node"]
+_ENDS: Final = ["valid_from", "last_seen_at"]
+
+
+def _merge_spells(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    there, seen = conform(there, schema), conform(seen, schema)
+    values = [name for name in schema if name not in (*_NODE, *_ENDS)]
+    known = _moments(conform(looks, LOOKS), _ends(there))
+    fresh = _moments(_ends(seen))
+    for cluster, moment in fresh.rows():
+        there = pl.concat(_cut(there, cluster, moment, known.filter(pl.col("cluster") == cluster)["ts"].to_list()))
+    as_text = pl.concat_str([_text(name, schema[name]) for name in values], separator="\x1f")
+    each = pl.concat([there, seen]).sort(*_NODE, *_ENDS, as_text).group_by(*_NODE, *_ENDS, maintain_order=True).last()
+    return _joined(each.select(*schema), _moments(known, fresh), values, schema)
+
+
+def _ends(spells: pl.DataFrame) -> pl.DataFrame:
+    """Both ends of a spell are observations, and an observation of one node is a look at its cluster."""
+    return pl.concat([spells.select("cluster", pl.col(name).alias("ts")) for name in _ENDS])
+
+
+def _moments(*frames: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat(frames).drop_nulls().unique().sort("cluster", "ts")
+
+
+def _cut(spells: pl.DataFrame, cluster: str, moment: datetime, known: list[datetime]) -> Iterator[pl.DataFrame]:
+    """The spells, those that span a moment in parts: what was seen before it, at it (if looked then), and after it."""
+    spans = (pl.col("cluster") == cluster) & pl.lit(moment).is_between("valid_from", "last_seen_at")
+    spans &= pl.col("valid_from") < pl.col("last_seen_at")
+    yield spells.filter(~spans)
+    spanning = spells.filter(spans)
+    place = bisect.bisect_left(known, moment)
+    looked = place < len(known) and known[place] == moment
+    before = known[place - 1] if place else None
+    after = next(iter(known[place + looked :][:1]), None)
+    if looked:
+        yield spanning.with_columns(pl.lit(moment, dtype=TIME).alias(name) for name in _ENDS)
+    if before is not None:
+        yield spanning.with_columns(last_seen_at=pl.lit(before, dtype=TIME)).filter(
+            pl.col("valid_from") <= pl.col("last_seen_at")
+        )
+    if after is not None:
+        yield spanning.with_columns(valid_from=pl.lit(after, dtype=TIME)).filter(
+            pl.col("valid_from") <= pl.col("last_seen_at")
+        )
+
+
+def _text(name: str, kind: pl.DataType) -> pl.Expr:
+    """A value as text, null apart from empty, so that rows can be put into one order."""
+    column = pl.col(name).list.join("\x1e") if isinstance(kind, pl.List) else pl.col(name).cast(pl.String)
+    return pl.when(column.is_null()).then(pl.lit("")).otherwise(pl.lit("=") + column)
+
+
+def _joined(spells: pl.DataFrame, looks: pl.DataFrame, values: list[str], schema: Schema) -> pl.DataFrame:
+    """Equal neighbours become one spell where the cluster was not looked at between them."""
+    ends = spells.select("cluster", "last_seen_at").unique().sort("cluster", "last_seen_at")
+    next_look = ends.join_asof(
+        looks.with_columns(look=pl.col("ts")),
+        left_on="last_seen_at",
+        right_on="ts",
+        by="cluster",
+        strategy="forward",
+        allow_exact_matches=False,
+        check_sortedness=False,
+    ).select("cluster", "last_seen_at", "look")
+    ordered = spells.join(next_look, on=["cluster", "last_seen_at"], how="left").sort(*_NODE, "valid_from")
+    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*_NODE, *values))
+    unbroken = pl.col("look").shift(1) >= pl.col("valid_from")
     return conform(
-        every.with_columns(spell=(~same).fill_null(value=True).cum_sum())
+        ordered.with_columns(spell=(~(same & unbroken.fill_null(value=False))).cum_sum())
         .group_by("spell", maintain_order=True)
         .agg(
-            pl.col(*node, *values).first(),
+            pl.col(*_NODE, *values).first(),
             pl.col("valid_from").min(),
             pl.col("last_seen_at").max(),
         ),
-        NODES,
-    ).sort(*node, "valid_from")
+        schema,
+    ).sort(*_NODE, "valid_from")

@@ -16,7 +16,7 @@ LIMIT: Final = 100_000
 NOBODY: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a", "unknown"})
 """How Slurm says that there is no node."""
 
-_ITEM = re.compile(r"(?:[^\s,\[\]()]|\[[^\[\]]*\])+")
+_ITEM = re.compile(r"(?:[\w.-]|\[[^\[\]]*\])+")
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _PREFIX = re.compile(r"[A-Za-z]+=")

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ingest.reservations import parse_reservations
+from ingest.runaway import parse_runaway
+from ingest.sdiag import parse_diag
 from ingest.slurm import parse_accounting
+from ingest.slurm_accounts import parse_associations, parse_qos
+from ingest.slurm_json import parse_accounting_json
+from ingest.slurm_json_answer import is_json
+from ingest.slurm_json_nodes import parse_nodes_json, parse_settings_json
 from ingest.slurm_nodes import parse_events, parse_nodes, parse_settings
+from ingest.slurm_transactions import parse_transactions
+from ingest.topology import parse_topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,12 +23,28 @@ if TYPE_CHECKING:
     from ingest.given import Given
 
 NAMELESS: Final[frozenset[SourceName]] = frozenset(
-    {"slurm.nodes", "slurm.topology", "slurm.reservations", "slurm.diag", "slurm.events"}
+    {
+        "slurm.nodes",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.diag",
+        "slurm.events",
+        "slurm.qos",
+        "slurm.transactions",
+    }
 )
 """Kinds whose text need not name its cluster: somebody else has to."""
 
 SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(
-    {"slurm.nodes", "slurm.topology", "slurm.reservations", "slurm.diag"}
+    {
+        "slurm.nodes",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.diag",
+        "slurm.associations",
+        "slurm.qos",
+        "slurm.runaway",
+    }
 )
 """Kinds that tell how things were at one moment, `until`."""
 
@@ -35,6 +60,15 @@ def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
 
 
 def _accounting(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_accounting_json(
+            data,
+            origin=given.origin,
+            cluster=given.cluster,
+            since=given.since,
+            until=given.until,
+            accept_truncated=given.accept_truncated,
+        )
     return parse_accounting(
         data,
         origin=given.origin,
@@ -62,6 +96,14 @@ def _events(data: bytes, given: Given) -> Parsed:
 
 
 def _nodes(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_nodes_json(
+            data,
+            origin=given.origin,
+            cluster=given.cluster,
+            as_of=given.until,
+            planned_reasons=given.planned_reasons,
+        )
     return parse_nodes(
         data,
         origin=given.origin,
@@ -73,7 +115,26 @@ def _nodes(data: bytes, given: Given) -> Parsed:
 
 
 def _settings(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_settings_json(data, origin=given.origin, cluster=given.cluster)
     return parse_settings(data, origin=given.origin, cluster=given.cluster)
+
+
+def _topology(data: bytes, given: Given) -> Parsed:
+    return parse_topology(data, origin=given.origin, cluster=given.cluster or "", as_of=given.until)
+
+
+def _reservations(data: bytes, given: Given) -> Parsed:
+    return parse_reservations(
+        data,
+        origin=given.origin,
+        cluster=given.cluster,
+        timezone=given.timezone,
+        delimiter=given.delimiter,
+        accept_truncated=given.accept_truncated,
+        since=given.since,
+        until=given.until,
+    )
 
 
 PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
@@ -81,4 +142,11 @@ PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
     "slurm.events": _events,
     "slurm.nodes": _nodes,
     "slurm.config": _settings,
+    "slurm.associations": parse_associations,
+    "slurm.qos": parse_qos,
+    "slurm.transactions": parse_transactions,
+    "slurm.diag": parse_diag,
+    "slurm.runaway": parse_runaway,
+    "slurm.topology": _topology,
+    "slurm.reservations": _reservations,
 }

@@ -10,6 +10,7 @@ import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ingest.frames import RAW_LIMIT
+from ingest.header import MOST_COLUMNS, is_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +58,7 @@ class Assembler:
     """Reads the irregular lines of one dump."""
 
     def __init__(self, header: Header, layout: Layout, delimiter: str) -> None:
+        self._layout = layout
         self._delimiter = delimiter
         self._wanted = header.width - 1
         self._names = [name.split("#")[0] if name[0] != "#" else name for name in header.names]
@@ -178,7 +180,14 @@ class Assembler:
 
     def _is_tail(self, line: str) -> bool:
         count = line.count(self._delimiter)
-        return count == 0 or (count < self._wanted and self._leading > 0 and not self._begins(line))
+        if count == 0:
+            return True
+        another = count < self._wanted and self._leading > 0 and not self._begins(line)
+        return another and not self._is_header(line)
+
+    def _is_header(self, line: str) -> bool:
+        """Column names: here begins another dump, whose rows are no text of the record above."""
+        return is_header(line.split(self._delimiter, MOST_COLUMNS), self._layout)
 
     def _next_beginning(self, lines: Sequence[str], at: int) -> int:
         """Where to go on after a record that cannot be read: the next line that clearly begins one, or is whole."""
@@ -222,4 +231,6 @@ class Assembler:
             reason += "; which text holds the delimiter cannot be told"
         elif have == wanted:
             reason = f"{have} fields, but times, ids or counts are not where they should be"
+        if self._is_header(raw):
+            reason = f"column names of another dump: {have} of them, here are {wanted}; load it by itself"
         return Refused(line, reason, raw[:RAW_LIMIT], last, cut=have <= wanted)

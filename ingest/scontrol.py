@@ -1,4 +1,4 @@
-"""The texts that scontrol prints: `Key=value` records of nodes, and `Name = value` lines of settings.
+"""The texts that scontrol prints: `Key=value` records of nodes and reservations, and `Name = value` lines of settings.
 
 Values hold blanks (`OS=Linux 6.1 #1 SMP`, `Reason=Prolog error [root@...]`), so a record is cut where one of the known
 keys begins, not at blanks.
@@ -21,8 +21,21 @@ NODE_KEYS: Final = words(
     "CertFlags ParameterTags GPUSpec LowestJoules ConsumedJoules TLSCertLastRenewal"
 )
 
-_KEY = re.compile(r"(?:^|(?<=\s))(" + "|".join(NODE_KEYS) + ")=")
+RESERVATION_KEYS: Final = words(
+    "ReservationName StartTime EndTime Duration Nodes NodeCnt CoreCnt Features PartitionName Flags TRES TRESPerNode "
+    "Users Groups Accounts QOS AllowedPartitions Licenses State BurstBuffer Watts MaxStartDelay MaxDelay PurgeComp "
+    "Comment NodeName CoreIDs"
+)
+
+
+def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(r"(?:^|(?<=\s))(" + "|".join(names) + ")=")
+
+
+_NODE_KEY = _keys(NODE_KEYS)
+_RESERVATION_KEY = _keys(RESERVATION_KEYS)
 _RECORD = re.compile(r"(?m)^[ \t]*(?=NodeName=)")
+_RESERVATION = re.compile(r"(?m)^[ \t]*(?=ReservationName=)")
 _SETTING = re.compile(r"\s*([A-Za-z]\w*)\s*=\s?(.*?)\s*")
 _LAST: Final = frozenset({"Reason", "Comment", "Extra"})
 
@@ -33,7 +46,20 @@ def node_records(text: str) -> list[tuple[int, str]]:
     >>> node_records("NodeName=a X=1\n   State=IDLE\n\nNodeName=b")
     [(1, 'NodeName=a X=1\n   State=IDLE'), (4, 'NodeName=b')]
     """
-    starts = [found.end() for found in _RECORD.finditer(text)]
+    return _records(text, _RECORD)
+
+
+def reservation_records(text: str) -> list[tuple[int, str]]:
+    r"""The records of `scontrol show reservation`, one-line or not, each with the number of its first line.
+
+    >>> reservation_records("ReservationName=a\n   Nodes=n1\n\nReservationName=b")
+    [(1, 'ReservationName=a\n   Nodes=n1'), (4, 'ReservationName=b')]
+    """
+    return _records(text, _RESERVATION)
+
+
+def _records(text: str, beginning: re.Pattern[str]) -> list[tuple[int, str]]:
+    starts = [found.end() for found in beginning.finditer(text)]
     return [
         (text.count("\n", 0, start) + 1, text[start:stop].strip())
         for start, stop in itertools.pairwise([*starts, len(text)])
@@ -46,13 +72,26 @@ def node_values(record: str) -> dict[str, str]:
     >>> node_values("NodeName=n1 State=DOWN OS=Linux 6.1 #1 Reason=bad State=x [root@7]")["Reason"]
     'bad State=x [root@7]'
     """
+    return _values(record, _NODE_KEY)
+
+
+def reservation_values(record: str) -> dict[str, str]:
+    """The values of a record of a reservation by key.
+
+    >>> reservation_values("ReservationName=m Nodes=n[1-2] NodeCnt=2 Flags=MAINT,SPEC_NODES")["Nodes"]
+    'n[1-2]'
+    """
+    return _values(record, _RESERVATION_KEY)
+
+
+def _values(record: str, keys: re.Pattern[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    place = _KEY.search(record)
+    place = keys.search(record)
     while place is not None:
         key = place[1]
-        after = _KEY.search(record, place.end())
+        after = keys.search(record, place.end())
         while after is not None and (key in _LAST and after[1] in found):
-            after = _KEY.search(record, after.end())
+            after = keys.search(record, after.end())
         found.setdefault(key, record[place.end() : after.start() if after else len(record)].strip())
         place = after
     return found

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from ingest.accounting import Facts, read_facts
+from ingest import values
+from ingest.accounting import read_facts
 from ingest.errors import InputError, MissingColumnError, SourceError
-from ingest.frames import RAW_LIMIT, REJECTS, Parsed
 from ingest.header import Header, Layout, words
-from ingest.lines import LINE, Rows, read_rows
+from ingest.lines import BLOCK, read_blocks
 from ingest.live import Fetched, Runner, run, subprocess_runner
 from ingest.merge import attempt_nodes, merge_attempts
+from ingest.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ingest.frames import Parsed
 
 __all__ = ["ACCOUNTING", "attempt_nodes", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
 
@@ -114,8 +117,6 @@ REQUIRED: Final = (
 )
 """Without these there is no account of GPU time; of alternatives one is enough."""
 
-SOURCE: Final = "slurm.accounting"
-
 
 def parse_accounting(
     data: bytes,
@@ -147,27 +148,51 @@ def parse_accounting(
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, ACCOUNTING, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated)
-    _require(rows.header, cluster, origin)
-    jobs = rows.frame.filter(~_is_step(rows.frame))
-    facts = read_facts(jobs, cluster=cluster, timezone=timezone, origin=origin)
-    attempts = merge_attempts(facts.attempts)
-    rejects = _rejects(rows, facts, cluster, origin)
-    return Parsed(
-        source="slurm.accounting",
-        clusters=frozenset(attempts["cluster"].unique()),
-        frames={"attempts": attempts, "attempt_nodes": attempt_nodes(attempts, lists=facts.lists)},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=attempts.height,
-        rows_duplicate=facts.attempts.height - attempts.height,
-        rows_skipped=rows.n_skipped + rows.frame.height - jobs.height,
-        rows_rejected=rejects.height,
-        columns=list(rows.header.shown),
-        warnings=[*rows.warnings, *_foreign(cluster, attempts), *facts.warnings],
-        covers_from=since or _first(attempts),
-        covers_until=until or _last(facts.until),
+    tally = Tally(origin, cluster, since, until)
+    [block] = accounting_blocks(
+        [data],
+        tally,
+        timezone=timezone,
+        delimiter=delimiter,
+        accept_truncated=accept_truncated,
+        block=len(data) + 1,
     )
+    frames = {"attempts": block.attempts, "attempt_nodes": attempt_nodes(block.attempts, lists=block.lists)}
+    return tally.parsed(frames, rows_loaded=block.attempts.height)
+
+
+class Block(NamedTuple):
+    """The attempts that a part of a dump tells of, and their node lists, expanded."""
+
+    attempts: pl.DataFrame
+    lists: pl.DataFrame
+
+
+def accounting_blocks(
+    pieces: Iterable[bytes],
+    tally: Tally,
+    *,
+    timezone: str | None = None,
+    delimiter: str | None = None,
+    accept_truncated: bool = False,
+    block: int = BLOCK,
+) -> Iterator[Block]:
+    """The same for a dump of any size that comes in pieces: about `block` bytes at a time, at least one block.
+
+    The account of it is kept in `tally`, which knows how the input is called and what it is of.
+
+    Raises:
+        InputError: The text as a whole cannot be read; see `ingest.errors`.
+    """
+    reading = read_blocks(
+        pieces, ACCOUNTING, origin=tally.origin, delimiter=delimiter, accept_truncated=accept_truncated, block=block
+    )
+    for rows in reading:
+        _require(rows.header, tally.cluster, tally.origin)
+        jobs = rows.frame.filter(~_is_step(rows.frame))
+        facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin)
+        tally.add(rows, facts)
+        yield Block(merge_attempts(facts.attempts), facts.lists)
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:
@@ -187,47 +212,8 @@ def _require(header: Header, cluster: str | None, origin: str) -> None:
 def _is_step(frame: pl.DataFrame) -> pl.Series:
     """`9.batch`, `9.0`: what ran inside an allocation, not an allocation."""
     names = [name for name in ("jobidraw", "jobid") if name in frame.columns]
-    steps = pl.any_horizontal(pl.col(name).str.contains(r"^[\d_+]+\.") for name in names)
+    steps = pl.any_horizontal(pl.col(name).str.contains("^[^.]*" + values.STEP) for name in names)
     return frame.select(steps.fill_null(value=False)).to_series()
-
-
-def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:
-    torn = [(refused.line, refused.reason, refused.raw) for refused in rows.refused]
-    unbelieved = [(line, reason, rows.raw(line)) for line, reason in facts.refused.select(LINE, "reason").rows()]
-    named = dict(facts.refused.select(LINE, "cluster").rows())
-    usual = cluster or _usual_cluster(facts)
-    return pl.DataFrame(
-        [
-            (named.get(line) or usual, SOURCE, origin, line, reason, raw[:RAW_LIMIT])
-            for line, reason, raw in sorted([*torn, *unbelieved])
-        ],
-        schema=REJECTS,
-        orient="row",
-    )
-
-
-def _usual_cluster(facts: Facts) -> str:
-    """The cluster that a row without a readable one most likely came from."""
-    names = facts.attempts["cluster"].unique().sort()
-    return str(names[0]) if len(names) else "unknown"
-
-
-def _foreign(cluster: str | None, attempts: pl.DataFrame) -> list[str]:
-    others = sorted(set(attempts["cluster"].unique()) - {cluster})
-    return [f"rows name other clusters than {cluster}: {', '.join(others)}"] if cluster and others else []
-
-
-def _first(attempts: pl.DataFrame) -> datetime | None:
-    for name in ("started_at", "submitted_at"):
-        first = attempts[name].min()
-        if isinstance(first, datetime):
-            return first
-    return None
-
-
-def _last(until: pl.Series) -> datetime | None:
-    last = until.max()
-    return last if isinstance(last, datetime) else None
 
 
 # --- live ----------------------------------------------------------------------------------------------
@@ -236,6 +222,10 @@ DOWN_HINT: Final = (
     "slurmdbd looks down or cannot be reached. Check `sacctmgr show cluster`, the slurmdbd log on its host,\n"
     "and that this user may read accounting (PrivateData). What was loaded before is kept; try again later."
 )
+
+
+NOT_EVERYWHERE: Final = frozenset(words("SLUID Restarts FailedNode SubmitLine AdminComment"))
+"""Wanted columns that came with some release: SubmitLine with 21.08, Restarts and SLUID with the newest ones."""
 
 
 def fetch_accounting(
@@ -254,6 +244,20 @@ def fetch_accounting(
     if until <= since:
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
         raise InputError(message)
+    columns, lacking = columns_of(runner)
+    command = ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f", "-S", _utc(since), "-E", _utc(until)]
+    command += ["-M", ",".join(clusters)] if clusters else []
+    fetched = run(runner, [*command, "-o", ",".join(columns)], hint=DOWN_HINT)
+    return fetched._replace(warnings=(*lacking, *fetched.warnings))
+
+
+def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
+    """The columns to ask this sacct for, and a warning where it lacks one that every Slurm has had for years.
+
+    Raises:
+        SourceMissingError: There is no sacct here.
+        SourceError: It knows none of our columns.
+    """
     known = {
         name.lower() for name in run(runner, ["sacct", "-e"], hint=DOWN_HINT).data.decode(errors="replace").split()
     }
@@ -261,9 +265,11 @@ def fetch_accounting(
     if not columns:
         message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
         raise SourceError(message)
-    command = ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f", "-S", _utc(since), "-E", _utc(until)]
-    command += ["-M", ",".join(clusters)] if clusters else []
-    return run(runner, [*command, "-o", ",".join(columns)], hint=DOWN_HINT)
+    lacking = [name for name in WANTED if name.lower() not in known and name not in NOT_EVERYWHERE]
+    said = (
+        f"this sacct knows no column {', '.join(lacking)} (sacct -e lists them): was Slurm upgraded? They stay empty."
+    )
+    return columns, [said] if lacking else []
 
 
 def _utc(moment: datetime) -> str:

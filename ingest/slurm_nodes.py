@@ -16,6 +16,7 @@ from ingest.lines import clean
 from ingest.live import Fetched, Runner, run
 from ingest.node_merge import merge_node_states
 from ingest.times import read_instants
+from ingest.topology import node_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,10 @@ __all__ = [
     "SETTINGS",
     "fetch_events",
     "fetch_nodes",
+    "fetch_reservation_history",
+    "fetch_reservations",
     "fetch_settings",
+    "fetch_topology",
     "parse_events",
     "parse_nodes",
     "parse_settings",
@@ -143,7 +147,7 @@ def _node_row(node: dict[str, str], cluster: str, seen_at: datetime) -> dict[str
         "n_cpus": _whole(node.get("CPUTot")) or configured.cpus,
         "memory_bytes": _megabytes(node.get("RealMemory")) or configured.memory_bytes,
         "partitions": _names(node.get("Partitions")),
-        "topology": None,
+        "topology": node_path(node.get("Topology")),
         "labels": _names(node.get("ActiveFeatures") or node.get("AvailableFeatures")),
         "evidence": "accounting",
     }
@@ -232,15 +236,8 @@ _DATABASE_HINT = f"slurmdbd looks down or cannot be reached: check `sacctmgr sho
 
 def fetch_events(runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None) -> Fetched:
     """Ask sacctmgr for the node events of [since, until). Without a Start it would tell the current ones only."""
-    if until <= since:
-        message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
-        raise InputError(message)
-    window = [
-        f"{name}={moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" for name, moment in (("Start", since), ("End", until))
-    ]
-    chosen = [f"Clusters={','.join(clusters)}"] if clusters else []
     columns = "Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User"
-    return run(runner, ["sacctmgr", "-P", "show", "event", *chosen, *window, columns], hint=_DATABASE_HINT)
+    return run(runner, [*_asked("event", since, until, clusters), columns], hint=_DATABASE_HINT)
 
 
 def fetch_nodes(runner: Runner) -> Fetched:
@@ -251,3 +248,33 @@ def fetch_nodes(runner: Runner) -> Fetched:
 def fetch_settings(runner: Runner) -> Fetched:
     """Ask scontrol for the configuration."""
     return run(runner, ["scontrol", "show", "config"], hint=_CONTROLLER_HINT)
+
+
+def fetch_topology(runner: Runner) -> Fetched:
+    """Ask scontrol for the network."""
+    return run(runner, ["scontrol", "show", "topology"], hint=_CONTROLLER_HINT)
+
+
+def fetch_reservations(runner: Runner) -> Fetched:
+    """Ask scontrol for the reservations there are, also those to come."""
+    return run(runner, ["scontrol", "show", "reservation", "-o"], hint=_CONTROLLER_HINT)
+
+
+def fetch_reservation_history(
+    runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None
+) -> Fetched:
+    """Ask sacctmgr for the reservations of [since, until), with their real ends; those to come are not among them."""
+    columns = "Format=Associations,Cluster,ID,Name,Start,End,NodeNames,Flags,TRES,UnusedWall"
+    return run(runner, [*_asked("reservation", since, until, clusters), columns], hint=_DATABASE_HINT)
+
+
+def _asked(what: str, since: datetime, until: datetime, clusters: Sequence[str] | None) -> list[str]:
+    """The beginning of a question to sacctmgr about a window, whose default is today at most."""
+    if until <= since:
+        message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
+        raise InputError(message)
+    window = [
+        f"{name}={moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" for name, moment in (("Start", since), ("End", until))
+    ]
+    chosen = [f"Clusters={','.join(clusters)}"] if clusters else []
+    return ["sacctmgr", "-P", "show", what, *chosen, *window]

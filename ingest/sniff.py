@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Final
 from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError, shorten
 from ingest.header import SEARCHED_LINES, Layout, find_header
 from ingest.lines import clean
+from ingest.reservations import HISTORY, is_listing
+from ingest.runaway import NONE_FOUND, RUNAWAY_TABLE, RUNAWAY_TELLS
+from ingest.sdiag import TAKEN
 from ingest.slurm import ACCOUNTING
+from ingest.slurm_accounts import ASSOCIATION_TABLE, ASSOCIATION_TELLS, QOS_TABLE, QOS_TELLS
+from ingest.slurm_json_answer import is_json, kind_of_json
 from ingest.slurm_nodes import EVENTS
+from ingest.slurm_transactions import TRANSACTION_TABLE, TRANSACTION_TELLS
+from ingest.topology import is_topology
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ingest.frames import SourceName
@@ -24,11 +32,36 @@ GZIP: Final = b"\x1f\x8b"
 _NODES = re.compile(r"(?m)^\s*NodeName=\S")
 _SETTINGS = re.compile(r"(?m)^\s*(?:AccountingStorage\w+|SlurmdTimeout|SLURM_VERSION)\s+= ")
 
+_TABLES: Final[tuple[tuple[SourceName, Layout, frozenset[str]], ...]] = (
+    ("slurm.accounting", ACCOUNTING, frozenset({"jobid", "jobidraw"})),
+    ("slurm.runaway", RUNAWAY_TABLE, RUNAWAY_TELLS),  # before reservations, which have most of its columns
+    ("slurm.reservations", HISTORY, frozenset({"unusedwall", "assocs"})),
+    ("slurm.events", EVENTS, frozenset({"nodename"})),
+    ("slurm.transactions", TRANSACTION_TABLE, TRANSACTION_TELLS),
+    ("slurm.qos", QOS_TABLE, QOS_TELLS),
+    ("slurm.associations", ASSOCIATION_TABLE, ASSOCIATION_TELLS),
+)
+"""Delimited tables: what is known of each, and the columns that tell it from its neighbours."""
+
+_TEXTS: Final[tuple[tuple[SourceName, Callable[[str], object]], ...]] = (
+    ("slurm.reservations", is_listing),
+    ("slurm.nodes", _NODES.search),
+    ("slurm.topology", is_topology),
+    ("slurm.config", _SETTINGS.search),
+    ("slurm.runaway", NONE_FOUND.search),
+    ("slurm.diag", TAKEN.search),
+)
+
 ACCEPTED: Final = """Accepted are, as the commands print them:
   sacct -P ...                 job accounting, with a header or in the documented order of 26 columns
+  sacct --json                 the same, without exit codes before Slurm 23.02
   sacctmgr -P show event ...   node events
   scontrol show node [-o]      node inventory
-  scontrol show config         settings"""
+  scontrol show topology       network: switches or blocks (topology.conf too)
+  scontrol show reservation    reservations, also sacctmgr -P show reservation
+  scontrol show config         settings
+  sacctmgr -P show assoc       associations and limits; also: show user withassoc, qos, transactions, runawayjobs
+  sdiag                        the scheduler's statistics"""
 
 
 def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
@@ -45,21 +78,21 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
     """
     beginning, _ = clean(data[:SNIFFED_BYTES], origin)
     text = beginning.decode(errors="replace")
+    if is_json(beginning):
+        return kind_of_json(text, origin=origin)
     lines = text.split("\n")
-    if _fits(lines, ACCOUNTING, {"jobid", "jobidraw"}, origin):
-        return "slurm.accounting"
-    if _fits(lines, EVENTS, {"nodename"}, origin):
-        return "slurm.events"
-    if _NODES.search(text):
-        return "slurm.nodes"
-    if _SETTINGS.search(text):
-        return "slurm.config"
+    for source, layout, telling in _TABLES:
+        if _fits(lines, layout, telling, origin):
+            return source
+    for source, is_it in _TEXTS:
+        if is_it(text):
+            return source
     first = next((line for line in lines if line.strip()), "")
     message = f"{origin}: not a text that we know; it begins with\n  {shorten(first)}\n{ACCEPTED}"
     raise UnrecognisedInputError(message)
 
 
-def _fits(lines: list[str], layout: Layout, telling: set[str], origin: str) -> bool:
+def _fits(lines: list[str], layout: Layout, telling: frozenset[str], origin: str) -> bool:
     try:
         header = find_header(lines, layout, origin=origin)
     except UnrecognisedInputError:

@@ -25,6 +25,11 @@ UNLIMITED: Final = NOTHING | {"unlimited", "partition_limit", "infinite"}
 NO_NUMBER: Final = 0xFFFF_FFFE
 """Slurm's 32-bit mark for "not set"; the value above it is "infinite"."""
 
+_MARKS: Final = (NO_NUMBER, NO_NUMBER + 1)
+
+UNSET: Final = frozenset(map(str, (*_MARKS, (1 << 64) - 2, (1 << 64) - 1)))
+"""The marks for "not set" and "infinite", in 32 and in 64 bits, as texts."""
+
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -60,14 +65,16 @@ def blank_to_null(text: pl.Series, words: frozenset[str] = NOTHING) -> pl.Series
 def whole_numbers(text: pl.Series) -> pl.Series:
     """Counts and ids. Slurm writes 2048 as `2K` unless told not to (units of 1024); its "not set" marks are null.
 
-    >>> whole_numbers(pl.Series(["8", "2K", "4294967294", "x"])).to_list()
-    [8, 2048, None, None]
+    None of them can be negative: -1 is a mark that went through a signed number.
+
+    >>> whole_numbers(pl.Series(["8", "2K", "4294967294", "-1", "x"])).to_list()
+    [8, 2048, None, None, None]
     """
     numbers = text.cast(pl.Int64, strict=False)
     if numbers.null_count() > text.null_count():
         scaled = by_distinct(text.filter(numbers.is_null()), lambda one: (_scaled(one),), {"n": pl.Int64()})["n"]
         numbers = numbers.scatter(numbers.is_null().arg_true(), scaled)
-    return numbers.set(numbers.is_in([NO_NUMBER, NO_NUMBER + 1]), None)
+    return numbers.set(numbers.is_in(_MARKS) | (numbers < 0), None)
 
 
 def _scaled(text: str) -> int | None:
@@ -94,7 +101,8 @@ def durations(text: pl.Series) -> pl.Series:
 
 
 def _sound(seconds: pl.Series) -> pl.Series:
-    return seconds.set(~seconds.is_finite() | (seconds < 0), None)
+    """Without what is no length of time: a mark for "not set" would be 136 years, and infinite is one of polars'."""
+    return seconds.set(~(seconds >= 0) | (seconds >= NO_NUMBER), None)
 
 
 def _clock(text: pl.Series) -> pl.Series:
@@ -118,18 +126,27 @@ def _clock(text: pl.Series) -> pl.Series:
 def time_limits(text: pl.Series) -> pl.Series:
     """Seconds from a time limit, where a bare number means minutes; `UNLIMITED` and `Partition_Limit` are null.
 
-    >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit"])).to_list()
-    [86400.0, 5400.0, None, None]
+    So are the marks for them, and 0: whoever asks for a limit of zero gets none.
+
+    >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit", "4294967295", "0"])).to_list()
+    [86400.0, 5400.0, None, None, None, None]
     """
     limit = blank_to_null(text, UNLIMITED)
-    minutes = whole_numbers(limit)
-    return (minutes.cast(pl.Float64) * 60).fill_null(durations(limit.set(minutes.is_not_null(), None)))
+    minutes = limit.cast(pl.Float64, strict=False)
+    limited = minutes.set(~(minutes > 0) | (minutes >= NO_NUMBER), None)
+    return (limited * 60).fill_null(durations(limit.set(minutes.is_not_null(), None)))
+
+
+def is_no_limit(text: pl.Series) -> pl.Series:
+    """Which time limits say that there is none with a number: null, but nothing to warn about."""
+    return text.is_in(["0", *UNSET])
 
 
 def memory(text: pl.Series, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
     """Bytes from a requested memory: binary units, a bare number means MB, `n` is per node and `c` per core.
 
-    2147486448Mn and its like are null: an unset 32-bit number with a flag in its top bit, not two petabytes.
+    2147486448Mn and its like are null: an unset 32-bit number with a flag in its top bit, not two petabytes per node.
+    Without the letter it comes from a Slurm that counts in 64 bits, and a whole cluster may have as much.
 
     >>> ones = pl.Series([2, 2, 2])
     >>> memory(pl.Series(["1G", "3000Mc", "2147486448Mn"]), n_nodes=ones, n_cpus=ones).to_list()
@@ -143,19 +160,23 @@ def memory(text: pl.Series, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Seri
 
 
 def _memory(text: str) -> tuple[int | None, str | None]:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)\??", text.strip(), re.ASCII | re.IGNORECASE)
-    if found is None or text.rstrip().endswith("?"):
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
         return None, None
     unit = found[2].upper() or "M"
-    if unit == "M" and 2**31 <= float(found[1]) < 2**32:
+    if unit == "M" and found[3] and 2**31 <= float(found[1]) < 2**32:
         return None, None
     size = float(found[1]) * 1024 ** _UNITS[unit]
     return (int(size) if size < 2**63 else None), found[3].lower()
 
 
 def is_unset_memory(text: pl.Series) -> pl.Series:
-    """Which texts are the mark for memory that was not set (see :func:`memory`): null, but nothing to warn about."""
-    return text.str.extract(r"^(\d{10})M?[nc]?$", 1).cast(pl.Int64).is_between(2**31, 2**32 - 1)
+    """Which texts are the mark for memory that was not set (see :func:`memory`): null, but nothing to warn about.
+
+    Newer Slurm keeps memory in 64 bits, the flag in the top one of those.
+    """
+    short = text.str.extract(r"^(\d{10})M?[nc]$", 1).cast(pl.Int64).is_between(2**31, 2**32 - 1)
+    return short.fill_null(value=False) | text.str.contains(r"^(9[2-9]\d{17}|1\d{19})M?[nc]?$")
 
 
 def exit_codes(text: pl.Series) -> pl.DataFrame:
@@ -189,6 +210,7 @@ ENDED_STATES: Final = (
     "REVOKED",
 )
 OPEN_STATES: Final = ("PENDING", "RUNNING", "SUSPENDED")
+ACCOUNTED_STATES: Final = ENDED_STATES + OPEN_STATES
 OTHER_STATES: Final = (
     "COMPLETING",
     "CONFIGURING",
@@ -206,38 +228,55 @@ OTHER_STATES: Final = (
 )
 """Known to squeue and scontrol; accounting does not store them."""
 
+_WORDS = re.compile("[A-Za-z_]+")
 _STATES = re.compile(r"([A-Za-z_]+)(\+?)[^\w\s]*(?:\s+by\s+(\S+))?.*", re.DOTALL)
 
 
 def states(text: pl.Series) -> pl.DataFrame:
     """Columns `state` (upper case, without its tail), `cancelled_by` and `known`.
 
-    A word cut by a narrow column (`CANCE+`) is completed if only one state begins so. Words that we do not know are
-    kept: a later Slurm may have invented them.
+    A word cut by a narrow column (`CANCE+`) is completed if only one state begins so. Of several words, as in the
+    lists of Slurm's JSON, the first that accounting uses is the state and the others are flags, but PENDING gives way:
+    a record closed by a requeue is stored as that and a flag. Words that we do not know are kept: a later Slurm may
+    have invented them.
 
     >>> states(pl.Series(["CANCELLED by 2001", "node_f+", "NOVEL"])).rows()
     [('CANCELLED', '2001', True), ('NODE_FAIL', None, True), ('NOVEL', None, False)]
+    >>> states(pl.Series(['["RUNNING","COMPLETING"]', '{"current":["PENDING","REQUEUED"]}']))["state"].to_list()
+    ['RUNNING', 'REQUEUED']
     """
     return by_distinct(text, _state, {"state": pl.String(), "cancelled_by": pl.String(), "known": pl.Boolean()})
 
 
 def _state(text: str) -> tuple[str | None, str | None, bool]:
-    found = _STATES.fullmatch(text.strip())
+    found = _STATES.fullmatch(_first_state(text.strip()))
     if found is None:
         return None, None, False
     word = found[1].upper()
-    for group in (ENDED_STATES + OPEN_STATES, OTHER_STATES):
+    for group in (ACCOUNTED_STATES, OTHER_STATES):
         whole = [state for state in group if state == word or (found[2] and state.startswith(word))]
         if len(whole) == 1:
             return whole[0], found[3], True
     return word, found[3], False
 
 
+def _first_state(text: str) -> str:
+    """The word of a list that is the state; any other text as it is."""
+    if text[:1] not in {"[", "{"} and "," not in text:
+        return text
+    words: list[str] = _WORDS.findall(text.partition("[")[2].partition("]")[0] or text)
+    ranked = sorted((word for word in words if word.upper() in ACCOUNTED_STATES), key=lambda word: word == "PENDING")
+    return next(iter(ranked or words), "")
+
+
 # --- TRES and GRES -------------------------------------------------------------------------------------
 
 
 class Tres(NamedTuple):
-    """What a TRES text says: GPUs and their model, CPUs, memory, nodes. Without a gres/gpu entry there are 0 GPUs."""
+    """What a TRES text says: GPUs and their model, CPUs, memory, nodes. Without a gres/gpu entry there are 0 GPUs.
+
+    `parts` says that there are pieces of GPUs (shard, mps), of which accounting cannot tell how many GPUs they are.
+    """
 
     gpus: float | None
     model: str | None
@@ -245,6 +284,7 @@ class Tres(NamedTuple):
     memory_bytes: int | None
     nodes: int | None
     error: str | None = None
+    parts: bool = False
 
 
 TRES_SCHEMA: Final[Schema] = {
@@ -254,6 +294,7 @@ TRES_SCHEMA: Final[Schema] = {
     "memory_bytes": pl.Int64(),
     "nodes": pl.Int64(),
     "error": pl.String(),
+    "parts": pl.Boolean(),
 }
 
 
@@ -265,8 +306,9 @@ def tres(text: pl.Series) -> pl.DataFrame:
 def read_tres(text: str) -> Tres:
     """GPUs and more from a TRES text.
 
-    `gres/gpu` counts all GPUs; `gres/gpu:TYPE` says of which kind and is the same GPUs again, so it counts only where
-    the untyped one is missing. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
+    `gres/gpu` counts all GPUs; `gres/gpu:TYPE` says of which kind and is the same GPUs again, so the larger of the two
+    counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) has a type of its own and counts
+    as one, as it does in the node's inventory. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
 
     >>> read_tres("cpu=64,gres/gpu:h100=8,gres/gpu=8,mem=2G,node=1")[:2]
     (8.0, 'h100')
@@ -287,25 +329,37 @@ def read_tres(text: str) -> Tres:
         return Tres(None, None, None, None, None, f"TRES item {str(error)[:80]!r}")
 
 
+_TRES_GPU = re.compile(r"(?:gres[/:])?gpu(?::(.*))?", re.IGNORECASE)
+_TRES_PART = re.compile(r"(?:gres[/:])?(?:shard|mps)(?::.*)?", re.IGNORECASE)
+
+
 def _tres_of(items: dict[str, str]) -> Tres:
-    typed = {name: _tres_number(name, value) for name, value in items.items() if name.lower().startswith("gres/gpu:")}
-    kinds = sorted({name.split(":", 1)[1] for name, count in typed.items() if count})
-    lower = {name.lower(): value for name, value in items.items()}
-    gpus = _tres_number("gres/gpu", lower["gres/gpu"]) if "gres/gpu" in lower else sum(typed.values())
+    untyped, kinds = 0.0, dict[str, float]()
+    for name, value in items.items():
+        if gpu := _TRES_GPU.fullmatch(name):
+            count = _tres_number(name, value)
+            if gpu[1]:
+                kinds[gpu[1]] = kinds.get(gpu[1], 0.0) + count
+            else:
+                untyped = max(untyped, count)
+    gpus = max(untyped, sum(kinds.values()))
     if gpus >= 1e9:
-        message = f"gres/gpu={lower.get('gres/gpu', gpus)}"
+        message = f"gres/gpu={items.get('gres/gpu', gpus)}"
         raise ValueError(message)
+    lower = {name.lower(): value for name, value in items.items()}
     return Tres(
-        gpus=float(gpus),
-        model="+".join(kinds) or None,
+        gpus=gpus,
+        model="+".join(sorted(kind for kind, count in kinds.items() if count)) or None,
         cpus=_count(lower, "cpu"),
         memory_bytes=_tres_memory(lower.get("mem")),
         nodes=_count(lower, "node"),
+        parts=any(map(_TRES_PART.fullmatch, items)),
     )
 
 
 def _count(items: dict[str, str], name: str) -> int | None:
-    return int(_tres_number(name, items[name])) if name in items else None
+    value = items.get(name)
+    return None if value is None or value in UNSET else int(_tres_number(name, value))
 
 
 def _tres_number(name: str, value: str) -> float:
@@ -318,8 +372,8 @@ def _tres_number(name: str, value: str) -> float:
 
 
 def _tres_memory(value: str | None) -> int | None:
-    """Memory in a TRES; a bare number means MB there, too."""
-    if value is None:
+    """Memory in a TRES; a bare number means MB there, too, and a mark for "not set" stays null."""
+    if value is None or value.rstrip("M") in UNSET:
         return None
     number = _tres_number("mem", value)
     return int(number * 1024**2) if value[-1:].isdigit() else int(number)
@@ -371,7 +425,10 @@ def _try_gres(text: str) -> tuple[float | None, str | None, str | None]:
 
 # --- job ids -------------------------------------------------------------------------------------------
 
-JOB_ID: Final = r"^(\d{1,18})(?:_(?:(\d{1,18})|\[([^\]]*)\]?))?(?:\+(\d{1,18}))?(?:\.(.+))?$"
+STEP: Final = r"\.(batch|extern|interactive|TBD|[a-zA-Z]*\+|\d+(?:\+\d+)?)\s*$"
+"""How an id ends that is a step's: by number, by name, or cut. `123.server` is none: other schedulers write that."""
+
+JOB_ID: Final = rf"^(\d{{1,18}})(?:_(?:(\d{{1,18}})|\[([^\]]*)\]?))?(?:\+(\d{{1,18}}))?(?:{STEP})?$"
 """Job, array task, tasks not yet split off, het component, step."""
 
 JOB_ID_SCHEMA: Final[Schema] = {
@@ -390,11 +447,15 @@ def job_ids(text: pl.Series) -> pl.DataFrame:
     [('1000', 2, None, 3, '1'), ('10', None, '2-4%2', None, None)]
     """
     whole = text.cast(pl.Int64, strict=False)
+    unset = whole.is_in(_MARKS)
     if whole.null_count() == 0 and not text.str.contains(r"^[+-]").any():
-        return pl.DataFrame({"base": text}).select(
+        return pl.DataFrame({"base": text.set(unset, None)}).select(
             "base", *(pl.lit(None, dtype).alias(name) for name, dtype in JOB_ID_SCHEMA.items() if name != "base")
         )
     parts = text.alias("text").to_frame().select(pl.col("text").str.extract_groups(JOB_ID)).unnest("text")
     parts.columns = list(JOB_ID_SCHEMA)
     parts = parts.with_columns(pl.col("task", "het").cast(pl.Int64, strict=False))
-    return parts.with_columns(pl.col("task", "het").replace([NO_NUMBER, NO_NUMBER + 1], None))
+    return parts.with_columns(
+        pl.when(~unset.fill_null(value=False)).then("base").alias("base"),
+        pl.col("task", "het").replace(_MARKS, None),
+    )

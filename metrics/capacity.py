@@ -48,6 +48,8 @@ def inventory(
 
     - An inventory holds from its observation to the next one of that node; the last one for as long as the node
       keeps appearing in inventories (to the end of the data if it is in the newest).
+    - From the first inventory on that lacks a node (`gone_at`) it is gone, until another one has it again. Should an
+      attempt hold it meanwhile, it existed until that attempt's end, as `assumed`: that inventory was not whole.
     - The cluster's first inventory is extended backwards to the beginning of the data, as `assumed`. A node that
       turns up only in a later inventory exists from its first sighting, as `assumed` until that inventory.
     - A node that no inventory names existed from its first to its last sighting, with the most GPUs ever allocated
@@ -64,7 +66,7 @@ def inventory(
         `frames.INVENTORY`, sorted; intervals of one node do not overlap.
     """
     seen = _sightings(attempt_nodes, node_states, covered)
-    observed = _observed(nodes, seen)
+    observed = pl.concat([_observed(nodes, seen), _used_when_gone(nodes, attempt_nodes, covered)])
     guessed = _never_observed(nodes, attempt_nodes, seen, covered)
     return _within(pl.concat([observed, guessed]), covered)
 
@@ -115,13 +117,15 @@ def _observed(nodes: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
             newest_of_cluster=pl.col("confirmed").max().over("cluster"),
             first_of_node=pl.col("started").min().over("cluster", "node"),
             next=pl.col("started").shift(-1).over("cluster", "node"),
+            gone=pl.col("gone_at").dt.epoch("us"),
         )
     )
     still_there = pl.col("confirmed") == pl.col("newest_of_cluster")
     last_sign = pl.max_horizontal("confirmed", "last")
     kept = ["cluster", "node", "started", "ended", "milli_gpus", "gpu_model", "evidence"]
     known = ordered.with_columns(
-        ended=pl.coalesce("next", pl.when(still_there).then(_FAR).otherwise(last_sign)), evidence=pl.lit("accounting")
+        ended=pl.coalesce("gone", "next", pl.when(still_there).then(_FAR).otherwise(last_sign)),
+        evidence=pl.lit("accounting"),
     ).select(kept)
     in_first = pl.col("first_of_node") == pl.col("first_of_cluster")
     before = (
@@ -134,6 +138,33 @@ def _observed(nodes: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
         .select(kept)
     )
     return pl.concat([before, known])
+
+
+def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """Nodes that attempts held although an inventory lacked them: to the end of the last such attempt."""
+    gone = nodes.sort("cluster", "node", "valid_from").select(
+        "cluster",
+        "node",
+        pl.col("gone_at").dt.epoch("us").alias("gone"),
+        pl.col("valid_from").dt.epoch("us").shift(-1).over("cluster", "node").fill_null(_FAR).alias("back"),
+        pl.col("milli_gpus").alias("had"),
+        "gpu_model",
+    )
+    held = allocated_intervals(attempt_nodes, covered).join(gone.drop_nulls("gone"), on=["cluster", "node"])
+    return (
+        held.filter((pl.col("started") < pl.col("back")) & (pl.col("ended") > pl.col("gone")))
+        .group_by("cluster", "node", "gone", "back", "had", "gpu_model")
+        .agg(pl.col("ended").max())
+        .select(
+            "cluster",
+            "node",
+            pl.col("gone").alias("started"),
+            pl.min_horizontal("ended", "back").alias("ended"),
+            pl.col("had").alias("milli_gpus"),
+            "gpu_model",
+            pl.lit("assumed").alias("evidence"),
+        )
+    )
 
 
 def _never_observed(

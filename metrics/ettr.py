@@ -14,7 +14,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.goodput import KNOWN_ENOUGH, UNSEEN
-from metrics.runs import executions
+from metrics.runs import ACROSS_JOBS, executions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,7 @@ def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: 
 
     The first wait counts from the moment the job was eligible. A wait after a requeue counts from the end of the
     attempt before, the scheduler's own hold included: it is time that the failure cost. Where the next attempt is
-    another job of the same logged run, nobody waited before that job was eligible: a run that its user takes up again
+    another job of the same run, nobody waited before that job was eligible: a run that its user takes up again
     after weeks has not queued for weeks. A job that was never eligible (its user holds it) does not wait.
 
     Args:
@@ -48,7 +48,7 @@ def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: 
     asked_again = pl.coalesce("eligible_at", "submitted_at")
     ordered = executions(wanted, joined).with_columns(
         initial=pl.col("attempt_no") == 1,
-        begin=pl.when((pl.col("joined_by") == "explicit") & before.is_not_null())
+        begin=pl.when(pl.col("joined_by").is_in(ACROSS_JOBS) & before.is_not_null())
         .then(pl.max_horizontal(before, asked_again))
         .otherwise(pl.coalesce(before, pl.col("eligible_at"))),
         end=pl.coalesce("started_at", "ended_at", pl.lit(until, dtype=frames.TIME)),

@@ -38,6 +38,17 @@ ATTEMPTS: Schema = _KEY | {
     "n_nodes": COUNT,
     "req_milli_gpus": COUNT,
     "milli_gpus": COUNT,
+    "failed_node": TEXT,
+}
+
+ATTEMPT_LABELS: Schema = _KEY | {
+    "array_job_id": TEXT,
+    "work_dir": TEXT,
+    "comment": TEXT,
+    "admin_comment": TEXT,
+    "wckey": TEXT,
+    "submit_line": TEXT,
+    "env_run": TEXT,
 }
 
 ATTEMPT_NODES: Schema = _KEY | {
@@ -54,6 +65,7 @@ NODES: Schema = {
     "node": TEXT,
     "valid_from": TIME,
     "last_seen_at": TIME,
+    "gone_at": TIME,
     "milli_gpus": COUNT,
     "gpu_model": TEXT,
     "partitions": pl.List(pl.String()),

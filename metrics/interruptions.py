@@ -29,7 +29,6 @@ _BY_STATE = {
     "CANCELLED": ("user", "cancelled"),
     "FAILED": ("user", "failed"),
     "REQUEUED": ("planned", "requeued"),
-    "REVOKED": ("planned", "revoked"),
 }
 """What a final state says by itself. A job requeued with a failing exit status, or with critical evidence, is judged
 further below; states that nobody knows yet count as `user` under their own name."""
@@ -37,7 +36,19 @@ further below; states that nobody knows yet count as `user` under their own name
 _EXPLAINABLE = ("FAILED", "REQUEUED", "CANCELLED")
 """States that a critical event turns into infrastructure. Those that are it already only get their node."""
 
-NOT_AN_INTERRUPTION = ("COMPLETED", "RESIZING", "RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+NOT_AN_INTERRUPTION = (
+    "COMPLETED",
+    "RESIZING",
+    "RUNNING",
+    "PENDING",
+    "SUSPENDED",
+    "COMPLETING",
+    "CONFIGURING",
+    "RUNAWAY",
+    "REVOKED",
+)
+"""`RUNAWAY` is our word for an attempt that accounting never closed: it ended, but nobody knows when or why.
+`REVOKED` is the shadow of a federated job on the clusters that did not run it."""
 
 
 def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.DataFrame:
@@ -80,8 +91,9 @@ def interruptions(
 
     Returns:
         `frames.INTERRUPTIONS`. `class` is infrastructure, user, preemption, planned or timeout; `node` is the one to
-        blame, where an event names it; `incident` is shared by infrastructure interruptions on one node within 15
-        minutes, and is the attempt's own where no node can be blamed.
+        blame: the one that accounting names (FailedNode), else one that an event names, else the only one that the
+        whole job held, with all its heterogeneous components; `incident` is shared by infrastructure interruptions on
+        one node within 15 minutes, and is the attempt's own where no node can be blamed.
     """
     ended = (
         attempts.filter(
@@ -92,11 +104,13 @@ def interruptions(
         )
         .join(joined, on=list(frames.ATTEMPT_KEY))
         .join(_explanations(attempts, attempt_nodes, events), on=list(frames.ATTEMPT_KEY), how="left")
-        .join(_only_nodes(attempt_nodes), on=list(frames.ATTEMPT_KEY), how="left")
+        .join(_only_nodes(attempt_nodes, joined), on=["cluster", "run_id", "attempt_no"], how="left")
     )
     alone = (pl.col("class") == "infrastructure") & pl.col("node").is_null()
     judged = _judged(ended).with_columns(
-        node=pl.when(alone).then("only_node").otherwise("node"),
+        node=pl.coalesce(
+            pl.when(pl.col("class") == "infrastructure").then("failed_node"), pl.when(alone).then("only_node"), "node"
+        ),
         runtime_s=frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0),
     )
     return frames.conform(_with_incidents(judged), frames.INTERRUPTIONS).sort(
@@ -104,22 +118,28 @@ def interruptions(
     )
 
 
-def _only_nodes(attempt_nodes: pl.DataFrame) -> pl.DataFrame:
-    """The node of each attempt that held just one: it needs no event to be the one."""
-    key = list(frames.ATTEMPT_KEY)
-    return (
-        attempt_nodes.group_by(key).agg(pl.col("node").first().alias("only_node"), pl.len()).filter(pl.col("len") == 1)
-    ).drop("len")
+def _only_nodes(attempt_nodes: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """The node of each execution that held just one: it needs no event to be the one."""
+    execution = ["cluster", "run_id", "attempt_no"]
+    held = attempt_nodes.join(joined.select(*frames.ATTEMPT_KEY, "run_id", "attempt_no"), on=list(frames.ATTEMPT_KEY))
+    nodes = held.group_by(execution).agg(
+        pl.col("node").first().alias("only_node"), pl.col("node").n_unique().alias("n")
+    )
+    return nodes.filter(pl.col("n") == 1).drop("n")
 
 
 def _explanations(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """For each attempt the critical event on one of its nodes that lies nearest to its end."""
+    """For each attempt the critical event on one of its nodes that lies nearest to its end.
+
+    Where accounting names the node whose failure ended the attempt, only what happened there explains it.
+    """
     key = list(frames.ATTEMPT_KEY)
     by_itself = [state for state, (kind, _) in _BY_STATE.items() if kind == "infrastructure"]
-    candidates = attempts.filter(pl.col("state").is_in([*_EXPLAINABLE, *by_itself])).select(key)
+    candidates = attempts.filter(pl.col("state").is_in([*_EXPLAINABLE, *by_itself])).select(*key, "failed_node")
     offset = frames.seconds(pl.col("ts") - pl.col("ended_at"))
     return (
-        attempt_nodes.join(candidates, on=key, how="semi")
+        attempt_nodes.join(candidates, on=key)
+        .filter(pl.col("node") == pl.coalesce("failed_node", "node"))
         .join(events, on=["cluster", "node"])
         .filter((offset >= -BEFORE_END_S) & (offset <= AFTER_END_S))
         .with_columns(distance=offset.abs())
@@ -166,6 +186,8 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
                     pl.col("event_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 )
             )
+            .when((pl.col("state_class") == "infrastructure") & pl.col("failed_node").is_not_null())
+            .then(pl.format("state {}, failed node {}", "state", "failed_node"))
             .otherwise(pl.format("state {}", "state"))
         )
     )

@@ -1,7 +1,8 @@
 """Training runs: which attempts belong to one logical task, and how we know.
 
 Slurm writes a row for each execution of a job: a requeue closes one row and opens the next with the same job id. So
-the attempts of a run are the rows of a job id, in order, unless the id was given again to somebody else.
+the attempts of a run are the rows of a job id, in order, unless the id was given again. Several jobs are one run where
+something names it (`metrics.run_rules`) or, if that is wanted, where they are alike (`metrics.run_likeness`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.run_rules import BY_RULE, LOGGED
 
 MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
+
+ACROSS_JOBS = (LOGGED, *BY_RULE, "heuristic")
+"""Words of `joined_by` for an attempt that is another job than the one before it, the surest first."""
+
+_REQUEUED = ("REQUEUED", "NODE_FAIL", "PREEMPTED", "RESIZING", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED")
+"""States after which Slurm itself opens the next row of the job."""
 
 
 def run_attempts(
@@ -21,28 +29,30 @@ def run_attempts(
 
     A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
     `max_gap_s` after the one before it ended: Slurm opens the next row in the second in which it requeues the job,
-    while an id that was given again (after MaxJobId or a lost database) comes much later or from another user.
-    The components of a heterogeneous job are one run, and share their attempt numbers. A resize opens a new row too
-    (`joined_by` is `resize`), though the job went on running.
+    while an id that was given again (after MaxJobId or a lost database) comes much later or from another user. After
+    a row that was not requeued (it completed, or was never closed) the next one must bear the same job name and not
+    be submitted in the same second: people may requeue a finished job, but a controller that lost its state gives ids
+    again at once. The components of a heterogeneous job are one run, and share their attempt numbers. A resize opens a
+    new row too (`joined_by` is `resize`), though the job went on running.
 
-    Attempts whose own logs name the same run of the same user are one run, under that name (`explicit`), together
-    with the attempts of their chains that left no log.
+    Attempts that are called the same run, of the same user, are one run under that name, together with the attempts
+    of their chains that nothing names. `joined_by` of such a job's first attempt is the rule that named it.
 
     Args:
         attempts: `frames.ATTEMPTS`.
         max_gap_s: as above, in seconds.
-        explicit: `cluster`, `scheduler`, `job_id`, `submitted_at`, `run_id`: what logs say, as
-            `metrics.steplog.explicit_runs` returns it.
+        explicit: what runs are called, as `metrics.run_rules.named_runs` returns it. Without a column `joined_by` it
+            is what logs say (`metrics.steplog.explicit_runs`).
 
     Returns:
         `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the run's first submission, which later
-        attempts do not change: `29-20261121T073100Z`.
+        attempts do not change: `29-20261121T073100Z`, with microseconds where an id was given twice in one second.
     """
     job = ["cluster", "scheduler", "job_id"]
     group = ["cluster", "scheduler", "group"]
     before = pl.coalesce("ended_at", "submitted_at").shift(1).over(job)
     gap = frames.seconds(pl.col("submitted_at") - before)
-    another = (pl.col("user") != pl.col("user").shift(1).over(job)).fill_null(value=False)
+    another = _differs("user", job) | (~_requeued(job) & (_differs("name", job) | _in_the_same_second(job)))
     leads = pl.col("group") == pl.col("job_id")
     resized = (pl.col("state").shift(1).over(job) == "RESIZING").fill_null(value=False)
     chained = (
@@ -57,7 +67,10 @@ def run_attempts(
     first = pl.col("submitted_at").min().over([*group, "chain"])
     found = frames.conform(
         chained.with_columns(
-            run_id=pl.col("group") + first.dt.strftime("-%Y%m%dT%H%M%SZ"),
+            run_id=pl.col("group")
+            + pl.when((pl.col("scheduler") == "slurm") & (first.dt.microsecond() > 0))
+            .then(first.dt.strftime("-%Y%m%dT%H%M%S%.6fZ"))
+            .otherwise(first.dt.strftime("-%Y%m%dT%H%M%SZ")),
             joined_by=pl.when(~pl.col("fresh") & pl.col("resized"))
             .then(pl.lit("resize"))
             .when(~pl.col("fresh"))
@@ -69,62 +82,126 @@ def run_attempts(
         frames.RUN_ATTEMPTS,
     )
     if explicit is not None and not explicit.is_empty():
-        found = _under_logged_names(found, attempts, explicit)
+        found = _under_names(found, attempts, explicit)
     return found.sort("cluster", "run_id", "attempt_no", "job_id")
 
 
-def _under_logged_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
-    """Give runs the names that logs give them, and put together those that have the same name.
+def _differs(name: str, job: list[str]) -> pl.Expr:
+    """Whether a row tells something else than the row of its job before it; not where either tells nothing."""
+    return (pl.col(name) != pl.col(name).shift(1).over(job)).fill_null(value=False)
 
-    A chain of requeues is one run under the first name that it logged, whatever its later attempts call themselves.
+
+def _requeued(job: list[str]) -> pl.Expr:
+    """Whether the row before ended so that Slurm opened this one."""
+    return pl.col("state").shift(1).over(job).is_in(_REQUEUED).fill_null(value=False)
+
+
+def _in_the_same_second(job: list[str]) -> pl.Expr:
+    second = pl.col("submitted_at").dt.truncate("1s")
+    return ((second == second.shift(1).over(job)) & (pl.col("scheduler") == "slurm")).fill_null(value=False)
+
+
+def _under_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
+    """Give runs the names that they are called by, and put together those that have the same name.
+
+    A chain of requeues is one run under the first name of its surest rule, whatever its later attempts are called.
+    A name may also be the id that another run has by itself: that is how a run is continued by another job.
     A name that several users gave is not one run; each user's is told apart by the user's name behind it. Nor are
     jobs that ran at the same time one run (a sweep that gives every task the same name): each goes by its own id too.
     """
-    key = list(frames.ATTEMPT_KEY)
     chain = ["cluster", "run_id"]
-    named = (
-        found.join(explicit.rename({"run_id": "logged"}), on=key, how="left")
-        .join(attempts.select(*key, "user", "ended_at", _at=pl.coalesce("started_at", "submitted_at")), on=key)
-        .sort(*chain, "attempt_no", "job_id")
-        .with_columns(pl.col("logged").drop_nulls().first().over(chain))
+    word = pl.col("joined_by") if "joined_by" in explicit.columns else pl.lit(LOGGED)
+    said = explicit.select(*frames.ATTEMPT_KEY, pl.col("run_id").alias("called"), word.alias("word"))
+    rank = pl.col("word").replace_strict(ACROSS_JOBS, range(len(ACROSS_JOBS)), return_dtype=pl.Int64)
+    names = (
+        found.join(said, on=list(frames.ATTEMPT_KEY))
+        .sort(*chain, rank, "attempt_no", "job_id")
+        .group_by(chain, maintain_order=True)
+        .agg(pl.col("called", "word").first())
     )
-    plain = named.filter(pl.col("logged").is_null()).select(found.columns)
-    several = pl.col("user").n_unique().over("cluster", "logged") > 1
-    mine = named.filter(pl.col("logged").is_not_null()).with_columns(
-        name=pl.when(several).then(pl.col("logged") + "@" + pl.col("user").fill_null("?")).otherwise("logged")
+    continued = (
+        found.select(chain)
+        .unique()
+        .join(names.select("cluster", run_id="called").unique(), on=chain, how="semi")
+        .join(names, on=chain, how="anti")
+        .select(*chain, called="run_id", word=pl.lit(None, dtype=pl.String))
     )
-    mine = mine.join(_at_the_same_time(mine), on=["cluster", "name", "run_id"]).with_columns(
+    names = pl.concat([names, continued])
+    several = pl.col("user").n_unique().over("cluster", "called") > 1
+    mine = timed(found.join(names, on=chain), attempts).with_columns(
+        name=pl.when(several).then(pl.col("called") + "@" + pl.col("user").fill_null("?")).otherwise("called")
+    )
+    mine = mine.join(at_the_same_time(mine), on=["cluster", "name", "run_id"]).with_columns(
         name=pl.when("beside").then(pl.col("name") + "@" + pl.col("run_id")).otherwise("name")
     )
-    # Attempt numbers follow each other in time; components of a heterogeneous job share theirs.
+    return pl.concat([found.join(names, on=chain, how="anti"), put_together(mine)])
+
+
+def timed(found: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts with their user and times, and `_at`, by which those of several jobs are put in order.
+
+    What never started comes where it was given up, or last of all while it still waits.
+    """
+    far = pl.datetime(9999, 1, 1, time_unit="us", time_zone="UTC")
+    at = pl.coalesce("started_at", "ended_at", far).alias("_at")
+    key = list(frames.ATTEMPT_KEY)
+    return found.join(attempts.select(*key, "user", "started_at", "ended_at", at), on=key)
+
+
+def put_together(mine: pl.DataFrame) -> pl.DataFrame:
+    """Make chains of one name one run.
+
+    Args:
+        mine: as `timed` returns it, with `name`, what the run is called, and `word`, the rule that joined the chain to
+            what was before it (null where nothing did).
+
+    Returns:
+        `frames.RUN_ATTEMPTS`: attempt numbers follow each other in time; heterogeneous components share theirs.
+    """
     order = (
         mine.group_by("cluster", "name", "run_id", "attempt_no")
-        .agg(pl.col("_at").min())
-        .sort("cluster", "name", "_at", "run_id", "attempt_no")
+        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_asked"))
+        .sort("cluster", "name", "_at", "_asked", "run_id", "attempt_no")
         .with_columns(number=pl.int_range(1, pl.len() + 1).over("cluster", "name"))
         .with_columns(
             joined=(pl.col("run_id") != pl.col("run_id").shift(1).over("cluster", "name")).fill_null(value=True)
         )
     )
-    renamed = mine.join(order.drop("_at"), on=["cluster", "name", "run_id", "attempt_no"]).with_columns(
+    renamed = mine.join(order.drop("_at", "_asked"), on=["cluster", "name", "run_id", "attempt_no"]).with_columns(
         run_id="name",
         attempt_no=pl.col("number").cast(pl.Int64),
-        joined_by=pl.when("joined").then(pl.lit("explicit")).otherwise("joined_by"),
+        joined_by=pl.when("joined").then(pl.coalesce("word", "joined_by")).otherwise("joined_by"),
     )
-    return pl.concat([plain, frames.conform(renamed, frames.RUN_ATTEMPTS).select(found.columns)])
+    return frames.conform(renamed, frames.RUN_ATTEMPTS)
 
 
-def _at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
-    """Chains that ran while another one of the same name did: `cluster`, `name`, `run_id`, `beside`."""
+def at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
+    """Which chains ran while another one of the same name did; those that never started did not.
+
+    Args:
+        mine: as `timed` returns it, with `name`.
+
+    Returns:
+        `cluster`, `name`, `run_id`, `beside`, and microseconds `from` and `until` (null if it never started).
+    """
     name = ["cluster", "name"]
-    end = pl.when(pl.col("ended_at").is_null().any()).then(None).otherwise(pl.col("ended_at").max())
-    chains = mine.group_by(*name, "run_id").agg(pl.col("_at").min().alias("_from"), end.alias("_until"))
-    far = pl.datetime(9999, 1, 1, time_unit="us", time_zone="UTC")
-    ordered = chains.with_columns(pl.col("_until").fill_null(far)).sort(*name, "_from", "run_id")
-    reached = pl.col("_until").cum_max().shift(1).over(name)
-    following = pl.col("_from").shift(-1).over(name)
-    beside = (pl.col("_from") < reached).fill_null(value=False) | (following < pl.col("_until")).fill_null(value=False)
-    return ordered.select(*name, "run_id", beside.alias("beside"))
+    started = pl.col("started_at").is_not_null()
+    runs_on = (started & pl.col("ended_at").is_null()).any()
+    ended = pl.col("ended_at").filter(started).max().dt.epoch("us")
+    chains = mine.group_by(*name, "run_id").agg(
+        pl.col("started_at").min().dt.epoch("us").alias("from"),
+        pl.when(runs_on).then(_FAR).otherwise(ended).alias("until"),
+    )
+    ran = chains.drop_nulls("from").sort(*name, "from", "run_id")
+    reached = pl.col("until").cum_max().shift(1).over(name)
+    following = pl.col("from").shift(-1).over(name)
+    beside = (pl.col("from") < reached).fill_null(value=False) | (following < pl.col("until")).fill_null(value=False)
+    never = chains.filter(pl.col("from").is_null()).with_columns(beside=pl.lit(value=False))
+    return pl.concat([ran.with_columns(beside=beside), never])
+
+
+_FAR = 2**62
+"""Microseconds; later than any end."""
 
 
 def by_id() -> list[pl.Expr]:
@@ -175,15 +252,13 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         executions(attempts, joined)
         .group_by("cluster", "run_id")
         .agg(
-            pl.when((pl.col("joined_by") == "explicit").any())
-            .then(pl.lit("explicit"))
-            .when((pl.col("joined_by") == "requeue_chain").any())
-            .then(pl.lit("requeue_chain"))
-            .otherwise(pl.col("joined_by").last())
-            .alias("joined_by"),
+            pl.coalesce(
+                *(_where_any(word) for word in (*ACROSS_JOBS, "requeue_chain")), pl.col("joined_by").last()
+            ).alias("joined_by"),
             pl.col("user", "account").first(),
             pl.col("partition", "name").last(),
-            pl.len().cast(pl.Int64).alias("n_attempts"),
+            # A row revoked is a federated job's shadow on a cluster that did not run it, and no attempt.
+            (pl.col("state") != "REVOKED").fill_null(value=True).sum().cast(pl.Int64).alias("n_attempts"),
             pl.col("milli_gpus").max(),
             pl.col("submitted_at").min().alias("first_submitted_at"),
             pl.col("eligible_at").first(),
@@ -196,3 +271,7 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("cluster", "run_id")
     )
+
+
+def _where_any(word: str) -> pl.Expr:
+    return pl.when((pl.col("joined_by") == word).any()).then(pl.lit(word))

@@ -28,8 +28,11 @@ JOINED = {
     "resize": "the job was resized",
     "het": "components of one heterogeneous job",
     "explicit": "the training log names the run",
-    "wandb": "the W&B run is the same",
-    "heuristic": "same user, name and size, one after the other",
+    "environment": "an environment variable of the job names the run",
+    "comment": "the comment of the job names the run",
+    "wckey": "the wckey of the job names the run",
+    "name_pattern": "a pattern of job names in the configuration",
+    "heuristic": "a guess: same user, account, name, directory and size, one after the other",
     "adjudicated": "a person said so",
 }
 """How attempts were joined into a run, in words."""
@@ -90,7 +93,7 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
     restarts = results.restart_rows(source, window).filter(mine)
     key = ["scheduler", "job_id", "submitted_at"]
     attempts = (
-        joined.select(*key, "attempt_no")
+        joined.select(*key, "attempt_no", "joined_by")
         .join(source.query("attempts", cluster=window.cluster).drop("cluster"), on=key, how="left")
         .join(interruptions.select(*key, "class", "cause", "node", "detail"), on=key, how="left")
         .join(restarts.select(*key, "time_to_job_restart_s").unique(key), on=key, how="left")
@@ -375,6 +378,7 @@ def _attempts(attempts: pl.DataFrame) -> Component:
             [
                 parts.column("attempt_no", "No.", "count", width=65),
                 parts.column("job_id", "Job", minWidth=80, flex=1),
+                parts.column("joined_by", "Joined by", minWidth=115, flex=1),
                 parts.column("state", "State", minWidth=115, flex=2),
                 parts.column("class", "Blamed on", minWidth=115, flex=2),
                 parts.column("cause", "Cause", minWidth=115, flex=2),

@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, telemetry, run_logs   the same history as sources tell it
+slurm_text, slurm_admin, telemetry, run_logs   the same history as sources tell it
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST", "Settings", "run", "simulate"]
 
 SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
+SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
+"""What is around the jobs, as asked at the end of the simulated time. Most of these texts do not say when that was."""
+
 TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om")
 TRUTH_FILES = (
     "truth.json",
@@ -55,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
     output.say(f"The truth: {options.dir / 'truth.json'} and {options.dir / 'truth'}")
     output.say("Read the files as if they came from a real cluster:")
     output.say(f"  trackside ingest slurm {' '.join(str(sources / name) for name in SLURM_FILES)}")
+    said = " ".join(str(sources / name) for name in SNAPSHOT_FILES)
+    output.say(f"  trackside ingest slurm --cluster demo --until {settings.end} {said}")
     output.say(f"  trackside ingest prometheus --cluster demo {' '.join(str(sources / n) for n in TELEMETRY_FILES)}")
     output.say(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
     return 0
@@ -68,7 +73,7 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
     Raises:
         UsageError: there are other files in the way.
     """
-    from app.simulate import run_logs, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
+    from app.simulate import run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
     from app.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.simulate.world import World  # noqa: PLC0415 - as above
@@ -78,7 +83,7 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
     sources.mkdir(parents=True, exist_ok=True)
     tell(f"running {settings.gpus:,} GPUs for {settings.days} days")
     world = World(play(settings, plan(settings)))
-    named = (*SLURM_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
+    named = (*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
     tell("writing what Slurm would say")
     for name, text in (
@@ -87,6 +92,12 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
         ("nodes-start.txt", slurm_text.nodes(world, at_end=False)),
         ("nodes.txt", slurm_text.nodes(world, at_end=True)),
         ("config.txt", slurm_text.config(settings)),
+        ("topology.txt", slurm_admin.topology(world)),
+        ("reservations.txt", slurm_admin.reservations(world)),
+        ("associations.txt", slurm_admin.associations(world)),
+        ("qos.txt", slurm_admin.qos(world)),
+        ("transactions.txt", slurm_admin.transactions(world)),
+        ("sdiag.txt", slurm_admin.sdiag(world)),
     ):
         (sources / name).write_text(text, encoding="utf-8")
     tell("writing what the exporters would say")

@@ -4,12 +4,13 @@ WITH held AS (
         n.cluster,
         n.node,
         SUM(
-            n.n_gpus * GREATEST(0, epoch_us(LEAST(COALESCE(a.ended_at, i.ended_at), i.ended_at))
+            n.n_gpus * GREATEST(0, epoch_us(LEAST(COALESCE(r.ended_at, a.ended_at, i.ended_at), i.ended_at))
             - epoch_us(GREATEST(a.started_at, i.started_at))) * 0.000001
         ) AS gpu_seconds
     FROM attempt_nodes AS n
     JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
-    JOIN inventory AS i USING (cluster, node)
+    LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+    JOIN inventory AS i ON n.cluster = i.cluster AND n.node = i.node
     WHERE a.started_at IS NOT NULL
     GROUP BY ALL
 ),

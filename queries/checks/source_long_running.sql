@@ -1,5 +1,27 @@
--- warn: an attempt has been running for more than 30 days: a lost end message (see sacctmgr show runawayjobs)?
-SELECT a.cluster, a.job_id, a.submitted_at, a.started_at, c.until
-FROM attempts AS a
-JOIN computes AS c USING (cluster)
-WHERE a.ended_at IS NULL AND a.started_at < c.until - INTERVAL 30 DAY;
+-- warn: an attempt has no end though it began more than 30 days ago, or its GPUs were given to others since: a lost end message (see sacctmgr show runawayjobs)?
+WITH unended AS (
+    SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.started_at, c.until
+    FROM attempts AS a
+    JOIN computes AS c USING (cluster)
+    LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+    WHERE a.ended_at IS NULL AND a.started_at IS NOT NULL AND r.job_id IS NULL
+),
+given_away AS (
+    SELECT DISTINCT u.cluster, u.scheduler, u.job_id, u.submitted_at
+    FROM unended AS u
+    JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
+    JOIN attempt_nodes AS m ON n.cluster = m.cluster AND n.node = m.node
+    JOIN attempts AS a
+        ON m.cluster = a.cluster AND m.scheduler = a.scheduler AND m.job_id = a.job_id
+        AND m.submitted_at = a.submitted_at
+    JOIN (SELECT cluster, node, MAX(n_gpus) AS n_gpus FROM nodes GROUP BY cluster, node) AS i
+        ON n.cluster = i.cluster AND n.node = i.node
+    WHERE a.started_at > u.started_at
+      AND n.evidence = 'accounting'
+      AND m.evidence = 'accounting'
+      AND n.n_gpus + m.n_gpus > i.n_gpus
+)
+SELECT u.cluster, u.job_id, u.submitted_at, u.started_at, u.until, g.job_id IS NOT NULL AS given_to_others
+FROM unended AS u
+LEFT JOIN given_away AS g USING (cluster, scheduler, job_id, submitted_at)
+WHERE u.started_at < u.until - INTERVAL 30 DAY OR g.job_id IS NOT NULL;

@@ -1,16 +1,17 @@
--- One row is an attempt of a cluster on a node, as metrics read it.
+-- One row is an attempt of a cluster on a node, as metrics read it. How long a runaway held its GPUs is assumed.
 SELECT
-    cluster,
-    scheduler,
-    job_id,
-    submitted_at,
+    n.cluster,
+    n.scheduler,
+    n.job_id,
+    n.submitted_at,
     n.node,
     a.started_at,
-    a.ended_at,
+    COALESCE(r.ended_at, a.ended_at) AS ended_at,
     a.suspended_s,
     CAST(n.n_gpus * 1000 AS BIGINT) AS milli_gpus,
-    n.evidence
+    CASE WHEN r.job_id IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
 FROM attempt_nodes AS n
 JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
-WHERE cluster = $cluster AND a.started_at IS NOT NULL
-ORDER BY job_id, submitted_at, n.node;
+LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+WHERE n.cluster = $cluster AND a.started_at IS NOT NULL
+ORDER BY n.job_id, n.submitted_at, n.node;

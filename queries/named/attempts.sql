@@ -1,25 +1,27 @@
--- One row is an attempt of a cluster, as metrics read it.
+-- One row is an attempt of a cluster, as metrics read it. A runaway ended at the latest when `runaway_attempts` says.
 SELECT
-    cluster,
-    scheduler,
-    job_id,
-    submitted_at,
-    het_job_id,
-    eligible_at,
-    started_at,
-    ended_at,
-    state,
-    reason,
-    exit_code,
-    cancelled_by,
-    "user",
-    account,
-    "partition",
-    name,
-    suspended_s,
-    n_nodes,
-    CAST(req_gpus * 1000 AS BIGINT) AS req_milli_gpus,
-    CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus
-FROM attempts
-WHERE cluster = $cluster
-ORDER BY job_id, submitted_at;
+    a.cluster,
+    a.scheduler,
+    a.job_id,
+    a.submitted_at,
+    a.het_job_id,
+    a.eligible_at,
+    a.started_at,
+    COALESCE(r.ended_at, a.ended_at) AS ended_at,
+    CASE WHEN r.job_id IS NULL THEN a.state ELSE 'RUNAWAY' END AS state,
+    a.reason,
+    a.exit_code,
+    a.cancelled_by,
+    a."user",
+    a.account,
+    a."partition",
+    a.name,
+    a.suspended_s,
+    a.n_nodes,
+    CAST(a.req_gpus * 1000 AS BIGINT) AS req_milli_gpus,
+    CAST(a.n_gpus * 1000 AS BIGINT) AS milli_gpus,
+    a.failed_node
+FROM attempts AS a
+LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+WHERE a.cluster = $cluster
+ORDER BY a.job_id, a.submitted_at;

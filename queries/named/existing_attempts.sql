@@ -1,2 +1,4 @@
--- One row is an attempt in the warehouse whose job id is among those being loaded (the frame `incoming`).
-SELECT a.* FROM attempts AS a SEMI JOIN incoming AS i USING (cluster, scheduler, job_id);
+-- One row is an attempt in the warehouse of a job that is being loaded (frame `incoming`), submitted in the time given.
+SELECT a.*
+FROM attempts AS a SEMI JOIN incoming AS i USING (cluster, scheduler, job_id)
+WHERE a.submitted_at BETWEEN $since AND $until;

@@ -2,12 +2,40 @@
 -- Where Slurm's events were read they say when a node was down; a snapshot's reason may be older than the state it
 -- stands beside (Slurm keeps the first reason), so of snapshots only drains count then: they begin when they are asked
 -- for, and events tell of them only once the node's last job is gone.
-SELECT cluster, node, started_at, ended_at, state, reason, planned
-FROM node_states
-WHERE cluster = $cluster
+-- A reservation that is no longer listed before its end was withdrawn: its maintenance lasts until the first listing
+-- without it, unless that lists the same name with another beginning (Slurm opens a new record when nodes change).
+WITH looks AS (
+    SELECT DISTINCT covers_until AS ts
+    FROM loads
+    WHERE cluster = $cluster AND source = 'slurm.reservations' AND covers_from = covers_until AND rows_rejected = 0
+),
+withdrawn AS (
+    SELECT r.name, r.started_at, MIN(l.ts) AS ts
+    FROM reservations AS r
+    JOIN looks AS l ON l.ts > r.last_seen_at AND l.ts < COALESCE(r.ended_at, 'infinity')
+    WHERE r.cluster = $cluster AND r.maintenance
+      AND NOT EXISTS (
+        SELECT 1 FROM reservations AS o
+        WHERE o.cluster = r.cluster AND o.name = r.name AND l.ts BETWEEN o.started_at AND o.last_seen_at
+      )
+    GROUP BY r.name, r.started_at
+)
+SELECT
+    s.cluster,
+    s.node,
+    s.started_at,
+    COALESCE(LEAST(w.ts, s.ended_at), w.ts, s.ended_at) AS ended_at,
+    s.state,
+    s.reason,
+    s.planned
+FROM node_states AS s
+LEFT JOIN withdrawn AS w
+    ON s.source = 'slurm.reservations' AND w.name = s.state_raw AND w.started_at = s.started_at
+WHERE s.cluster = $cluster
+  AND (w.ts IS NULL OR w.ts > s.started_at)
   AND (
-    source <> 'slurm.nodes'
-    OR state IN ('drained', 'maintenance')
+    s.source <> 'slurm.nodes'
+    OR s.state IN ('drained', 'maintenance')
     OR NOT EXISTS (SELECT 1 FROM loads AS l WHERE l.cluster = $cluster AND l.source = 'slurm.events')
   )
-ORDER BY node, started_at, state;
+ORDER BY s.node, s.started_at, s.state;

@@ -1,12 +1,23 @@
 -- One row is a node's inventory as observed, as metrics read it.
+-- An inventory shows all nodes of its cluster, so a node is gone (`gone_at`) from the first one on that lacks it.
+WITH looks AS (
+    SELECT DISTINCT covers_until AS ts
+    FROM loads
+    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until AND rows_loaded > 0
+),
+spells AS (
+    SELECT *, LEAD(valid_from) OVER (PARTITION BY node ORDER BY valid_from) AS next_from
+    FROM nodes
+    WHERE cluster = $cluster
+)
 SELECT
-    cluster,
-    node,
-    valid_from,
-    last_seen_at,
-    CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus,
-    gpu_model,
-    partitions
-FROM nodes
-WHERE cluster = $cluster
-ORDER BY node, valid_from;
+    s.cluster,
+    s.node,
+    s.valid_from,
+    s.last_seen_at,
+    CASE WHEN l.ts < COALESCE(s.next_from, 'infinity') THEN l.ts END AS gone_at,
+    CAST(s.n_gpus * 1000 AS BIGINT) AS milli_gpus,
+    s.gpu_model,
+    s.partitions
+FROM spells AS s ASOF LEFT JOIN looks AS l ON s.last_seen_at < l.ts
+ORDER BY s.node, s.valid_from;

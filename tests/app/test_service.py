@@ -51,10 +51,16 @@ def slurm(command: list[str], _: Mapping[str, str]) -> Completed:
     dump = tiny(60)
     if "-e" in command:  # which columns there are
         return Completed(0, HEADER.replace("|", " ").encode(), b"")
-    answers = {"sacct": dump.accounting, "sacctmgr": dump.events}
-    settings = {"config": dump.config, "node": dump.nodes}
-    text = answers[command[0]] if command[0] in answers else settings[command[2]]
-    return Completed(0, text.encode(), b"")
+    answers = {
+        "sacct ": dump.accounting,
+        "sacctmgr -P show event": dump.events,
+        "scontrol show config": dump.config,
+        "scontrol show node": dump.nodes,
+    }
+    for beginning, text in answers.items():
+        if " ".join(command).startswith(beginning):
+            return Completed(0, text.encode(), b"")
+    return Completed(1, b"", b"Access/permission denied")  # of the rest, as on many a cluster
 
 
 def broken(command: list[str], _: Mapping[str, str]) -> Completed:
@@ -62,7 +68,7 @@ def broken(command: list[str], _: Mapping[str, str]) -> Completed:
 
 
 def configured(**sections: Prometheus | Serve) -> Config:
-    return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60)).model_copy(update=sections)
+    return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60, retries=0)).model_copy(update=sections)
 
 
 def runlog(folder: Path, name: str = "r.jsonl") -> Path:
@@ -158,7 +164,8 @@ def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: py
     patterns = (str(tmp_path / "*.jsonl"), str(tmp_path / "log" / "*.jsonl"))
     worker = Worker(tmp_path / "w", configured(serve=Serve(runlogs=patterns)), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
-    warned = [line for line in capsys.readouterr().err.splitlines() if "level=warning" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "source=runlog" in line]
+    warned = [line for line in said if "level=warning" in line]
     assert len(warned) == 1
     assert patterns[1] in warned[0]
     assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file is named by {patterns[1]}"

@@ -15,7 +15,7 @@ from app import computing, config, ingesting, runlogs, telemetry
 from app.errors import UsageError
 from app.headlines import headlines
 from app.results import Window
-from app.simulate import MANIFEST, SLURM_FILES, TELEMETRY_FILES, Settings, simulate, truth
+from app.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth
 from app.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
 from app.simulate.telemetry import silent_nodes, watched
 from app.simulate.truth import ALLOCATED
@@ -66,10 +66,13 @@ def read(folder: Path, *, slurm_only: bool = False) -> list[Report]:
     with open_writer(folder / "warehouse", verb="test", now=moment) as writer:
         slurm = [str(sources / name) for name in SLURM_FILES]
         reports = ingesting.ingest_files(writer, settings, slurm, ingesting.Options(), now=moment, progress=tell)
+        around = [str(sources / name) for name in SNAPSHOT_FILES if (sources / name).exists()]
+        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(SMALL.end, UTC))
+        reports += ingesting.ingest_files(writer, settings, around, asked, now=moment, progress=tell)
         if not slurm_only:
             hours = [str(sources / name) for name in TELEMETRY_FILES]
-            asked = telemetry.Asked(cluster=CLUSTER)
-            reports += telemetry.ingest_files(writer, settings, hours, asked, now=moment, progress=tell)
+            named = telemetry.Asked(cluster=CLUSTER)
+            reports += telemetry.ingest_files(writer, settings, hours, named, now=moment, progress=tell)
             logs = sorted(str(path) for path in (sources / "runs").iterdir())
             reports += runlogs.ingest_files(writer, logs, cluster=None, now=moment, progress=tell)
         computing.compute(writer, settings, now=moment)
@@ -161,6 +164,12 @@ def test_the_real_ingesters_refuse_nothing(made: Made) -> None:
         "slurm.events",
         "slurm.nodes",
         "slurm.config",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.associations",
+        "slurm.qos",
+        "slurm.transactions",
+        "slurm.diag",
         "prometheus.gpu",
         "prometheus.gpu_hours",
         "runlog",
@@ -349,7 +358,8 @@ def test_the_verb_writes_the_files_and_says_how_to_read_them(tmp_path: Path) -> 
     done = trackside("simulate", "--dir", str(target), "--gpus", "64", "--days", "2", "--seed", "3")
     assert done.returncode == 0, done.stderr
     assert f"trackside ingest slurm {target / 'sources/sacct.txt'}" in done.stdout
-    assert {path.name for path in (target / "sources").iterdir()} == {*SLURM_FILES, *TELEMETRY_FILES, "runs"}
+    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, "runs"}
+    assert {path.name for path in (target / "sources").iterdir()} == expected
 
 
 def again(folder: Path, days: int, seed: int = 11) -> dict[str, str]:

@@ -101,27 +101,11 @@ def test_other_schedulers_may_tell_fractions_of_a_second() -> None:
     assert len(merged(*rows)) == 2
 
 
-def test_the_first_submission_of_a_requeue_chain_is_kept() -> None:
-    again = row(submitted_at=at(T + 101), state="RUNNING", started_at=at(T + 110), elapsed_s=3.0)
-    first, second = merged(ENDED, again)
-    assert first["first_submitted_at"] == second["first_submitted_at"] == at(T)
-
-
-def test_an_id_used_again_after_a_day_is_another_job() -> None:
-    next_week = row(submitted_at=at(T) + timedelta(days=7))
-    first, second = merged(ENDED, next_week)
-    assert (first["first_submitted_at"], second["first_submitted_at"]) == (at(T), at(T) + timedelta(days=7))
-
-
-def test_a_long_attempt_keeps_its_chain_together() -> None:
-    long = row(state="NODE_FAIL", started_at=at(T + 10), ended_at=at(T) + timedelta(days=6), elapsed_s=5.0)
-    again = row(submitted_at=at(T) + timedelta(days=6, hours=2))
-    assert {got["first_submitted_at"] for got in merged(long, again)} == {at(T)}
-
-
-def test_an_id_of_another_user_is_another_job() -> None:
-    rows = [{**ENDED, "user": "alice"}, row(submitted_at=at(T + 101), user="bob")]
-    assert [got["first_submitted_at"] for got in merged(*rows)] == [at(T), at(T + 101)]
+def test_rows_of_other_seconds_have_no_say() -> None:
+    again = row(submitted_at=at(T + 101), state="RUNNING", started_at=at(T + 110), elapsed_s=3.0, user="bob")
+    first, second = merged({**ENDED, "user": "alice"}, again)
+    assert (first["user"], second["user"]) == ("alice", "bob")
+    assert merged(again) == [second]
 
 
 # --- laws ---------------------------------------------------------------------------------------------

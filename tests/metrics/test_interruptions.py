@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from metrics import frames
@@ -12,8 +13,6 @@ from tests.metrics.tables import Row, at, attempt, attempts, event, events, join
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    import polars as pl
 
 JOB = {"7": ["n1", "n2"]}
 
@@ -134,6 +133,37 @@ def test_a_node_fail_gets_the_node_that_went_down() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16))
     assert judged(ran, event("n2", at(5), "node_down")).select("cause", "node").rows() == [("node_fail", "n2")]
     assert judged(ran).select("cause", "node").rows() == [("node_fail", None)]
+
+
+def test_the_node_that_accounting_names_is_blamed_before_any_event() -> None:
+    ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16, failed_node="n1"))
+    found = judged(ran, event("n2", at(5))).select("node", "detail", "incident").rows()
+    assert found == [("n1", "state NODE_FAIL, failed node n1", "n1@20260302T050000Z")]
+    seen = judged(ran, event("n2", at(5)), event("n1", at(4.9), "node_down")).select("node", "detail").rows()
+    assert seen == [("n1", "node_down seen on n1 at 2026-03-02T04:54:00Z")]
+
+
+def test_a_failed_node_does_not_make_a_users_failure_one_of_the_infrastructure() -> None:
+    ran = attempts(attempt("7", 0, 1, 5, "TIMEOUT", gpus=16, failed_node="n1"))
+    assert judged(ran).select("class", "node").rows() == [("timeout", None)]
+
+
+def test_the_only_node_of_a_component_is_not_to_blame_if_the_job_held_others() -> None:
+    het: dict[str, Any] = {"het_job_id": "11"}
+    ran = attempts(attempt("11", 0, 1, 5, "NODE_FAIL", **het), attempt("12", 0, 1, 5, "NODE_FAIL", **het))
+    apart = judged(ran, nodes={"11": ["n1"], "12": ["n2"]})
+    assert apart["node"].to_list() == [None, None]
+    together = judged(ran, nodes={"11": ["n1"], "12": ["n1"]})
+    assert together["node"].to_list() == ["n1", "n1"]
+    named = judged(
+        ran.with_columns(failed_node=pl.when(pl.col("job_id") == "12").then(pl.lit("n2"))),
+        nodes={"11": ["n1"], "12": ["n2"]},
+    )
+    assert named.sort("job_id")["node"].to_list() == [None, "n2"]
+
+
+def test_what_ended_nobody_knows_when_is_no_interruption() -> None:
+    assert judged(attempts(attempt("7", 0, 1, 5, "RUNAWAY")), event("n1", at(5))).is_empty()
 
 
 CRITICAL = "(?i)prolog error|xid|ecc"

@@ -381,6 +381,31 @@ def test_a_node_that_left_the_inventory_ends_with_its_last_sign_of_life() -> Non
     assert found["ended_at"].max() == at(40)
 
 
+def test_a_node_is_gone_from_the_first_inventory_that_lacks_it_until_one_has_it_again() -> None:
+    nodes = nodes_seen(("n1", 10, 20, 8000), ("n1", 60, 70, 4000), ("n2", 10, 80, 8000)).with_columns(
+        gone_at=pl.Series([at(30), at(80), None], dtype=frames.TIME)
+    )
+    nothing = frames.empty(frames.ATTEMPT_NODES), frames.empty(frames.NODE_STATES)
+    found = inventory(nodes, *nothing, span(0, 100)).filter(pl.col("node") == "n1")
+    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+        (at(0), at(10), 8000, "assumed"),
+        (at(10), at(30), 8000, "accounting"),
+        (at(60), at(80), 4000, "accounting"),
+    ]
+
+
+def test_a_node_that_was_used_after_an_inventory_without_it_was_still_there() -> None:
+    nodes = nodes_seen(("n1", 10, 20, 8000), ("n2", 10, 80, 8000)).with_columns(
+        gone_at=pl.Series([at(30), None], dtype=frames.TIME)
+    )
+    seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 25, 28, 4000), Attempt(1, "n1", 35, 50, 4000))))
+    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
+    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows()[1:] == [
+        (at(10), at(30), 8000, "accounting"),
+        (at(30), at(50), 8000, "assumed"),
+    ]
+
+
 def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 10, 30, 3000), Attempt(1, "n1", 20, 40, 4000))))
     found = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))

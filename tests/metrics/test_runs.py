@@ -52,6 +52,39 @@ def test_the_next_row_of_an_id_joins_unless_the_id_was_given_again(second: Row, 
     assert run_attempts(ran).select("cluster", "scheduler", "run_id").n_unique() == n_runs
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "n_runs"),
+    [
+        # people may requeue a finished job, but a controller that lost its state gives ids again at once
+        (attempt("7", 0, 1, 5, "COMPLETED"), attempt("7", 5, 5, 6), 1),
+        (attempt("7", 0, 1, 5, "COMPLETED"), attempt("7", 5.1, 5.2, 6, name="other"), 2),
+        (attempt("7", 0, 1, 5, "COMPLETED"), attempt("7", 5.1, 5.2, 6, name=None), 1),  # a dump without names
+        (attempt("7", 0, 1, 5, "NODE_FAIL"), attempt("7", 5, 5.2, 6, name="renamed"), 1),
+        (attempt("7", 0, 1, None, "RUNNING"), attempt("7", 5, 5.2, 6, name="other"), 2),  # never closed
+        (attempt("7", 0, 1, None, "RUNNING"), attempt("7", 5, 5.2, 6), 1),  # seen once, before it was requeued
+    ],
+)
+def test_after_a_row_that_was_not_requeued_the_next_must_bear_the_same_name(
+    first: Row, second: Row, n_runs: int
+) -> None:
+    assert run_attempts(attempts(first, second))["run_id"].n_unique() == n_runs
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "n_runs"), [("COMPLETED", "alice", 2), ("COMPLETED", "bob", 2), ("REQUEUED", "alice", 1)]
+)
+def test_an_id_that_was_given_twice_in_one_second_is_two_runs_unless_it_was_requeued(
+    state: str, user: str, n_runs: int
+) -> None:
+    """They differ in db_index, and so by a microsecond of `submitted_at` (ingest.merge)."""
+    second = at(0).replace(microsecond=1)
+    ran = attempts(attempt("1", 0, 0, 0, state), attempt("1", 0, 1, 2, user=user, submitted_at=second))
+    found = run_attempts(ran)
+    names = ["1-20260302T000000Z", "1-20260302T000000.000001Z"]
+    assert sorted(found["run_id"].unique().to_list(), key=len) == names[:n_runs]
+    assert runs(ran, found).height == n_runs
+
+
 def test_the_gap_counts_from_the_end_of_the_attempt_before_however_long_that_ran() -> None:
     ran = attempts(attempt("7", 0, 0, 24 * 6, "NODE_FAIL"), attempt("7", 24 * 6, 24 * 6 + 1, None, "RUNNING"))
     assert [number for _, _, number in numbered(ran)] == [1, 2]

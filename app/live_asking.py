@@ -1,0 +1,97 @@
+"""Asking a running Slurm gently: one question at a time, with pauses, and longer ones after each failure."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ingest.errors import ServerDownError, SourceDownError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.config import Slurm
+    from app.live_parts import Service
+    from ingest.live import Completed, Fetched, Runner
+
+LONGEST_WAIT_S: Final = 300.0
+"""However often it failed."""
+
+_TOO_WIDE: Final = ("too wide of a date range", "exceeds size limit")
+"""How slurmdbd refuses a question for its size (MaxQueryTimeRange, the largest answer)."""
+
+_FORBIDDEN: Final = ("permission denied", "access denied")
+"""How Slurm says that somebody may not ask that."""
+
+
+@dataclass
+class Asker:
+    """Asks, and asks again where that may help.
+
+    A service that failed to the end is weary: every later question to it is put once, without waiting, until one is
+    answered. So a slurmdbd that is down is not asked over and over by part after part.
+    """
+
+    settings: Slurm
+    sleep: Callable[[float], None] = time.sleep
+    waiting: Callable[[str], None] = lambda _: None
+    _weary: set[Service] = field(default_factory=set)
+
+    def ask(self, fetch: Callable[[], Fetched], service: Service, *, patient: bool = True) -> Fetched:
+        """The answer, after as many tries as configured; or after one where somebody is not `patient`.
+
+        Raises:
+            SourceError: there is none, or asking again would not help.
+        """
+        tries = self.settings.retries if patient and service not in self._weary else 0
+        for tried in range(tries + 1):
+            try:
+                fetched = fetch()
+            except (SourceDownError, ServerDownError) as error:
+                if not patient or refused(error):
+                    raise
+                if tried == tries or timed_out(error):
+                    self._weary.add(service)
+                    raise
+                self.wait(self._pause(tried), f"asking {service} again")
+            else:
+                self._weary.discard(service)
+                return fetched
+        raise AssertionError  # the loop always returns or raises
+
+    def wait(self, seconds: float, what: str) -> None:
+        """Wait, a second at a time: `waiting` is told, and may stop it by raising."""
+        while seconds > 0:
+            self.waiting(f"{what} in {seconds:.0f} s")
+            self.sleep(min(1.0, seconds))
+            seconds -= 1.0
+
+    def _pause(self, tried: int) -> float:
+        """Twice as long each time, and never the same for two who were turned away together."""
+        return min(self.settings.retry_s * 2.0**tried * secrets.SystemRandom().uniform(0.7, 1.3), LONGEST_WAIT_S)
+
+
+def timed_out(error: SourceError) -> bool:
+    """Whether there was no answer in time: asking for less may help, asking again does not."""
+    return isinstance(error, SourceDownError) and error.status is None
+
+
+def too_much(error: SourceError) -> bool:
+    """Whether the question was too large, or may have been."""
+    return timed_out(error) or any(words in str(error).lower() for words in _TOO_WIDE)
+
+
+def refused(error: SourceError) -> bool:
+    """Whether it was refused for what it is, not for the state that somebody is in."""
+    return any(words in str(error).lower() for words in (*_TOO_WIDE, *_FORBIDDEN))
+
+
+def at_controller_of(runner: Runner, cluster: str) -> Runner:
+    """A runner that asks the controller of that cluster (`-M`)."""
+
+    def run(command: list[str], environment: Mapping[str, str]) -> Completed:
+        return runner([command[0], "-M", cluster, *command[1:]], environment)
+
+    return run

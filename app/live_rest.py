@@ -1,0 +1,94 @@
+"""What slurmrestd is asked for in place of commands (`[slurm] road = "rest"`): accounting, inventory, the name.
+
+Node events, the settings that restart times depend on, topology, associations and the rest are not in slurmrestd, or
+not in JSON that is read: they come from commands or files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from app.ingesting import seen_until_now
+from app.live_parts import Part
+from app.live_recheck import without_time
+from ingest.slurmrest import Client, RestRoad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.config import Config
+
+NOT_TOLD: Final = (
+    "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
+    "files now and then, or idle and broken nodes look the same"
+)
+"""What a person should know who takes this road."""
+
+
+def road(config: Config) -> RestRoad:
+    """The slurmrestd of the configuration, with the token that the environment has now.
+
+    Raises:
+        ServerDownError: Its address or the token cannot be used.
+    """
+    slurm = config.slurm
+    return RestRoad(
+        Client(
+            slurm.rest_url or "",
+            version=slurm.rest_version,
+            user=slurm.rest_user,
+            token=os.environ.get(slurm.rest_token_env) or None,
+            timeout_s=slurm.timeout_s,
+        )
+    )
+
+
+def settings() -> Part:
+    """Asked first: it names the cluster."""
+    return Part(
+        "slurmrestd clusters",
+        "slurm.config",
+        lambda ask: road(ask.config).settings(),
+        "slurmdbd",
+        needed=True,
+        finish=lambda parsed, _: replace(parsed, warnings=[*parsed.warnings, NOT_TOLD]),
+    )
+
+
+def around() -> tuple[Part, ...]:
+    """What is asked besides accounting."""
+    return (
+        Part(
+            "slurmrestd nodes",
+            "slurm.nodes",
+            lambda ask: road(ask.config).nodes(),
+            "slurmctld",
+            needed=True,
+            finish=lambda parsed, _: seen_until_now(parsed),
+        ),
+    )
+
+
+def accounting() -> Part:
+    """The part that is asked window by window."""
+    return Part(
+        "slurmrestd jobs",
+        "slurm.accounting",
+        lambda ask: road(ask.config).accounting(ask.since, ask.until),
+        "slurmdbd",
+        needed=True,
+    )
+
+
+def by_id(job_ids: Sequence[str]) -> Part:
+    """The part that asks for single jobs, whenever they were."""
+    return Part(
+        "slurmrestd job",
+        "slurm.accounting",
+        lambda ask: road(ask.config).jobs(job_ids),
+        "slurmdbd",
+        tells_window=False,
+        finish=lambda parsed, _: without_time(parsed),
+    )

@@ -1,0 +1,81 @@
+"""How people, rules and the scheduler's own state are written: merged with what is there, in whatever order they come.
+
+Users stand between sources: associations name them, account changes tell since when they are and what they may do, and
+accounting tells their first job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ingest import account_merge
+from ingest.frames import SCHEDULER_STATS, TRANSACTIONS, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from queries.warehouse import Writer
+
+
+def write_associations(writer: Writer, associations: pl.DataFrame) -> None:
+    """Rows of `associations`: as last seen."""
+    merge, key = account_merge.merge_associations, account_merge.ASSOCIATION_KEY
+    _write_seen(writer, "associations", associations, merge, key=key, existing="existing_associations")
+
+
+def write_qos(writer: Writer, qos: pl.DataFrame) -> None:
+    """Rows of `qos`: as last seen."""
+    merge, key = account_merge.merge_qos, account_merge.QOS_KEY
+    _write_seen(writer, "qos", qos, merge, key=key, existing="existing_qos")
+
+
+def write_runaway(writer: Writer, jobs: pl.DataFrame) -> None:
+    """Rows of `runaway_jobs`: found from the first to the last time."""
+    merge, key = account_merge.merge_runaway, account_merge.RUNAWAY_KEY
+    _write_seen(writer, "runaway_jobs", jobs, merge, key=key, existing="existing_runaway_jobs")
+
+
+def write_users(writer: Writer, users: pl.DataFrame) -> None:
+    """Rows of `users`, with the first jobs that the warehouse knows of, and the levels that account changes gave."""
+    merge, key = account_merge.merge_users, account_merge.USER_KEY
+    _write_seen(writer, "users", users, merge, key=key, existing="existing_users")
+    firsts = writer.query_with("first_jobs", {"incoming": users.select(key).unique()})
+    writer.run("set_first_jobs", {"firsts": firsts})
+    writer.run("set_admin_levels")
+
+
+def write_transactions(writer: Writer, changes: pl.DataFrame) -> None:
+    """Rows of `transactions`: each change once."""
+    writer.append_new("transactions", changes, keys=list(TRANSACTIONS))
+    writer.run("set_admin_levels")
+
+
+def write_scheduler_stats(writer: Writer, numbers: pl.DataFrame) -> None:
+    """Rows of `scheduler_stats`: of two snapshots of one second, the larger number of each name."""
+    moment = ["cluster", "ts"]
+    there = writer.query_with("existing_scheduler_stats", {"incoming": numbers.select(moment).unique()})
+    every = pl.concat([conform(there, SCHEDULER_STATS), numbers])
+    merged = every.group_by(*moment, "section", "name").agg(pl.col("value").max())
+    writer.replace("scheduler_stats", conform(merged, SCHEDULER_STATS), keys=moment)
+
+
+def note_first_jobs(writer: Writer, attempts: pl.DataFrame) -> None:
+    """Attempts that are loaded after their users tell those users' first jobs."""
+    known = attempts.filter(pl.col("user").is_not_null() & pl.col("account").is_not_null())
+    firsts = known.group_by(account_merge.USER_KEY).agg(pl.col("submitted_at").min().alias("first_job_at"))
+    writer.run("set_first_jobs", {"firsts": firsts})
+
+
+def _write_seen(
+    writer: Writer,
+    table: str,
+    seen: pl.DataFrame,
+    merge: Callable[..., pl.DataFrame],
+    *,
+    key: Sequence[str],
+    existing: str,
+) -> None:
+    there = writer.query_with(existing, {"incoming": seen.select(key).unique()})
+    writer.replace(table, merge(there, seen), keys=key)

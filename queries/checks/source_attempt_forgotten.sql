@@ -1,0 +1,5 @@
+-- warn: jobs without an end that accounting no longer knows (purged, or its database was reset): nobody can tell when they ended. Load an old dump of that time if there is one.
+SELECT a.cluster, a.job_id, a.submitted_at, a.state, r.checked_at
+FROM attempts AS a
+JOIN rechecks AS r USING (cluster, scheduler, job_id, submitted_at)
+WHERE a.ended_at IS NULL AND NOT r.known;

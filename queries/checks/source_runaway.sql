@@ -1,0 +1,2 @@
+-- warn: accounting never closed a job that Slurm no longer knew (sacctmgr show runawayjobs): its end is the latest possible one, its time is assumed
+SELECT cluster, job_id, submitted_at, ended_at, because FROM runaway_attempts;

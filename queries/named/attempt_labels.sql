@@ -1,0 +1,16 @@
+-- One row is what was written at an attempt of a cluster that may say which run it belongs to.
+SELECT
+    cluster,
+    scheduler,
+    job_id,
+    submitted_at,
+    array_job_id,
+    work_dir,
+    comment,
+    admin_comment,
+    wckey,
+    submit_line,
+    env_run
+FROM attempts
+WHERE cluster = $cluster
+ORDER BY job_id, submitted_at;

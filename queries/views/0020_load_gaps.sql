@@ -1,0 +1,38 @@
+-- One row is time between the first and the last load of Slurm's accounting or node events of a cluster that no load speaks for.
+CREATE OR REPLACE VIEW load_gaps AS
+WITH spans AS (
+    SELECT
+        cluster,
+        source,
+        covers_from,
+        -- A file of node events does not say when it was made: it is taken to reach as far as the accounting does.
+        CASE source
+            WHEN 'slurm.events' THEN COALESCE(
+                covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER (PARTITION BY cluster)
+            )
+            ELSE covers_until
+        END AS covers_until
+    FROM loads
+    WHERE source IN ('slurm.accounting', 'slurm.events')
+),
+reached AS (
+    SELECT
+        cluster,
+        source,
+        MAX(covers_until) OVER (
+            PARTITION BY cluster, source
+            ORDER BY covers_from, covers_until
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS started_at,
+        covers_from AS ended_at
+    FROM spans
+    WHERE covers_until > covers_from
+)
+SELECT
+    cluster,
+    source,
+    started_at,
+    ended_at,
+    epoch(ended_at - started_at) AS gap_s
+FROM reached
+WHERE ended_at > started_at;

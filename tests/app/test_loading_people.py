@@ -1,0 +1,126 @@
+"""People, rules and the scheduler's state in the warehouse: the same in any order, and however often they come."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.loading import load
+from ingest.given import Given
+from ingest.parsers import parse
+from ingest.sniff import kind_of
+from queries.warehouse import open_reader, open_writer
+from tests.ingest.helpers import DATA, at, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+ASKED = datetime(2026, 11, 21, 18, tzinfo=UTC)
+TABLES = ("users", "associations", "qos", "transactions", "scheduler_stats", "runaway_jobs", "attempts", "rejects")
+
+ALICE = {"User": "alice", "Account": "llm", "Cluster": "bench"}
+FIRST, LATER = 1795282000, 1795283000
+
+
+def sample(name: str, when: datetime = ASKED) -> tuple[bytes, datetime]:
+    return (DATA / name).read_bytes(), when
+
+
+def submitted(job: str, moment: int, **more: str) -> tuple[bytes, datetime]:
+    times = dict.fromkeys(("Submit", "Eligible", "Start"), str(moment)) | {"End": str(moment + 100)}
+    return text(ALICE | {"JobID": job, "JobIDRaw": job, "DBIndex": job} | times | more), ASKED
+
+
+INPUTS = {
+    "assoc": sample("assoc.sacctmgr.txt"),
+    "assoc, a day later and after changes": (
+        b"Cluster|Account|User|Partition|ID|Share|MaxJobs\nbench|llm|bob|||1|11\nbench|llm|new|||1|\n",
+        ASKED + timedelta(days=1),
+    ),
+    "users": sample("users.sacctmgr.txt"),
+    "users, when dave was still an operator": (
+        b"User|Def Acct|Admin\ndave|ops|Operator\nmallory|ops|Operator\n",
+        datetime(2026, 11, 21, 17, 20, tzinfo=UTC),
+    ),
+    "qos": sample("qos.sacctmgr.txt"),
+    "qos, later": (b"Name|Priority|GraceTime\nhigh|2000|00:00:30\n", ASKED + timedelta(hours=1)),
+    "transactions": sample("transactions-epoch.sacctmgr.txt"),
+    "transactions, local": sample("transactions.sacctmgr.txt"),
+    "sdiag": sample("sdiag.txt"),
+    "runaway": sample("runaway.sacctmgr.txt"),
+    "runaway, later": sample("runaway.sacctmgr.txt", ASKED + timedelta(hours=1)),
+    "later job": submitted("8", LATER),
+    "first job": submitted("7", FIRST),
+    "earlier job of another account": submitted("6", FIRST - 50, Account="vision"),
+}
+
+
+def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
+    """The tables after loading these inputs in this order."""
+    with open_writer(root, verb="test", now=ASKED) as writer:
+        for name in names:
+            data, asked = INPUTS[name]
+            given = Given(origin=name, cluster="bench", timezone="UTC", until=asked)
+            parsed = parse(kind_of(data), data, given)
+            load(writer, parsed, origin=name, data=data, now=ASKED, cluster="bench")
+    with open_reader(root) as reader:
+        return {name: (found := reader.table(name)).sort(found.columns) for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
+    return loaded(tmp_path_factory.mktemp("people") / "w", list(INPUTS))
+
+
+def user(found: dict[str, pl.DataFrame], name: str) -> dict[str, Any]:
+    [row] = found["users"].filter(user=name).to_dicts()
+    return row
+
+
+def test_a_user_is_put_together_from_associations_changes_and_accounting(reference: dict[str, pl.DataFrame]) -> None:
+    assert user(reference, "alice") == {
+        "cluster": "bench",
+        "user": "alice",
+        "account": "llm",
+        "association": "7",
+        "admin_level": "Operator",
+        "provisioned_at": at(1795281483),
+        "first_job_at": at(FIRST),
+    }
+    bob = user(reference, "bob")
+    assert (bob["admin_level"], bob["first_job_at"]) == ("None", None)
+
+
+def test_the_latest_account_change_decides_who_administrates(reference: dict[str, pl.DataFrame]) -> None:
+    assert user(reference, "dave")["admin_level"] == "None"  # an operator until 17:26:06
+    assert user(reference, "mallory")["admin_level"] == "Operator"  # no change tells anything else
+
+
+def test_where_no_change_tells_it_nobody_knows_when_a_user_was_provisioned(reference: dict[str, pl.DataFrame]) -> None:
+    assert user(reference, "new")["provisioned_at"] is None
+
+
+def test_rules_are_as_they_were_last_seen(reference: dict[str, pl.DataFrame]) -> None:
+    [bob] = reference["associations"].filter(user="bob").to_dicts()
+    assert (bob["limits"], bob["association"]) == (["MaxJobs=11"], 8)
+    assert (bob["first_seen_at"], bob["last_seen_at"]) == (ASKED, ASKED + timedelta(days=1))
+    priorities = dict(reference["qos"].select("name", "priority").rows())
+    assert priorities == {"high": 2000, "normal": 0, "capped": 0}
+    assert reference["transactions"].height == 42
+    assert set(reference["runaway_jobs"]["last_seen_at"]) == {ASKED + timedelta(hours=1)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_any_order_and_repeated_the_rows_are_the_same(
+    reference: dict[str, pl.DataFrame], tmp_path: Path, seed: int
+) -> None:
+    shuffled = random.Random(seed)
+    order = shuffled.sample(list(INPUTS), len(INPUTS)) + shuffled.sample(list(INPUTS), 4)
+    found = loaded(tmp_path / "w", order)
+    for name, rows in reference.items():
+        assert found[name].equals(rows), (name, order)

@@ -1,0 +1,161 @@
+"""From Slurm's texts to the ledger: maintenance by reservation, and nodes that come, change and go."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from app import computing, loading
+from app.config import Config
+from ingest.given import Given
+from ingest.parsers import parse
+from queries.warehouse import open_reader, open_writer
+from tests.ingest.helpers import at, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ingest.frames import SourceName
+
+T = 1795280000
+"""When accounting and events begin to speak."""
+
+SPAN = 10_000
+"""Seconds that they speak for."""
+
+Input = tuple["SourceName", bytes, dict[str, int]]
+"""A kind, its text, and `since` and `until` in seconds after T."""
+
+_JOB = {"Submit": T + 100, "Eligible": T + 100, "Start": T + 100, "End": T + 200, "ElapsedRaw": 100}
+_PLACE = {"Cluster": "c", "NodeList": "n3", "NNodes": "1", "AllocTRES": "cpu=2,gres/gpu=8,node=1"}
+BASIS: list[Input] = [
+    (
+        "slurm.accounting",
+        text({**_PLACE, **{name: str(value) for name, value in _JOB.items()}}),
+        {"since": 0, "until": SPAN},
+    ),
+    (
+        "slurm.events",
+        b"Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\nc|n3|1795280300|1795280400|DOWN|x|root(0)\n",
+        {"since": 0, "until": SPAN},
+    ),
+]
+
+
+def nodes(until: int, **gpus: int) -> Input:
+    """What `scontrol show node -o` says at a time."""
+    lines = (f"NodeName={name} Gres=gpu:h100:{count} CPUTot=64 State=IDLE" for name, count in gpus.items())
+    return "slurm.nodes", "\n".join([*lines, ""]).encode(), {"until": until}
+
+
+def reserved(until: int, *lasting: tuple[str, int, int, str]) -> Input:
+    """What `scontrol show reservation -o` says at a time: name, start and end in seconds after T, nodes."""
+    lines = (
+        f"ReservationName={name} StartTime={T + start} EndTime={T + end} Nodes={where} Flags=MAINT State=ACTIVE"
+        for name, start, end, where in lasting
+    )
+    return "slurm.reservations", "\n".join([*lines, "" if lasting else "No reservations in the system\n"]).encode(), {
+        "until": until
+    }  # fmt: skip
+
+
+def was_reserved(since: int, until: int, *lasted: tuple[str, int, int, str]) -> Input:
+    """The same as `sacctmgr show reservation` tells it."""
+    lines = (f"2|c|{T + end}|MAINT|1|{name}|{where}|{T + start}|cpu=64|0" for name, start, end, where in lasted)
+    header = "Assocs|Cluster|TimeEnd|Flags|ID|Name|NodeName|TimeStart|TRES|UnusedWall"
+    return "slurm.reservations", "\n".join([header, *lines, ""]).encode(), {"since": since, "until": until}
+
+
+def warehouse(root: Path, inputs: Sequence[Input]) -> Path:
+    now = at(T + SPAN)
+    with open_writer(root, verb="test", now=now) as writer:
+        for kind, data, window in inputs:
+            given = Given(origin=kind, cluster="c", **{name: at(T + seconds) for name, seconds in window.items()})  # type: ignore[arg-type]  # only since and until
+            loading.load(writer, parse(kind, data, given), origin=kind, data=data, now=now, cluster="c")
+        computing.compute(writer, Config(), now=now)
+    return root
+
+
+def spent(root: Path, category: str | None = None) -> dict[str, float]:
+    """GPU-seconds of the ledger by node."""
+    with open_reader(root) as reader:
+        rows = reader.table("gpu_time")
+    rows = rows if category is None else rows.filter(pl.col("category") == category)
+    return {node: float(total) for node, total in rows.group_by("node").agg(pl.col("gpu_seconds").sum()).rows()}
+
+
+def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
+    with open_reader(root) as reader:
+        names = ("nodes", "reservations", "node_states", "gpu_time", "capacity")
+        found = {name: reader.table(name) for name in names}
+    return {
+        name: rows.sort([c for c, t in rows.schema.items() if t != pl.List]).to_dicts() for name, rows in found.items()
+    }
+
+
+THREE = nodes(0, n1=8, n2=8, n3=8)
+
+
+def test_idle_gpus_in_a_reservation_for_maintenance_are_in_maintenance(tmp_path: Path) -> None:
+    root = warehouse(tmp_path / "w", [*BASIS, THREE, reserved(2000, ("m", 1000, 4000, "n[1-2]"))])
+    assert spent(root, "maintenance") == {"n1": 8 * 3000, "n2": 8 * 3000}
+    assert spent(root, "down") == {"n3": 8 * 100}
+    assert spent(root) == {f"n{i}": 8 * SPAN for i in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("texts", "lasted"),
+    [
+        pytest.param([reserved(2000, ("m", 1000, 6000, "n1"))], 5000, id="extended"),
+        pytest.param([reserved(2000, ("m", 1000, 2500, "n1"))], 1500, id="cut short"),
+        pytest.param([reserved(2000)], 1000, id="withdrawn: it lasted until the first list without it"),
+        pytest.param([reserved(5000)], 3000, id="over and gone"),
+        pytest.param([was_reserved(0, 3000, ("m", 1000, 1700, "n1"))], 700, id="withdrawn, and the history knows when"),
+        pytest.param([reserved(2000), was_reserved(0, 3000, ("m", 1000, 1700, "n1"))], 700, id="both"),
+        pytest.param([reserved(2000, ("m", 1700, 4000, "n1"))], 3000, id="another record of the name"),
+        pytest.param([reserved(2000, ("m", 1700, 4000, "n2"))], 700, id="moved to another node"),
+    ],
+)
+def test_what_becomes_of_a_reservation_counts_in_any_order(tmp_path: Path, texts: list[Input], lasted: int) -> None:
+    inputs = [*BASIS, THREE, reserved(1500, ("m", 1000, 4000, "n1")), *texts]
+    root = warehouse(tmp_path / "w", inputs)
+    assert spent(root, "maintenance")["n1"] == 8 * lasted
+    assert tables(warehouse(tmp_path / "backwards", [*inputs[::-1], inputs[3]])) == tables(root)
+
+
+def test_a_reservation_that_was_called_off_before_it_began_was_none(tmp_path: Path) -> None:
+    inputs = [*BASIS, THREE, reserved(500, ("m", 1000, 4000, "n1")), reserved(800)]
+    assert spent(warehouse(tmp_path / "w", inputs), "maintenance") == {}
+
+
+def test_a_repeated_reservation_counts_where_it_was_listed(tmp_path: Path) -> None:
+    lists = [reserved(seen, ("daily", start, start + 500, "n1")) for seen, start in ((100, 1000), (3000, 5000))]
+    root = warehouse(tmp_path / "w", [*BASIS, THREE, *lists])
+    assert spent(root, "maintenance") == {"n1": 8 * 1000}
+
+
+def test_a_node_counts_until_the_inventory_that_lacks_it_and_again_from_where_it_is_back(tmp_path: Path) -> None:
+    inventories = [THREE, nodes(2000, n1=8, n2=8, n3=8), nodes(4000, n1=8, n3=8), nodes(7000, n1=8, n2=4, n3=8)]
+    root = warehouse(tmp_path / "w", [*BASIS, *inventories])
+    assert spent(root) == {"n1": 8 * SPAN, "n2": 8 * 4000 + 4 * 3000, "n3": 8 * SPAN}
+
+
+def test_a_node_that_grew_has_more_gpus_from_then_on(tmp_path: Path) -> None:
+    root = warehouse(tmp_path / "w", [*BASIS, THREE, nodes(6000, n1=16, n2=8, n3=8)])
+    assert spent(root)["n1"] == 8 * 6000 + 16 * 4000
+
+
+def test_inventories_in_any_order_give_one_capacity(tmp_path: Path) -> None:
+    inventories = [THREE, nodes(2000, n1=4, n3=8), nodes(4000, n1=8, n2=8, n3=8)]
+    found = [
+        tables(warehouse(tmp_path / str(number), [*order, *BASIS, order[0]]))
+        for number, order in enumerate(itertools.permutations(inventories))
+    ]
+    assert all(each == found[0] for each in found)
+    assert [(row["node"], row["n_gpus"]) for row in found[0]["nodes"]] == [
+        ("n1", 8), ("n1", 4), ("n1", 8), ("n2", 8), ("n2", 8), ("n3", 8),
+    ]  # fmt: skip

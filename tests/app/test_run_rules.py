@@ -1,0 +1,145 @@
+"""Run rules of the configuration, from a dump to `show runs`: which jobs are one run, and how that is shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from app import computing, config, ingesting, loading
+from app.config import Config
+from app.errors import ConfigError
+from app.explorer.run import JOINED
+from app.questions import runs
+from app.results import Window
+from app.showing import Question
+from metrics.run_rules import BY_RULE
+from metrics.runs import ACROSS_JOBS
+from queries.warehouse import Reader, open_reader, open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from app.showing import Answer
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+G8 = "cpu=1,gres/gpu=8,node=1"
+DUMP = f"""\
+JobIDRaw|DBIndex|Cluster|Submit|Eligible|Start|End|State|NodeList|AllocTRES|User|Account|JobName|WorkDir|WCKey|AdminComment|SubmitLine|Comment
+1|1|c|1795248000|1795248000|1795248000|1795251600|NODE_FAIL|n1|{G8}|alice|llm|a|/home/a|*|||run=paper
+1|2|c|1795251600|1795251606|1795251610|1795255200|TIMEOUT|n1|{G8}|alice|llm|a|/home/a|*|||run=paper
+2|3|c|1795248000|1795255200|1795255201|1795258800|COMPLETED|n1|{G8}|alice|llm|b|/home/b|*|{{"run": "paper"}}|sbatch b.sh|checked
+3|4|c|1795248000|1795248000|1795248000|1795251600|TIMEOUT|n2|{G8}|bob|llm|c|/home/c|*||sbatch --export=ALL,TRACKSIDE_RUN_ID=moe c.sh|
+4|5|c|1795248000|1795251600|1795251601|1795255200|COMPLETED|n2|{G8}|bob|llm|d|/home/d|*||sbatch --export=TRACKSIDE_RUN_ID=moe d.sh|run=ignored
+5|6|c|1795248000|1795248000|1795248000|1795251600|TIMEOUT|n3|{G8}|carol|llm|llama-part1|/home/e|*|||
+6|7|c|1795248000|1795251600|1795251601|1795255200|COMPLETED|n3|{G8}|carol|llm|llama-part2|/home/e|*|||
+7|8|c|1795248000|1795248000|1795248000|1795251600|TIMEOUT|n4|{G8}|dave|llm|same|/home/f|key|||
+8|9|c|1795251700|1795251700|1795251800|1795255200|COMPLETED|n4|{G8}|dave|llm|same|/home/f|key|||
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rules")
+    (folder / "dump.txt").write_text(DUMP)
+    root = folder / "warehouse"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        reports = ingesting.ingest_files(
+            writer, Config(), [str(folder / "dump.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
+        )
+        assert loading.first_error(reports) is None
+    return root
+
+
+def computed(root: Path, **rules: Any) -> Iterator[Reader]:  # noqa: ANN401 - any setting
+    with open_writer(root, verb="test", now=NOW) as writer:
+        computing.compute(writer, config.parse({"rules": rules}, origin="test"), now=NOW)
+    with open_reader(root) as reader:
+        yield reader
+
+
+def joined(root: Path, **rules: Any) -> dict[str, list[tuple[str, int, str]]]:  # noqa: ANN401 - any setting
+    """(run, number, rule) of each attempt, by job."""
+    (found,) = (reader.table("run_attempts").sort("submitted_at") for reader in computed(root, **rules))
+    rows = found.group_by("job_id", maintain_order=True).agg(pl.struct("run_id", "attempt_no", "joined_by"))
+    return {job: [tuple(row.values()) for row in each] for job, each in rows.iter_rows()}
+
+
+ALONE = "single"
+
+
+def test_what_holds_without_a_configuration(loaded: Path) -> None:
+    found = joined(loaded)
+    assert found["1"] == [("paper", 1, "comment"), ("paper", 2, "requeue_chain")]
+    assert found["2"] == [("paper", 3, "comment")]
+    assert (found["3"], found["4"]) == ([("moe", 1, "environment")], [("moe", 2, "environment")])
+    assert [found[job][0][2] for job in "5678"] == [ALONE] * 4
+
+
+def test_rules_can_be_turned_off_and_on(loaded: Path) -> None:
+    found = joined(loaded, run_env="", run_comment_key="", run_wckey=True, run_names=[r"^(?P<run>.*)-part\d+$"])
+    assert [found[job][0][2] for job in "1234"] == [ALONE] * 4
+    assert (found["5"], found["6"]) == ([("llama", 1, "name_pattern")], [("llama", 2, "name_pattern")])
+    assert (found["7"], found["8"]) == ([("key", 1, "wckey")], [("key", 2, "wckey")])
+
+
+def test_jobs_that_are_alike_are_joined_where_that_is_wanted(loaded: Path) -> None:
+    found = joined(loaded, join_by_name=True)
+    (run, number, rule), (first, _, alone) = found["8"][0], found["7"][0]
+    assert (run, number, rule, alone) == (first, 2, "heuristic", ALONE)
+    assert found["2"] == [("paper", 3, "comment")]
+    assert joined(loaded, join_by_name=True, run_gap_hours=0.01)["8"][0][2] == ALONE  # 100 s are longer than that
+
+
+def shown(root: Path, run: str) -> Answer:
+    window = Window(
+        "c", datetime.fromtimestamp(1795248000, UTC), datetime.fromtimestamp(1795258800, UTC) + timedelta(days=1)
+    )
+    (answer,) = (runs(reader, window, Question(run=run)) for reader in computed(root))
+    return answer
+
+
+def test_how_each_attempt_was_joined_is_shown(loaded: Path) -> None:
+    answer = shown(loaded, "paper")
+    assert answer.rows.select("run_id", "n_attempts", "joined_by", "state").rows() == [
+        ("paper", 3, "comment", "COMPLETED")
+    ]
+    assert answer.notes[-1] == (
+        "its attempts and how each was joined: 1: job 1, comment; 2: job 1, requeue chain; 3: job 2, comment."
+    )
+    assert shown(loaded, "4").rows["run_id"].to_list() == ["moe"]  # by the id of a job of it
+
+
+def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
+    (constants,) = (
+        reader.query("computed", cluster="c")["constants"].item()
+        for reader in computed(loaded, run_names=["^a"], join_by_name=True)
+    )
+    assert '"run_names": ["^a"]' in constants
+    assert '"join_by_name": true' in constants
+    assert '"run_env": "TRACKSIDE_RUN_ID"' in constants
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"run_names": ["("]}, "rules.run_names.0"),
+        ({"run_names": [r"(?=x)"]}, "not a regular expression (in Rust's syntax)"),
+        ({"run_env": "A-B"}, "rules.run_env"),
+        ({"run_env": "$RUN"}, "rules.run_env"),
+        ({"run_comment_key": "a b"}, "rules.run_comment_key"),
+        ({"join_gpu_factor": 0.5}, "rules.join_gpu_factor"),
+        ({"run_name": ["a"]}, "did you mean run_names?"),
+    ],
+)
+def test_mistakes_in_the_rules_are_told(rules: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match="1 mistake") as told:
+        config.parse({"rules": rules}, origin="trackside.toml")
+    assert said in str(told.value)
+
+
+def test_every_word_has_its_sentence_on_the_page_of_a_run() -> None:
+    assert {*ACROSS_JOBS, *BY_RULE, "single", "requeue_chain", "resize", "het"} <= set(JOINED)

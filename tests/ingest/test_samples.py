@@ -1,0 +1,130 @@
+"""Every sample in tests/data/slurm through the command line: what was read, what was refused and why.
+
+The `kinds*` samples are of one scenario (`python -m tests.lab.capture`): the same accounting in four forms, and what
+was known of every attempt from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+import pytest
+
+from app import cli
+from ingest.frames import ATTEMPTS
+from queries.warehouse import open_reader
+from tests.ingest.helpers import DATA
+from tests.lab.capture import TRUTH
+from tests.lab.compare import assert_as_known, steady, without_texts
+from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNTOLD
+from tests.lab.known import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_INPUTS: Final = frozenset({"columns.sacct-e.txt", TRUTH})
+"""A list of column names, and what was known from outside."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What must come of a sample: its source, and rows read, loaded, duplicate, skipped and rejected."""
+
+    source: str
+    counts: tuple[int, int, int, int, int]
+    options: tuple[str, ...] = ()
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+BENCH: Final = ("--cluster", "bench")
+UTC: Final = ("--timezone", "UTC")
+
+SAMPLES: Final[Mapping[str, Sample]] = {
+#TABLE#
+}
+
+_REFUSED = re.compile(r"^ *(\d+) {2}(\S+) +(\S.*?) {2,}\S+:\d+$", re.MULTILINE)
+
+
+def ingest(capsys: pytest.CaptureFixture[str], name: str, warehouse: Path, *options: str) -> str:
+    """Load a sample as a user does; what `trackside status` then says."""
+    assert cli.main(["ingest", "slurm", str(DATA / name), *options, "--warehouse", str(warehouse)]) == 0
+    capsys.readouterr()
+    assert cli.main(["status", "--warehouse", str(warehouse)]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_file_is_a_sample_with_an_expectation() -> None:
+    assert {path.name for path in DATA.iterdir()} - NO_INPUTS == SAMPLES.keys()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_status_shows_what_was_read_and_refused_of(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sample = SAMPLES[name]
+    status = ingest(capsys, name, tmp_path / "w", *sample.options)
+    (row,) = (line for line in status.splitlines() if f"  {sample.source} " in line and not _REFUSED.match(line))
+    assert tuple(map(int, row.split()[-5:])) == sample.counts
+    assert sum(sample.counts[1:]) == sample.counts[0]
+    refused = {reason: int(rows) for rows, source, reason in _REFUSED.findall(status) if source == sample.source}
+    assert refused == sample.reasons
+    assert sum(refused.values()) == sample.counts[-1]
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, list[Known]]:
+    found: dict[str, list[Known]] = {}
+    for each in map(Known.from_json, json.loads((DATA / TRUTH).read_text())):
+        found.setdefault(each.kind, []).append(each)
+    return found
+
+
+def read(capsys: pytest.CaptureFixture[str], form: str, warehouse: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Attempts and their nodes of one of the four forms."""
+    ingest(capsys, form, warehouse, *OPTIONS[form])
+    with open_reader(warehouse) as reader:
+        return reader.table("attempts"), reader.table("attempt_nodes")
+
+
+@pytest.mark.parametrize("form", OPTIONS)
+def test_what_was_known_from_outside_holds_in_every_column_of(
+    form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    attempts, nodes = read(capsys, form, tmp_path / "w")
+    assert attempts.height == sum(map(len, truth.values()))
+    for kind, facts in truth.items():
+        ambiguous = AMBIGUOUS.get(form, frozenset()) if kind == "awkward" else frozenset()
+        assert_as_known(attempts, nodes, facts, untold=UNTOLD[form] | ambiguous)
+
+
+@pytest.mark.parametrize("form", [form for form in OPTIONS if form != "kinds.sacct.txt"])
+def test_the_same_attempts_come_of(
+    form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    awkward, texts = str(truth["awkward"][0].facts["job_id"]), AMBIGUOUS.get(form, frozenset())
+    one, other = (
+        without_texts(steady(read(capsys, name, tmp_path / name)[0]), awkward, texts)
+        for name in ("kinds.sacct.txt", form)
+    )
+    missing = [name for name in ATTEMPTS if name in UNTOLD[form]]
+    assert other.select(missing).null_count().row(0) == (other.height,) * len(missing)
+    assert other.drop(missing).to_dicts() == one.drop(missing).to_dicts()
+
+
+def test_the_samples_hold_every_kind_of_ending(truth: dict[str, list[Known]]) -> None:
+    states = {str(each.facts["state"]) for facts in truth.values() for each in facts}
+    assert states >= {
+        *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "REQUEUED", "RESIZING", "DEADLINE"),
+        *("PENDING", "RUNNING"),
+    }
+
+
+def test_no_sample_names_a_path_of_the_machine_it_was_made_on() -> None:
+    for path in DATA.iterdir():
+        assert not re.search(r"trackside-lab-|/root/|/home/(?!alice|bob)|/work/", path.read_text()), path.name

@@ -1,0 +1,30 @@
+"""Federated jobs: a row REVOKED says that another cluster runs the job; it is no attempt and no interruption."""
+
+from __future__ import annotations
+
+from metrics.interruptions import interruptions
+from metrics.runs import run_attempts, runs
+from tests.metrics.tables import attempt, attempts, events, on_nodes
+
+JOB = "67108865"
+"""A federated id: the number of the cluster that the job came from stands above the 26th bit."""
+
+
+def test_a_row_revoked_is_no_interruption_and_no_attempt() -> None:
+    shadow = attempt(JOB, 0, None, 1, "REVOKED", cluster="b", n_nodes=0, milli_gpus=0)
+    ran = attempts(attempt(JOB, 0, 0.5, 3, cluster="a"), shadow)
+    joined = run_attempts(ran)
+    found = runs(ran, joined).select("cluster", "n_attempts", "state").rows()
+    assert found == [("a", 1, "COMPLETED"), ("b", 0, "REVOKED")]
+    assert interruptions(ran, joined, on_nodes(ran, {}), events()).is_empty()
+
+
+def test_even_where_such_a_row_names_a_node_it_is_no_interruption() -> None:
+    ran = attempts(attempt(JOB, 0, 0.5, 3, "REVOKED"))
+    assert interruptions(ran, run_attempts(ran), on_nodes(ran, {JOB: ["n1"]}), events()).is_empty()
+
+
+def test_a_job_that_came_back_from_another_cluster_has_the_attempts_that_ran_here() -> None:
+    ran = attempts(attempt(JOB, 0, None, 3, "REVOKED", n_nodes=0, milli_gpus=0), attempt(JOB, 3, 3.5, 5, "COMPLETED"))
+    (found,) = runs(ran, run_attempts(ran)).to_dicts()
+    assert (found["n_attempts"], found["state"]) == (1, "COMPLETED")
