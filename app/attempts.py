@@ -15,12 +15,16 @@ import polars as pl
 
 from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
 from ingest.merge import attempt_nodes, fingerprints, merge_attempts
+from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 MANY: Final = 250_000
 """Attempts seen before in the same input that are put aside before they are merged with what is there."""
+
+GROUPS: Final = 2 * ROW_GROUP
+"""Rows are written in multiples of this: two row groups at once."""
 
 _MARK = "#mark"
 _SECOND = timedelta(seconds=1)
@@ -36,6 +40,7 @@ class AttemptWriter:
         self._aside: list[pl.DataFrame] = []
         self._n_aside = 0
         self._counted = Counted()
+        self._waiting: dict[str, list[pl.DataFrame]] = {"attempts": [], "attempt_nodes": []}
 
     def add(self, attempts: pl.DataFrame, lists: pl.DataFrame | None = None) -> None:
         """Write a block of attempts that are merged among themselves; `lists` as for `attempt_nodes`."""
@@ -59,16 +64,30 @@ class AttemptWriter:
     def finish(self) -> int:
         """Write what is left; the number of different attempts that the input told of."""
         self._merge_aside()
+        self._write_waiting(whole_groups=False)
         return self._counted.total()
 
     def _merge_aside(self) -> None:
         if self._aside:
+            self._write_waiting(whole_groups=False)  # some of them may be what is merged with
             self._upsert(merge_attempts(*self._aside), None)
             self._aside, self._n_aside = [], 0
 
     def _append(self, attempts: pl.DataFrame, lists: pl.DataFrame | None) -> None:
-        self._writer.append("attempts", attempts)
-        self._writer.append("attempt_nodes", attempt_nodes(attempts, lists=lists))
+        """Have them written as soon as there are many: a row group that is written in part is written again."""
+        self._waiting["attempts"].append(attempts)
+        self._waiting["attempt_nodes"].append(attempt_nodes(attempts, lists=lists))
+        self._write_waiting(whole_groups=True)
+
+    def _write_waiting(self, *, whole_groups: bool) -> None:
+        for table, frames in self._waiting.items():
+            height = sum(frame.height for frame in frames)
+            ready = height // GROUPS * GROUPS if whole_groups else height
+            if not ready:
+                continue
+            rows = pl.concat(frames, rechunk=True)
+            self._writer.append(table, rows.head(ready))
+            self._waiting[table] = [rows.tail(height - ready)]
 
     def _upsert(self, attempts: pl.DataFrame, lists: pl.DataFrame | None) -> None:
         """Merge with what is there, and write what that changes."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import polars as pl
 
 from app.errors import UsageError
 from app.loading import Report, load
-from ingest.errors import InputError, UnrecognisedInputError
+from app.streaming import load_accounting
+from ingest.errors import InputError
 from ingest.frames import NODE_STATES, Parsed, SourceName
 from ingest.given import Given
-from ingest.parsers import NAMELESS, parse
-from ingest.sniff import kind_of, read_bytes, unpack
+from ingest.parsers import NAMELESS, TIMELESS, parse
+from ingest.pieces import Input
+from ingest.slurm_json_answer import is_json
+from ingest.sniff import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,39 +57,39 @@ def ingest_files(
     them. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
     """
     reports: list[Report] = []
-    inputs: list[tuple[str, bytes, SourceName]] = []
+    inputs: list[tuple[Input, SourceName]] = []
     for name in files:
         try:
-            data = standard_input() if name == "-" else read_bytes(Path(name))
-            inputs.append((name, data, kind_of(data, origin=name)))
+            source = Input(name)
+            inputs.append((source, kind_of(source.head, origin=name)))
         except InputError as error:
             reports.append(Report(name, error=error))
-    inputs.sort(key=lambda each: (each[2] in NAMELESS, KINDS.index(each[2])))
+    inputs.sort(key=lambda each: (each[1] in NAMELESS, KINDS.index(each[1])))
     told: list[Parsed] = []
-    for number, (name, data, kind) in enumerate(inputs):
-        progress(name, number, len(inputs))
+    for number, (source, kind) in enumerate(inputs):
+        progress(source.name, number, len(inputs))
+        given = _given(source.name, config, options)
+        if kind in TIMELESS and given.until is None:
+            # What is dumped together is of one time: as late as the other files reach. The time of loading would make
+            # two things of a file that is loaded twice.
+            given = replace(given, until=max((each.covers_until for each in told if each.covers_until), default=None))
         try:
-            parsed = _parse(data, kind, name, config, options, told, writer)
-            load(writer, parsed, origin=name, data=data, now=now, cluster=options.cluster or config.cluster)
+            if kind == "slurm.accounting" and not is_json(source.head):
+                parsed = load_accounting(writer, source, given, now=now, progress=progress)
+            else:
+                data = source.whole()
+                parsed = _parse(data, kind, given, told, writer)
+                load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
         except (InputError, UsageError) as error:
-            reports.append(Report(name, error=error))
+            reports.append(Report(source.name, error=error))
         else:
             told.append(parsed)
-            reports.append(Report(name, parsed))
+            reports.append(Report(source.name, parsed))
     return reports
 
 
-def standard_input() -> bytes:
-    """What was piped in, unpacked."""
-    if sys.stdin is None:  # closed by whoever started us
-        raise UnrecognisedInputError("standard input is closed; pipe a file into it")
-    return unpack(sys.stdin.buffer.read(), origin="-")
-
-
-def _parse(  # noqa: PLR0917 - private, and every one of them is needed
-    data: bytes, kind: SourceName, origin: str, config: Config, options: Options, told: list[Parsed], writer: Writer
-) -> Parsed:
-    given = Given(
+def _given(origin: str, config: Config, options: Options) -> Given:
+    return Given(
         origin=origin,
         cluster=options.cluster or config.cluster,
         timezone=options.timezone or config.timezone,
@@ -98,13 +99,16 @@ def _parse(  # noqa: PLR0917 - private, and every one of them is needed
         until=options.until,
         planned_reasons=config.rules.planned_reasons,
     )
+
+
+def _parse(data: bytes, kind: SourceName, given: Given, told: list[Parsed], writer: Writer) -> Parsed:
     if kind in NAMELESS and given.cluster is None:
-        given = replace(given, cluster=_only_cluster(told, writer, origin))
+        given = replace(given, cluster=_only_cluster(told, writer, given.origin))
     parsed = parse(kind, data, given)
     if kind == "slurm.events":
         # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
         # One without any node event still tells that nothing happened.
-        return replace(parsed, covers_until=options.until, clusters=parsed.clusters or frozenset({str(given.cluster)}))
+        return replace(parsed, covers_until=given.until, clusters=parsed.clusters or frozenset({str(given.cluster)}))
     return seen_until_now(parsed)
 
 

@@ -68,6 +68,12 @@ def around() -> tuple[Part, ...]:
             needed=True,
             finish=lambda parsed, _: seen_until_now(parsed),
         ),
+        Part(
+            "slurmrestd reservations",
+            "slurm.reservations",
+            lambda ask: road(ask.config).reservations(),
+            "slurmctld",
+        ),
     )
 
 

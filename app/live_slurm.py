@@ -139,9 +139,10 @@ class _Live:
     def _plan(self, since: datetime | None, until: datetime, overlap: timedelta, *, again: bool) -> live_windows.Plan:
         slurm = self.config.slurm
         length = timedelta(days=slurm.window_days)
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if since is not None:
-            return live_windows.back_to(since, until, [] if again else there, length, overlap)
+            settled = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+            return live_windows.back_to(since, until, [] if again else settled, length)
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=slurm.lookback_days)
         spans = live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
         return live_windows.Plan([window for span in spans for window in live_windows.cut(span, length)])
@@ -225,15 +226,15 @@ class _Live:
             if window.until - window.since > longest:
                 waiting.extendleft(reversed(list(live_windows.cut(window, longest))))
                 continue
-            self.progress(_named(window), done, done + 1 + len(waiting))
+            self.progress(self._named(window), done, done + 1 + len(waiting))
             try:
-                _, size = self._load(part, self._ask(part, *window), title=_named(window), born=born)
+                _, size = self._load(part, self._ask(part, *window), title=self._named(window), born=born)
             except (SourceError, InputError) as error:
                 half = (window.until - window.since) / 2
                 if isinstance(error, SourceError) and too_much(error) and half >= SHORTEST:
                     longest = half
                     waiting.appendleft(window)
-                    self.tell(f"{_named(window)} is too much for slurmdbd: asking for half as much at a time")
+                    self.tell(f"{self._named(window)} is too much for slurmdbd: asking for half as much at a time")
                     continue
                 failures, in_a_row = failures + 1, in_a_row + 1
                 self._failed(window, error)
@@ -247,7 +248,12 @@ class _Live:
     def _failed(self, window: Window, error: SourceError | InputError) -> None:
         """Keep what went wrong, the same only once."""
         if all(str(error) != str(report.error) for report in self.reports):
-            self.reports.append(Report(_named(window), error=error))
+            self.reports.append(Report(self._named(window), error=error))
+
+    def _named(self, window: Window) -> str:
+        """What messages call a window of accounting."""
+        title = live_roads.accounting(self.config).title
+        return f"{title} {window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M}"
 
     def _recheck(self) -> None:
         """Ask by id for jobs that are open here, and that the newest windows did not show."""
@@ -280,10 +286,6 @@ class _Live:
             said = "; ".join(f"{part.title} ({_reason(error)})" for part, error in self.unread)
             first = self.unread[0][0]
             self.reports.append(Report("left out", _nothing(first.kind, f"not read, and not needed: {said}")))
-
-
-def _named(window: Window) -> str:
-    return f"sacct {window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M}"
 
 
 def _reason(error: Exception) -> str:

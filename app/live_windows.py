@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import polars as pl
+
 from app.errors import UsageError
 from metrics import frames
 from metrics.capacity import coverage
@@ -39,10 +41,19 @@ class Plan:
     there: int = 0
 
 
-def covered(source: Reader | Writer, cluster: str | None, name: SourceName, *, gap_s: float = 0.0) -> Windows:
-    """The time that the loads of a source speak for, oldest first; gaps of up to `gap_s` seconds are closed."""
-    loads = frames.conform(source.query("coverage", cluster=cluster, source=name), frames.COVERAGE)
-    spans = coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows()
+def covered(
+    source: Reader | Writer, cluster: str | None, name: SourceName, *, overlap: timedelta | None = None
+) -> Windows:
+    """The time that the loads of a source speak for, oldest first.
+
+    With `overlap` only what a load told of the time that was over for so long when it was made: what is younger may
+    have changed since.
+    """
+    loads = source.query("coverage", cluster=cluster, source=name)
+    if overlap is not None:
+        loads = loads.with_columns(ended_at=pl.min_horizontal("ended_at", pl.col("loaded_at") - overlap))
+        loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
+    spans = coverage(frames.conform(loads, frames.COVERAGE), gap_s=0).select("started_at", "ended_at").iter_rows()
     return [Window(since, until) for since, until in spans]
 
 
@@ -69,20 +80,14 @@ def going_on(there: Sequence[Window], until: datetime, *, lookback: timedelta, o
     return [*holes, newest] if newest.since < until else holes
 
 
-def back_to(since: datetime, until: datetime, there: Sequence[Window], length: timedelta, overlap: timedelta) -> Plan:
+def back_to(since: datetime, until: datetime, there: Sequence[Window], length: timedelta) -> Plan:
     """The windows of [since, until) that are not there yet, all of the same length but the last.
 
-    The same `since` gives the same windows, so that an interrupted backfill goes on where it was. The last `overlap`
-    of what is there is read again: its jobs may have ended since.
+    The same `since` gives the same windows, so that an interrupted backfill goes on where it was.
     """
-    settled = max((span.until for span in there), default=since) - overlap
     windows = list(cut(Window(since, until), length))
-    wanted = [one for one in windows if not _within(one, there, settled)]
+    wanted = [one for one in windows if not any(span.since <= one.since and one.until <= span.until for span in there)]
     return Plan(wanted, len(windows) - len(wanted))
-
-
-def _within(window: Window, there: Sequence[Window], settled: datetime) -> bool:
-    return window.until <= settled and any(span.since <= window.since and window.until <= span.until for span in there)
 
 
 def cut(span: Window, length: timedelta) -> Iterator[Window]:

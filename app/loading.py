@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app import loading_people
-from ingest.frames import ATTEMPTS, Parsed, conform
-from ingest.merge import attempt_nodes, merge_attempts
+from app.attempts import AttemptWriter
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from ingest.frames import SourceName
+    from ingest.frames import Parsed, SourceName
     from queries.warehouse import Writer
 
     MergeSpells = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
@@ -41,28 +40,35 @@ def load(
     An input without a row that could be loaded still speaks for its time, and its refused rows for themselves: they
     are booked under `cluster`.
     """
-    if not parsed.clusters:
-        told = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
-        parsed = replace(parsed, clusters=frozenset(told))
+    parsed = booked(parsed, cluster)
     with writer.transaction():
         for name, frame in parsed.frames.items():
             if name in WAYS:
                 WAYS[name](writer, frame)
         if "attempts" in parsed.frames:
             loading_people.note_first_jobs(writer, parsed.frames["attempts"])
-        writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
-        for name in sorted(parsed.clusters):
-            writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
+        write_account(writer, parsed, origin=origin, digest=hashlib.sha256(data).hexdigest(), now=now)
+
+
+def booked(parsed: Parsed, cluster: str | None) -> Parsed:
+    """The input under the clusters that it tells of, or that its refused rows do, or else under `cluster`."""
+    if parsed.clusters:
+        return parsed
+    told = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
+    return replace(parsed, clusters=frozenset(told))
+
+
+def write_account(writer: Writer, parsed: Parsed, *, origin: str, digest: str, now: datetime) -> None:
+    """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
+    writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
+    for name in sorted(parsed.clusters):
+        writer.append("loads", _account(parsed, name, origin=origin, digest=digest, now=now))
 
 
 def _write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:
-    jobs = attempts.select("cluster", "scheduler", "job_id").unique()
-    there = writer.query_with("existing_attempts", {"incoming": jobs})
-    merged = merge_attempts(conform(there, ATTEMPTS), attempts)
-    keys = ["cluster", "scheduler", "job_id"]
-    writer.replace("attempts", merged, keys=keys)
-    writer.delete("attempt_nodes", jobs)
-    writer.append("attempt_nodes", attempt_nodes(merged))
+    attempt_writer = AttemptWriter(writer)
+    attempt_writer.add(attempts)
+    attempt_writer.finish()
 
 
 def _write_node_states(writer: Writer, states: pl.DataFrame) -> None:
@@ -122,6 +128,11 @@ WAYS: Final[Mapping[str, Callable[[Writer, pl.DataFrame], None]]] = {
 
 
 def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:
+    """The row of `loads` for an input that is at hand as a whole."""
+    return _account(parsed, cluster, origin=origin, digest=hashlib.sha256(data).hexdigest(), now=now)
+
+
+def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: datetime) -> pl.DataFrame:
     """The row of `loads`. Where an input has several clusters its row counts stand with the first of them."""
     first = cluster == min(parsed.clusters)
     counts = {
@@ -136,7 +147,7 @@ def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: 
             "cluster": [cluster],
             "source": [parsed.source],
             "origin": [origin],
-            "digest": [hashlib.sha256(data).hexdigest()],
+            "digest": [digest],
             "loaded_at": [now],
             "covers_from": [parsed.covers_from],
             "covers_until": [parsed.covers_until],

@@ -9,6 +9,7 @@ import polars as pl
 
 from app import advice, results
 from app.errors import UsageError
+from app.node_reasons import last_reasons
 from app.showing import Answer, Question
 from metrics.mfu import CONVENTIONS
 from metrics.restarts import restart_summary
@@ -490,7 +491,7 @@ def _runaways(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def nodes(source: Reader, window: Window, question: Question) -> Answer:
-    """Nodes: GPUs, where their time went, and the interruptions they are to blame for."""
+    """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
     _dimension(question.by, ("node",), "node")
     sums = results.ledger_sums(source, window, "node")
     hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
@@ -515,6 +516,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         parts.join(newest, on=["cluster", "node"], how="left")
         .join(blamed, on=["cluster", "node"], how="left")
         .join(available, on=["cluster", "node"], how="left")
+        .join(last_reasons(source, window), on=["cluster", "node"], how="left")
         .with_columns(
             cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
             interruptions=pl.col("interruptions").fill_null(0),
@@ -545,9 +547,11 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "idle_gpu_hours": ("idle", "number"),
             "unavailable_gpu_hours": ("unavailable", "number"),
             "stalled_gpu_hours": ("stalled", "number"),
+            "last_reason": ("last out of service", "text"),
+            "driven_by": ("by", "text"),
         },
         metrics=("availability",),
-        queries=("ledger_sums", "interruption_costs", "nodes"),
+        queries=("ledger_sums", "interruption_costs", "nodes", "node_states"),
         notes=_to_do(blamed),
         parameters={"dimension": "node"},
         parts={

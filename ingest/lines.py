@@ -114,7 +114,7 @@ def read_blocks(
         TruncatedInputError: The last row is cut off (with `accept_truncated` it is refused instead).
     """
     header: Header | None = None
-    data, n_damaged, offset, wanted = b"", 0, 0, block
+    data, n_damaged, offset, wanted = b"", 0, 0, 0
     for piece, last in _whole_lines(pieces, block):
         mended, count = _utf8(piece)
         data, n_damaged = data + mended if data else mended, n_damaged + count
@@ -136,7 +136,7 @@ def read_blocks(
         rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
         _one_header(rows, layout, origin)
         yield rows
-        offset, n_damaged, wanted = offset + len(text.ends), 0, block
+        offset, n_damaged, wanted = offset + len(text.ends), 0, 0
 
 
 def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> Rows:
@@ -408,7 +408,7 @@ def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
     stop one.
     """
     names = [name for name in rows.frame.columns if name != LINE]
-    if not names or "#" in rows.header.names[-1][1:]:
+    if not names or "#" in rows.header.names[-1][1:] or str(rows.frame[names[0]].max()) < "A":
         return
     worded = rows.frame.filter(pl.col(names[0]).str.to_lowercase().is_in(list(layout.known)))
     for line in worded[LINE]:

@@ -6,9 +6,12 @@ import itertools
 import math
 import re
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from ingest.frames import Schema
 
 LIMIT: Final = 100_000
 """Names that one list may expand to. No machine is that large; a damaged range easily is."""
@@ -19,6 +22,8 @@ NOBODY: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a",
 _ITEM = re.compile(r"(?:[\w.-]|\[[^\[\]]*\])+")
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_NAME = r"^[A-Za-z0-9_.-]+$"
+_NUMBERED = r"^(?<prefix>[A-Za-z0-9_.-]*)\[(?<ranges>[0-9]{1,17}(?:-[0-9]{1,17})?(?:,[0-9]{1,17}(?:-[0-9]{1,17})?)*)\]$"
 _PREFIX = re.compile(r"[A-Za-z]+=")
 
 
@@ -59,8 +64,47 @@ def expand_column(texts: pl.Series) -> pl.DataFrame:
     >>> expand_column(pl.Series(["n[1-2]", "n[1-2]", "n[3"])).sort("text").rows()
     [('n[1-2]', ['n1', 'n2'], None), ('n[3', None, "node list 'n[3': unbalanced bracket")]
     """
-    rows = [(text, *_try_expand(text)) for text in texts.drop_nulls().unique()]
-    return pl.DataFrame(rows, schema={"text": pl.String, "nodes": pl.List(pl.String), "error": pl.String}, orient="row")
+    distinct = texts.drop_nulls().unique().alias("text").to_frame()
+    usual = pl.concat([_single(distinct), _bracketed(distinct)])
+    rest = distinct.join(usual, on="text", how="anti")["text"]
+    rows = [(text, *_try_expand(text)) for text in rest]
+    schema: Schema = {"text": pl.String(), "nodes": pl.List(pl.String()), "error": pl.String()}
+    return pl.concat(
+        [usual.with_columns(error=pl.lit(None, pl.String)), pl.DataFrame(rows, schema=schema, orient="row")]
+    )
+
+
+def _single(distinct: pl.DataFrame) -> pl.DataFrame:
+    """The texts that are one name, all at once: columns `text` and `nodes`."""
+    one = pl.col("text").str.contains(_NAME) & ~pl.col("text").str.to_lowercase().is_in(list(NOBODY))
+    return distinct.filter(one).select("text", nodes=pl.concat_list("text"))
+
+
+def _bracketed(distinct: pl.DataFrame) -> pl.DataFrame:
+    """The texts that are a name with numbers in brackets at its end, all at once; those that are sound only."""
+    ranges = (
+        distinct.select("text", pl.col("text").str.extract_groups(_NUMBERED).alias("parts"))
+        .unnest("parts")
+        .drop_nulls()
+        .with_columns(pl.col("ranges").str.split(","))
+        .explode("ranges")
+        .with_columns(
+            pl.col("ranges").str.extract(r"^(\d+)", 1).alias("low"),
+            pl.col("ranges").str.extract(r"(\d+)$", 1).alias("high"),
+        )
+        .with_columns(pl.col("low").str.len_bytes().alias("width"), pl.col("low", "high").cast(pl.Int64))
+        .with_columns((pl.col("high") - pl.col("low")).alias("more"))
+    )
+    sound = ranges.group_by("text").agg((pl.col("more").min() >= 0) & ((pl.col("more") + 1).sum() <= LIMIT))
+    names = (
+        ranges.join(sound.filter("more"), on="text", how="semi", maintain_order="left")
+        .with_columns(pl.int_ranges("low", pl.col("high") + 1).alias("number"))
+        .explode("number")
+        .select(
+            "text", pl.concat_str("prefix", pl.col("number").cast(pl.String).str.zfill(pl.col("width"))).alias("nodes")
+        )
+    )
+    return names.group_by("text", maintain_order=True).agg(pl.col("nodes").unique(maintain_order=True))
 
 
 def _try_expand(text: str) -> tuple[list[str] | None, str | None]:

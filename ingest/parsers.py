@@ -12,6 +12,7 @@ from ingest.slurm_accounts import parse_associations, parse_qos
 from ingest.slurm_json import parse_accounting_json
 from ingest.slurm_json_answer import is_json
 from ingest.slurm_json_nodes import parse_nodes_json, parse_settings_json
+from ingest.slurm_json_reservations import parse_reservations_json
 from ingest.slurm_nodes import parse_events, parse_nodes, parse_settings
 from ingest.slurm_transactions import parse_transactions
 from ingest.topology import parse_topology
@@ -47,6 +48,11 @@ SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(
     }
 )
 """Kinds that tell how things were at one moment, `until`."""
+
+TIMELESS: Final[frozenset[SourceName]] = frozenset(
+    {"slurm.associations", "slurm.qos", "slurm.runaway", "slurm.topology"}
+)
+"""Snapshots whose text does not tell at all when it was taken: somebody else has to."""
 
 
 def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
@@ -125,6 +131,8 @@ def _topology(data: bytes, given: Given) -> Parsed:
 
 
 def _reservations(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_reservations_json(data, origin=given.origin, cluster=given.cluster, until=given.until)
     return parse_reservations(
         data,
         origin=given.origin,

@@ -85,7 +85,7 @@ _PARTIAL: Final = frozenset({"admin", "adminlevel", "defacct", "defaultaccount",
 _NUMBER = re.compile(r"\d*", re.ASCII)
 _NAME = re.compile(r"[^|]*")
 _ASSOCIATION_WORDS: Final = words(
-    "cluster account user partition id parentname parname share fairshare rawshares defqos defaultqos qos admin "
+    "cluster account user partition id parentname parname share fairshare defqos defaultqos qos admin "
     "adminlevel defacct defaultaccount"
 )
 
@@ -160,7 +160,7 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
         columns.word("partition").fill_null("").alias("partition"),
         values.whole_numbers(columns.word("id")).alias("association"),
         columns.word("parentname", "parname").alias("parent"),
-        columns.word("fairshare", "share", "rawshares").alias("fairshare"),
+        columns.word("fairshare", "share").alias("fairshare"),
         columns.word("defqos", "defaultqos").alias("default_qos"),
         columns.names("qos").alias("qos"),
         columns.limits(ASSOCIATION_LIMITS).alias("limits"),

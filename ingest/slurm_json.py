@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import polars as pl
 
 from ingest.accounting import Facts, read_facts
@@ -16,7 +15,7 @@ from ingest.frames import RAW_LIMIT, REJECTS, Parsed
 from ingest.header import words as names_of
 from ingest.lines import LINE
 from ingest.merge import attempt_nodes, merge_attempts
-from ingest.slurm_json_answer import Rows, Whole, raw_rows, read_rows, whole, words
+from ingest.slurm_json_answer import KNOWN, Rows, Whole, read_rows, whole, words
 from ingest.slurm_json_job import Array, Association, Comments, Exit, Job, Required, Resources, Tres
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ _LATER: Final = {
     "restarts": "restart_cnt came with Slurm 25.11",
     "sluid": "sluid came with Slurm 26.05",
 }
+_WHOLE_EXIT: Final = "a status of 128 and more is whole, where text takes 128 off"
 LOST: Final[Mapping[str, Mapping[str, str]]] = {
     "0.0.38": {
         **_LATER,
@@ -47,7 +47,7 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {
         "submit_line": "not there yet",
         "failed_node": "not there yet",
     },
-    **dict.fromkeys(("0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44"), _LATER),
+    **{version: {**_LATER, "exit_code": _WHOLE_EXIT} for version in KNOWN[1:]},
 }
 """Columns of `attempts` that a version does not carry, or not as text does, and why. Where it does all the same (a
 newer release behind an older version) they are read."""
@@ -111,7 +111,7 @@ def parse_accounting_json(
     frame = _frame(rows)
     facts = read_facts(frame, cluster=named, timezone=None, origin=origin)
     attempts = merge_attempts(facts.attempts)
-    rejects = _rejects(data, rows, facts, named, origin)
+    rejects = _rejects(rows, facts, named, origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
     foreign = [f"rows name other clusters than {cluster}: {', '.join(others)}"] if others else []
@@ -138,14 +138,12 @@ def _not_told(rows: Rows) -> list[str]:
     return [f"JSON v{rows.form.version} tells no plain exit codes, they are null; sacct -P tells them"]
 
 
-def _rejects(data: bytes, rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:
+def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:
     unbelieved = facts.refused.select(LINE, "reason", "cluster").rows()
-    raws = raw_rows(data, "jobs") if unbelieved and not rows.refused else []
+    raws = rows.as_they_came() if unbelieved else []
     usual = cluster or (str(facts.attempts["cluster"].min()) if facts.attempts.height else "unknown")
     found = [(usual, number, reason, raw) for number, reason, raw in rows.refused]
-    for number, reason, named in unbelieved:
-        raw = bytes(raws[number - 1]).decode() if raws else str(msgspec.json.encode(dict(rows.rows)[number]), "utf-8")
-        found.append((named or usual, number, reason, raw))
+    found += [(named or usual, number, reason, raws[number - 1].decode()) for number, reason, named in unbelieved]
     return pl.DataFrame(
         [
             (named, SOURCE, origin, number, reason, raw[:RAW_LIMIT])

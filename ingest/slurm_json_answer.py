@@ -18,7 +18,7 @@ from ingest.errors import InputError, SourceError, TruncatedInputError, Unrecogn
 from ingest.lines import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from ingest.frames import SourceName
 
@@ -50,13 +50,13 @@ READ: Final[dict[str, SourceName]] = {
     "jobs": "slurm.accounting",
     "nodes": "slurm.nodes",
     "clusters": "slurm.config",
+    "reservations": "slurm.reservations",
 }
 """Names of the lists that are read, and which source they are."""
 
 INSTEAD: Final = {
     "sinfo": "scontrol show node --json, or its text",
     "statistics": "the text of sdiag",
-    "reservations": "the text of scontrol show reservation",
     "associations": "the text of sacctmgr -P show assoc",
     "qos": "the text of sacctmgr -P show qos",
 }
@@ -114,7 +114,8 @@ class Form(NamedTuple):
 class Rows(NamedTuple):
     """The rows of an answer, each with its number in the list (from 1), and those that are not as declared.
 
-    `refused` are (number, reason, the JSON as it came); `n_read` is how many there are in all.
+    `refused` are (number, reason, the JSON as it came); `n_read` is how many there are in all; `as_they_came` gives the
+    JSON of each.
     """
 
     form: Form
@@ -123,6 +124,7 @@ class Rows(NamedTuple):
     n_read: int
     warnings: list[str]
     names: list[str]
+    as_they_came: Callable[[], list[bytes]]
 
 
 def is_json(data: bytes) -> bool:
@@ -155,7 +157,8 @@ def kind_of_json(text: str, *, origin: str) -> SourceName:
     else:
         message = (
             f"{origin}: JSON, but none of Slurm's answers; it begins with\n  {shorten(text[:200])}\n"
-            f"In JSON are read: sacct --json, scontrol show node --json, and slurmrestd's jobs (slurmdb) and nodes"
+            f"In JSON are read: sacct --json, scontrol show node --json and show reservation --json, and the same\n"
+            f"from slurmrestd (of jobs: slurmdb's)"
         )
     raise UnrecognisedInputError(message)
 
@@ -192,9 +195,10 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
     """
     data, warnings = clean(data, origin)
     try:
-        answer: Any = msgspec.json.decode(data, type=_answer_of(name, row))  # type: ignore[arg-type]  # a class is hashable
-    except msgspec.ValidationError:
-        return _row_by_row(data, name, row, origin, warnings)
+        try:
+            answer: Any = msgspec.json.decode(data, type=_answer_of(name, row))  # type: ignore[arg-type]  # a class is hashable
+        except msgspec.ValidationError:  # behind the row that is not as declared, the text may be damaged, too
+            return _row_by_row(data, name, row, origin, warnings)
     except msgspec.DecodeError as error:
         if _TRUNCATED not in str(error):
             message = f"{origin}: not the JSON of Slurm ({error})"
@@ -208,17 +212,18 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
         return _what_is_whole(data, name, row, origin, warnings)
     form = _form(answer, origin)
     found = getattr(answer, name)
-    return Rows(form, list(enumerate(found, 1)), [], len(found), warnings, _names(data, name))
+    rows = list(enumerate(found, 1))
+    return Rows(form, rows, [], len(found), warnings, _names(data, name), lambda: raw_rows(data, name))
 
 
-def raw_rows(data: bytes, name: str) -> list[msgspec.Raw]:
-    """The rows as they came.
+def raw_rows(data: bytes, name: str) -> list[bytes]:
+    """The rows of an answer as they came.
 
     Raises:
         msgspec.DecodeError: There is no such list, or no JSON.
     """
     answer = msgspec.json.decode(data, type=_answer_of(name, msgspec.Raw))
-    return list(getattr(answer, name))
+    return [bytes(part) for part in getattr(answer, name)]
 
 
 @cache
@@ -263,7 +268,7 @@ def _each(parts: list[bytes], row: type[Row], form: Form, warnings: list[str], n
             good.append((number, decoder.decode(part)))
         except msgspec.DecodeError as error:
             bad.append((number, _plain(error), part.decode()))
-    return Rows(form, good, bad, len(parts), warnings, names)
+    return Rows(form, good, bad, len(parts), warnings, names, lambda: parts)
 
 
 def _plain(error: msgspec.DecodeError) -> str:
@@ -287,7 +292,7 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
         message = f"{origin}: the JSON ends before its {name} begin; write it again"
         raise TruncatedInputError(message)
     found = _VERSION.search(text[: beginning.start()])
-    version, about = _judged(found[0] if found else "")
+    version, about = judged(found[0] if found else "")
     form = Form(version, None, None, about)
     decoder, at, parts = json.JSONDecoder(), beginning.end(), []
     rest = ""
@@ -326,16 +331,16 @@ def _form(answer: Envelope, origin: str) -> Form:
     slurm = meta.get("slurm") or meta.get("Slurm")
     slurm = slurm if isinstance(slurm, dict) else {}
     cluster, release = (str(slurm[key]) if slurm.get(key) else None for key in ("cluster", "release"))
-    version, warnings = _judged(told)
+    version, warnings = judged(told)
     return Form(version, cluster, release, warnings)
 
 
-def _judged(told: str) -> tuple[str, list[str]]:
+def judged(told: str) -> tuple[str, list[str]]:
     """By which rules to read a version, and what to say about that.
 
-    >>> _judged("data_parser/v0.0.38")
+    >>> judged("data_parser/v0.0.38")
     ('0.0.38', [])
-    >>> _judged("openapi/v0.0.99")[0]
+    >>> judged("openapi/v0.0.99")[0]
     '0.0.44'
     """
     found = _VERSION.search(told)

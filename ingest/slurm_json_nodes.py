@@ -7,6 +7,7 @@ Each node object, from slurmrestd, `sinfo --json` (22.05) or `scontrol show node
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +20,7 @@ from ingest.slurm_json_answer import Rows, SlurmAnswerError, Whole, Words, read_
 from ingest.slurm_nodes import parse_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 _SPACE = re.compile(r"\s+")
@@ -81,32 +82,31 @@ def parse_nodes_json(
     rejects = pl.DataFrame(refused, schema=REJECTS, orient="row")
     if not rows.rows:
         return _nothing_good(rows, rejects, named)
-    text = "\n".join(_record(node) for _, node in rows.rows).encode()
+    text = "\n".join(_node_record(node) for _, node in rows.rows).encode()
     found = parse_nodes(
         text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons
     )
-    numbers = pl.DataFrame(
-        [(at, number) for at, (number, _) in enumerate(rows.rows, 1)],
-        schema={"line": pl.Int64, "number": pl.Int64},
-        orient="row",
-    )
-    theirs = found.rejects.join(numbers, on="line", how="left", maintain_order="left")
-    theirs = theirs.with_columns(pl.col("number").alias("line")).select(rejects.columns)
+    return in_their_places(found, rows, rejects)
+
+
+def in_their_places(found: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed:
+    """What was read from records made of an answer's rows, one line each, told in terms of the answer.
+
+    Args:
+        found: What became of the records.
+        rows: The rows that they were made of.
+        rejects: Rows that no record was made of.
+    """
+    places = dict(enumerate((number for number, _ in rows.rows), 1))
+    theirs = found.rejects.with_columns(pl.col("line").replace_strict(places, return_dtype=pl.Int64))
     every = pl.concat([rejects, theirs]).sort("line")
-    return Parsed(
-        source=found.source,
-        clusters=found.clusters,
-        frames=found.frames,
+    return replace(
+        found,
         rejects=every,
         rows_read=rows.n_read,
-        rows_loaded=found.rows_loaded,
-        rows_duplicate=found.rows_duplicate,
-        rows_skipped=found.rows_skipped,
         rows_rejected=every.height,
         columns=rows.names,
         warnings=[*rows.form.warnings, *rows.warnings, *found.warnings],
-        covers_from=found.covers_from,
-        covers_until=found.covers_until,
     )
 
 
@@ -121,38 +121,34 @@ def _with_names(rows: Rows) -> Rows:
 
 
 def _nothing_good(rows: Rows, rejects: pl.DataFrame, cluster: str) -> Parsed:
-    return Parsed(
-        source="slurm.nodes",
-        clusters=frozenset({cluster}),
-        frames={},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=0,
-        rows_rejected=rejects.height,
-        columns=rows.names,
-        warnings=[*rows.form.warnings, *rows.warnings],
-    )
+    nothing = Parsed("slurm.nodes", frozenset({cluster}), {}, rejects.clear(), rows_read=0, rows_loaded=0)
+    return in_their_places(nothing, rows, rejects)
 
 
-def _record(node: Node) -> str:
+def _node_record(node: Node) -> str:
     """The node as one line of `scontrol show node -o`; its free text last."""
     state = "+".join(word.upper() for word in (*words(node.state), *(node.state_flags or ())))
     told = {
         "NodeName": node.name,
-        "CPUTot": _text(node.cpus),
-        "RealMemory": _text(node.real_memory),
+        "CPUTot": plain(node.cpus),
+        "RealMemory": plain(node.real_memory),
         "Gres": node.gres,
         "State": state,
         "Partitions": ",".join(words(node.partitions)),
         "AvailableFeatures": ",".join(words(node.features)),
         "ActiveFeatures": ",".join(words(node.active_features)),
-        "BootTime": _text(node.boot_time),
-        "SlurmdStartTime": _text(node.slurmd_start_time),
-        "LastBusyTime": _text(node.last_busy),
+        "BootTime": plain(node.boot_time),
+        "SlurmdStartTime": plain(node.slurmd_start_time),
+        "LastBusyTime": plain(node.last_busy),
         "Version": node.version or node.slurmd_version,
         "CfgTRES": node.tres,
         "Reason": _reason(node),
     }
+    return record(told)
+
+
+def record(told: Mapping[str, str | None]) -> str:
+    """One line of `Key=value`, as scontrol prints with -o; what is not told is left out."""
     return " ".join(f"{key}={_SPACE.sub(' ', value.strip())}" for key, value in told.items() if value)
 
 
@@ -197,7 +193,8 @@ def parse_settings_json(data: bytes, *, origin: str, cluster: str | None = None)
     )
 
 
-def _text(value: Whole) -> str | None:
+def plain(value: Whole) -> str | None:
+    """A number as text; None where it is not set."""
     number = whole(value)
     return None if number is None else str(number)
 

@@ -20,7 +20,16 @@ import msgspec
 from ingest.errors import InputError, ServerDownError, shorten
 from ingest.live import Fetched
 from ingest.prometheus_server import is_address, without_secrets
-from ingest.slurm_json_answer import KNOWN, NOT_ALLOWED, NOTHING_FOUND, Envelope, is_json, raw_rows, told_problems
+from ingest.slurm_json_answer import (
+    KNOWN,
+    NOT_ALLOWED,
+    NOTHING_FOUND,
+    Envelope,
+    is_json,
+    judged,
+    raw_rows,
+    told_problems,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,13 +145,13 @@ class Client:
         Args:
             family: `slurm` (slurmctld answers) or `slurmdb` (slurmdbd does).
             what: The end of the path.
-            parameters: Parameters of the question by version.
+            parameters: Parameters of the question by version, for all of `KNOWN`.
 
         Raises:
             ServerDownError: There is no answer, or it tells of an error.
         """
         for version in self._candidates(family):
-            asked = (parameters or {}).get(version) or (parameters or {}).get(KNOWN[-1], {})
+            asked = parameters[judged(f"v{version}")[0]] if parameters else {}
             path = f"/{family}/v{version}/{what}" + (f"?{urlencode(asked)}" if asked else "")
             answer = self._get(path)
             if answer.status == http.client.NOT_FOUND:
@@ -302,7 +311,7 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
         raise InputError(message)
     answers = [client.ask("slurmdb", f"job/{job}").data for job in job_ids]
     try:
-        rows = [row for data in answers for row in raw_rows(data, "jobs")]
+        rows = [msgspec.Raw(row) for data in answers for row in raw_rows(data, "jobs")]
         about = msgspec.json.decode(answers[0], type=Envelope).meta
     except msgspec.DecodeError as error:
         message = f"slurmrestd {client.shown}: an answer about a job is not as it should be ({error})"
@@ -318,6 +327,15 @@ def fetch_nodes_rest(client: Client) -> Fetched:
         ServerDownError: There is no answer, or it tells of an error (slurmctld is down).
     """
     return client.ask("slurm", "nodes")
+
+
+def fetch_reservations_rest(client: Client) -> Fetched:
+    """Ask for the reservations that there are now.
+
+    Raises:
+        ServerDownError: There is no answer, or it tells of an error.
+    """
+    return client.ask("slurm", "reservations")
 
 
 def fetch_clusters_rest(client: Client) -> Fetched:
@@ -346,6 +364,10 @@ class RestRoad:
     def nodes(self) -> Fetched:
         """Inventory: `ingest.slurm_json_nodes.parse_nodes_json`."""
         return fetch_nodes_rest(self.client)
+
+    def reservations(self) -> Fetched:
+        """Reservations: `ingest.slurm_json_reservations.parse_reservations_json`."""
+        return fetch_reservations_rest(self.client)
 
     def settings(self) -> Fetched:
         """The cluster's name and Slurm's release: `ingest.slurm_json_nodes.parse_settings_json`."""

@@ -78,6 +78,7 @@ NODE_STATES: Schema = {
     "ended_at": TIME,
     "state": TEXT,
     "reason": TEXT,
+    "actor": TEXT,
     "planned": FLAG,
 }
 

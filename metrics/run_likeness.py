@@ -53,8 +53,8 @@ def join_alike(
     )
     if not_training is not None:
         facts = facts.join(not_training, on=key, how="anti")
-    single = ~(pl.col("joined_by").is_in(ACROSS_JOBS).any().over(chain))
-    mine = timed(found.filter(single), attempts).join(facts, on=key)
+    joined = found.filter(pl.col("joined_by").is_in(ACROSS_JOBS)).select(chain).unique()
+    mine = timed(found.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
     gpus = (
         mine.group_by(*chain, "attempt_no")
         .agg(pl.col("milli_gpus").sum())
@@ -65,7 +65,9 @@ def join_alike(
         mine.group_by(chain)
         .agg(
             pl.col("like").first(),
-            (pl.col("task").any() | (pl.col("like").n_unique() > 1) | pl.col("like").is_null().any()).alias("unlike"),
+            (
+                pl.col("task").any() | (pl.col("like").min() != pl.col("like").max()) | pl.col("like").is_null().any()
+            ).alias("unlike"),
             pl.col("asked_at").min().dt.epoch("us").alias("asked"),
         )
         .join(gpus, on=chain)
@@ -73,7 +75,8 @@ def join_alike(
     )
     named = mine.join(alike.select(*chain, name="like"), on=chain)
     times = at_the_same_time(named).drop_nulls("from").rename({"name": "like"})
-    first = _linked(alike.join(times, on=[*chain, "like"]), max_gap_s=max_gap_s, gpu_factor=gpu_factor)
+    candidates = alike.join(times, on=[*chain, "like"]).filter(pl.len().over("cluster", "like") > 1)
+    first = _linked(candidates, max_gap_s=max_gap_s, gpu_factor=gpu_factor)
     several = first.filter(pl.len().over("cluster", "name") > 1)
     word = pl.when(pl.col("run_id") != pl.col("name")).then(pl.lit("heuristic")).alias("word")
     together = put_together(timed(found, attempts).join(several.with_columns(word), on=chain))

@@ -50,21 +50,27 @@ def run_attempts(
     """
     job = ["cluster", "scheduler", "job_id"]
     group = ["cluster", "scheduler", "group"]
-    before = pl.coalesce("ended_at", "submitted_at").shift(1).over(job)
-    gap = frames.seconds(pl.col("submitted_at") - before)
-    another = _differs("user", job) | (~_requeued(job) & (_differs("name", job) | _in_the_same_second(job)))
     leads = pl.col("group") == pl.col("job_id")
-    resized = (pl.col("state").shift(1).over(job) == "RESIZING").fill_null(value=False)
-    chained = (
+    # Each step sorts what belongs together into neighbours and compares those: `over` takes much longer.
+    rows = (
         attempts.with_columns(group=pl.coalesce("het_job_id", "job_id"))
         .sort(*job, "submitted_at")
-        .with_columns(fresh=before.is_null() | (gap > max_gap_s) | another, resized=resized)
+        .with_columns(new=_changes(*job))
+        .with_columns(
+            fresh=pl.col("new") | _another_job(max_gap_s), resized=~pl.col("new") & (_before("state") == "RESIZING")
+        )
         # The leader's chains are the runs; other components belong to the one that began last.
         .sort(*group, "submitted_at", ~leads, "job_id")
-        .with_columns(chain=(pl.col("fresh") & leads).cum_sum().over(group))
-        .with_columns(attempt_no=pl.int_range(1, pl.len() + 1).over([*job, "chain"]))
+        .with_columns(begins=_changes(*group) | (pl.col("fresh") & leads))
     )
-    first = pl.col("submitted_at").min().over([*group, "chain"])
+    submitted_first = pl.when("begins").then("submitted_at").forward_fill()
+    position = pl.int_range(pl.len())
+    chained = (
+        rows.with_columns(chain=pl.col("begins").cum_sum(), first=submitted_first)
+        .sort("chain", "job_id", "submitted_at")
+        .with_columns(attempt_no=position - pl.when(_changes("chain", "job_id")).then(position).forward_fill() + 1)
+    )
+    first = pl.col("first")
     found = frames.conform(
         chained.with_columns(
             run_id=pl.col("group")
@@ -86,19 +92,25 @@ def run_attempts(
     return found.sort("cluster", "run_id", "attempt_no", "job_id")
 
 
-def _differs(name: str, job: list[str]) -> pl.Expr:
-    """Whether a row tells something else than the row of its job before it; not where either tells nothing."""
-    return (pl.col(name) != pl.col(name).shift(1).over(job)).fill_null(value=False)
+def _before(name: str) -> pl.Expr:
+    return pl.col(name).shift(1)
 
 
-def _requeued(job: list[str]) -> pl.Expr:
-    """Whether the row before ended so that Slurm opened this one."""
-    return pl.col("state").shift(1).over(job).is_in(_REQUEUED).fill_null(value=False)
+def _changes(*names: str) -> pl.Expr:
+    """Where one of the columns differs from the row before; true in the first row."""
+    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *(pl.col(name).ne_missing(_before(name)) for name in names))
 
 
-def _in_the_same_second(job: list[str]) -> pl.Expr:
+def _another_job(max_gap_s: float) -> pl.Expr:
+    """Whether a row of the same id as the row before is another job nevertheless. What is not told says nothing."""
+    gap = frames.seconds(pl.col("submitted_at") - pl.coalesce(_before("ended_at"), _before("submitted_at")))
     second = pl.col("submitted_at").dt.truncate("1s")
-    return ((second == second.shift(1).over(job)) & (pl.col("scheduler") == "slurm")).fill_null(value=False)
+    at_once = (second == second.shift(1)) & (pl.col("scheduler") == "slurm")
+    renamed = pl.col("name") != _before("name")
+    not_requeued = ~_before("state").is_in(_REQUEUED) & (
+        at_once.fill_null(value=False) | renamed.fill_null(value=False)
+    )
+    return (gap > max_gap_s) | (pl.col("user") != _before("user")).fill_null(value=False) | not_requeued
 
 
 def _under_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
@@ -186,18 +198,18 @@ def at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
     """
     name = ["cluster", "name"]
     started = pl.col("started_at").is_not_null()
-    runs_on = (started & pl.col("ended_at").is_null()).any()
-    ended = pl.col("ended_at").filter(started).max().dt.epoch("us")
-    chains = mine.group_by(*name, "run_id").agg(
-        pl.col("started_at").min().dt.epoch("us").alias("from"),
-        pl.when(runs_on).then(_FAR).otherwise(ended).alias("until"),
+    until = pl.when(started).then(pl.col("ended_at").dt.epoch("us").fill_null(_FAR)).alias("until")
+    chains = (
+        mine.select(*name, "run_id", pl.col("started_at").dt.epoch("us").alias("from"), until)
+        .group_by(*name, "run_id")
+        .agg(pl.col("from").min(), pl.col("until").max())
     )
-    ran = chains.drop_nulls("from").sort(*name, "from", "run_id")
+    alone = pl.col("from").is_null() | (pl.col("from").count().over(name) < 2)
+    ran = chains.filter(~alone).sort(*name, "from", "run_id")
     reached = pl.col("until").cum_max().shift(1).over(name)
     following = pl.col("from").shift(-1).over(name)
     beside = (pl.col("from") < reached).fill_null(value=False) | (following < pl.col("until")).fill_null(value=False)
-    never = chains.filter(pl.col("from").is_null()).with_columns(beside=pl.lit(value=False))
-    return pl.concat([ran.with_columns(beside=beside), never])
+    return pl.concat([ran.with_columns(beside=beside), chains.filter(alone).with_columns(beside=pl.lit(value=False))])
 
 
 _FAR = 2**62

@@ -148,10 +148,8 @@ class Writer(_Connection):
         """Add rows to a table; columns go by name, and those the frame lacks become null."""
         if rows.is_empty():
             return
-        # Texts go over as they lie in memory. DuckDB cannot filter these by itself, so this is for inserts only.
-        portions = rows.to_arrow(compat_level=pl.CompatLevel.newest())
-        portions = pa.Table.from_batches(portions.to_batches(max_chunksize=ROW_GROUP))
-        with self._handed_over(portions) as name, self._in_any_order(many=rows.height > ROW_GROUP):
+        many = rows.height > ROW_GROUP
+        with self._handed_over(_portions(rows) if many else rows) as name, self._in_any_order(many=many):
             self._connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM {name}')  # noqa: S608 - our names
 
     @contextlib.contextmanager
@@ -336,6 +334,12 @@ class Writer(_Connection):
             yield name
         finally:
             self._connection.unregister(name)
+
+
+def _portions(rows: pl.DataFrame) -> pa.Table:
+    """Rows as they lie in memory, for inserts only: DuckDB cannot filter texts of this form."""
+    table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
+    return pa.Table.from_batches(table.to_batches(max_chunksize=ROW_GROUP))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from app.errors import UsageError
 from app.palette import SWATCHES, Swatch
 from app.results import Window
 from app.times import iso, parse_period
+from ingest.parsers import SNAPSHOTS
 from metrics import catalog
 
 if TYPE_CHECKING:
@@ -427,16 +428,17 @@ def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
 _SAID_BY = {"prometheus.gpu": "prometheus.gpu_hours"}
 """Sources whose silence leaves nothing out where another one speaks for the same time: hours are made of samples."""
 
-_SNAPSHOTS = {"slurm.nodes", "slurm.config"}
+_NEVER_SILENT = SNAPSHOTS | {"slurm.config", "slurm.transactions"}
+"""What was asked at a moment holds until it is asked again, and account changes are rare."""
 
 
 def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -> Document:
     """A source's loads, and where within the period it was silent for longer than gaps that are closed.
 
-    A gap is `covered_by` another source where that one, made of the same measurements, speaks for its time. An
-    inventory is a snapshot, which holds until the next one; like settings it is never silent.
+    A gap is `covered_by` another source where that one, made of the same measurements, speaks for its time. Snapshots
+    hold until the next one; like settings they are never silent.
     """
-    timed = row["covers_from"] is not None and row["source"] not in _SNAPSHOTS
+    timed = row["covers_from"] is not None and row["source"] not in _NEVER_SILENT
     gaps = _silent(source, row["source"], period, gap_s) if timed else ()
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
     other = _SAID_BY.get(row["source"])

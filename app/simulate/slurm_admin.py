@@ -100,7 +100,7 @@ def transactions(_: World) -> str:
         when = BEGIN - DAY_S + number * PROVISIONED_S
         rows.append(f"{when}|Add Users|root|{user}|admin_level=1")
         info = f"mod_time={when}, acct='{account}', user='{user}', `partition`='', shares=1"
-        rows.append(f"{when}|Add Associations|root|{number + 3}|{info}")
+        rows.append(f"{when}|Add Associations|root|id_assoc={number + 3}|{info}")
     return "\n".join(rows) + "\n"
 
 

@@ -6,7 +6,8 @@ SELECT
     CASE source
         WHEN 'slurm.events' THEN COALESCE(covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER ())
         ELSE covers_until
-    END AS ended_at
+    END AS ended_at,
+    loaded_at
 FROM loads
 WHERE cluster = $cluster
 QUALIFY source = $source;

@@ -27,6 +27,7 @@ SELECT
     COALESCE(LEAST(w.ts, s.ended_at), w.ts, s.ended_at) AS ended_at,
     s.state,
     s.reason,
+    s.actor,
     s.planned
 FROM node_states AS s
 LEFT JOIN withdrawn AS w

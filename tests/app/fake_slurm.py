@@ -89,20 +89,21 @@ class FakeSlurm:
         failed = self.failing(command)
         if failed is not None:
             return failed
-        said = " ".join(word for word in command if word != "-M")
         if command == ["sacct", "-e"]:
             return Completed(0, " ".join(self.columns).encode(), b"")
         if command[0] == "sacct":
             return Completed(0, self._sacct(command), b"")
-        if "show config" in said:
-            return Completed(0, f"ClusterName = c1\nMinJobAge = {self.min_job_age} sec\n".encode(), b"")
-        if "show event" in said:
-            registered = f"c1||{epoch(BORN)}|Unknown|||Cluster Registered TRES|"
-            header = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
-            return Completed(0, f"{header}\n{registered}\n".encode(), b"")
-        if "show node" in said:
-            return Completed(0, b"NodeName=n1 State=IDLE CfgTRES=cpu=8,gres/gpu=8\n", b"")
-        return DENIED
+        said = " ".join(command)
+        found = [text for words, text in self._answers().items() if words in said]
+        return Completed(0, found[0].encode(), b"") if found else DENIED
+
+    def _answers(self) -> dict[str, str]:
+        header = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
+        return {
+            "show config": f"ClusterName = c1\nMinJobAge = {self.min_job_age} sec\n",
+            "show event": f"{header}\nc1||{epoch(BORN)}|Unknown|||Cluster Registered TRES|\n",
+            "show node": "NodeName=n1 State=IDLE CfgTRES=cpu=8,gres/gpu=8\n",
+        }
 
     def _sacct(self, command: list[str]) -> bytes:
         names = value(command, "-o").split(",")

@@ -18,7 +18,7 @@ import pytest
 
 from ingest.frames import ATTEMPTS
 from queries.warehouse import open_reader
-from tests.lab.compare import assert_as_known, steady, without_texts
+from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
 from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNTOLD, accounting_dumps
 from tests.lab.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
 from tests.lab.known import UNKNOWABLE, Known, known
@@ -150,6 +150,12 @@ def test_live_every_column_of_every_attempt_is_as_known_from_outside(live: Seen,
     assert_kind(live, kind)
 
 
+def test_live_every_attempt_knows_when_its_job_was_first_submitted(live: Seen) -> None:
+    for kind, facts in live.known.items():
+        if kind not in NEVER_ELIGIBLE:
+            assert_first_submissions(live.attempts, facts)
+
+
 def test_live_there_is_no_attempt_that_nobody_made(live: Seen) -> None:
     made = {identity for kind, identity in live.ids.items() if kind not in NEVER_ELIGIBLE}
     assert set(live.attempts["job_id"]) == made
@@ -159,7 +165,8 @@ def test_live_there_is_no_attempt_that_nobody_made(live: Seen) -> None:
 def test_no_column_is_left_unasserted_unless_nobody_could_know_it(live: Seen) -> None:
     for facts in live.known.values():
         for each in facts:
-            assert ATTEMPTS.keys() - each.facts.keys() - UNKNOWABLE <= {"reason"}
+            unasserted = ATTEMPTS.keys() - each.facts.keys() - UNKNOWABLE - {"reason"}
+            assert unasserted == ({"alloc_tres", "gpu_model"} if (each.kind, each.attempt) == ("resized", 1) else set())
 
 
 @pytest.mark.parametrize("form", OPTIONS)

@@ -101,9 +101,9 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     lab.kill_node("n1")
     lab.wait_until(lambda: "down" in lab.node_state("n1").lower(), 60, "n1 to be called down")
     lab.start_slurmd("n1")
-    for name in jobs:
+    for name, number in jobs.items():
         if name != "exit 43":
-            lab.wait_for(jobs[name], "COMPLETED", timeout=120)
+            lab.wait_for(number, "COMPLETED", timeout=120)
     time.sleep(2)
     lab.truth.look()
     warehouse = tmp_path_factory.mktemp("requeues") / "warehouse"

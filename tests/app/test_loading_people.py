@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.config import Config
+from app.ingesting import Options, ingest_files
 from app.loading import load
 from ingest.given import Given
 from ingest.parsers import parse
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
+
+    from app.loading import Report
 
 ASKED = datetime(2026, 11, 21, 18, tzinfo=UTC)
 TABLES = ("users", "associations", "qos", "transactions", "scheduler_stats", "runaway_jobs", "attempts", "rejects")
@@ -124,3 +128,26 @@ def test_in_any_order_and_repeated_the_rows_are_the_same(
     found = loaded(tmp_path / "w", order)
     for name, rows in reference.items():
         assert found[name].equals(rows), (name, order)
+
+
+def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:  # noqa: ANN401 - the command line's own
+    with open_writer(root, verb="test", now=ASKED) as writer:
+        return ingest_files(writer, Config(), files, Options(**options), now=ASKED, progress=lambda *_: None)
+
+
+def test_files_that_tell_no_time_are_as_late_as_those_that_they_come_with(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_bytes(INPUTS["later job"][0])
+    rules = [str(DATA / name) for name in ("qos.sacctmgr.txt", "assoc.sacctmgr.txt", "runaway.sacctmgr.txt")]
+    assert [report.error for report in ingested(tmp_path / "w", [*rules, str(jobs)])] == [None] * 4
+    with open_reader(tmp_path / "w") as reader:
+        for name in ("qos", "associations", "runaway_jobs"):
+            assert set(reader.table(name)["last_seen_at"]) == {at(LATER + 100)}
+
+
+def test_alone_they_are_refused_with_a_hint_and_with_a_time_given_they_are_loaded(tmp_path: Path) -> None:
+    file = str(DATA / "assoc.sacctmgr.txt")
+    [report] = ingested(tmp_path / "w", [file])
+    assert "--until" in str(report.error)
+    [report] = ingested(tmp_path / "w", [file], until=ASKED)
+    assert report.error is None

@@ -10,6 +10,9 @@ import pytest
 
 from app import computing, loading
 from app.config import Config
+from app.questions import nodes as nodes_asked
+from app.results import Window
+from app.showing import Question
 from ingest.given import Given
 from ingest.parsers import parse
 from queries.warehouse import open_reader, open_writer
@@ -70,13 +73,14 @@ def was_reserved(since: int, until: int, *lasted: tuple[str, int, int, str]) -> 
     return "slurm.reservations", "\n".join([header, *lines, ""]).encode(), {"since": since, "until": until}
 
 
-def warehouse(root: Path, inputs: Sequence[Input]) -> Path:
+def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> Path:
     now = at(T + SPAN)
     with open_writer(root, verb="test", now=now) as writer:
         for kind, data, window in inputs:
             given = Given(origin=kind, cluster="c", **{name: at(T + seconds) for name, seconds in window.items()})  # type: ignore[arg-type]  # only since and until
             loading.load(writer, parse(kind, data, given), origin=kind, data=data, now=now, cluster="c")
-        computing.compute(writer, Config(), now=now)
+        if compute:
+            computing.compute(writer, Config(), now=now)
     return root
 
 
@@ -90,7 +94,7 @@ def spent(root: Path, category: str | None = None) -> dict[str, float]:
 
 def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
     with open_reader(root) as reader:
-        names = ("nodes", "reservations", "node_states", "gpu_time", "capacity")
+        names = ("nodes", "reservations", "node_states")
         found = {name: reader.table(name) for name in names}
     return {
         name: rows.sort([c for c, t in rows.schema.items() if t != pl.List]).to_dicts() for name, rows in found.items()
@@ -124,7 +128,8 @@ def test_what_becomes_of_a_reservation_counts_in_any_order(tmp_path: Path, texts
     inputs = [*BASIS, THREE, reserved(1500, ("m", 1000, 4000, "n1")), *texts]
     root = warehouse(tmp_path / "w", inputs)
     assert spent(root, "maintenance")["n1"] == 8 * lasted
-    assert tables(warehouse(tmp_path / "backwards", [*inputs[::-1], inputs[3]])) == tables(root)
+    backwards = warehouse(tmp_path / "backwards", [*inputs[::-1], inputs[3]], compute=False)
+    assert tables(backwards) == tables(root)
 
 
 def test_a_reservation_that_was_called_off_before_it_began_was_none(tmp_path: Path) -> None:
@@ -149,13 +154,33 @@ def test_a_node_that_grew_has_more_gpus_from_then_on(tmp_path: Path) -> None:
     assert spent(root)["n1"] == 8 * 6000 + 16 * 4000
 
 
-def test_inventories_in_any_order_give_one_capacity(tmp_path: Path) -> None:
+def test_inventories_in_any_order_are_one_history(tmp_path: Path) -> None:
     inventories = [THREE, nodes(2000, n1=4, n3=8), nodes(4000, n1=8, n2=8, n3=8)]
     found = [
-        tables(warehouse(tmp_path / str(number), [*order, *BASIS, order[0]]))
+        tables(warehouse(tmp_path / str(number), [*order, order[0]], compute=False))
         for number, order in enumerate(itertools.permutations(inventories))
     ]
     assert all(each == found[0] for each in found)
     assert [(row["node"], row["n_gpus"]) for row in found[0]["nodes"]] == [
         ("n1", 8), ("n1", 4), ("n1", 8), ("n2", 8), ("n2", 8), ("n3", 8),
     ]  # fmt: skip
+
+
+def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it(tmp_path: Path) -> None:
+    header = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
+    events = [
+        f"c|n1|{T + 300}|{T + 400}|DOWN*|Not responding|slurm(64030)",
+        f"c|n1|{T + 500}|{T + 600}|DRAIN|k8s: cordon: GPU fell off the bus|root(0)",
+        f"c|n3|{T + 300}|Unknown|DRAIN|swap dimm|bob(1001)",
+    ]
+    data = "\n".join([header, *events, ""]).encode()
+    called_off = [reserved(500, ("m", 1000, 4000, "n2")), reserved(800)]
+    inputs: list[Input] = [BASIS[0], ("slurm.events", data, {"since": 0, "until": SPAN}), THREE, *called_off]
+    with open_reader(warehouse(tmp_path / "w", inputs)) as reader:
+        window = Window("c", at(T), at(T + SPAN))
+        rows = nodes_asked(reader, window, Question()).rows
+    assert {row["node"]: (row["last_reason"], row["driven_by"]) for row in rows.to_dicts()} == {
+        "n1": ("drained: k8s: cordon: GPU fell off the bus", "kubernetes"),
+        "n2": (None, None),
+        "n3": ("drained: swap dimm", "person"),
+    }

@@ -38,7 +38,7 @@ JobIDRaw|DBIndex|Cluster|Submit|Eligible|Start|End|State|NodeList|AllocTRES|User
 6|7|c|1795248000|1795251600|1795251601|1795255200|COMPLETED|n3|{G8}|carol|llm|llama-part2|/home/e|*|||
 7|8|c|1795248000|1795248000|1795248000|1795251600|TIMEOUT|n4|{G8}|dave|llm|same|/home/f|key|||
 8|9|c|1795251700|1795251700|1795251800|1795255200|COMPLETED|n4|{G8}|dave|llm|same|/home/f|key|||
-"""
+"""  # noqa: E501 - as sacct prints it
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import polars as pl
 
 from metrics.ledger import gpu_time
-from tests.app.runs import trackside
-from tests.bench.fleet import Fleet, fleet, sacct_text
+from tests.bench.fleet import Fleet, fleet
+from tests.bench.ingesting import bench_ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,27 +56,6 @@ def bench_help() -> dict[str, Any]:
     return row("trackside --help", helped, nothing, "python -c pass", 5.0)
 
 
-def bench_ingest(folder: Path, jobs: int) -> dict[str, Any]:
-    """Ingest of accounting text against a bare polars scan and a DuckDB insert of the same bytes."""
-    file = folder / "sacct.txt"
-    file.write_text(sacct_text(jobs))
-    number = iter(range(1000))
-
-    def bare() -> None:
-        frame = pl.read_csv(file, separator="|", quote_char=None, infer_schema_length=1000)
-        with duckdb.connect(str(folder / f"bare{next(number)}.duckdb")) as connection:
-            connection.register("frame", frame.to_arrow())
-            connection.execute("CREATE TABLE t AS SELECT * FROM frame")
-
-    def ours() -> None:
-        done = trackside("ingest", "slurm", "-q", "--warehouse", str(folder / f"w{next(number)}"), str(file))
-        assert done.returncode == 0, done.stderr
-
-    return row(
-        f"ingest of {jobs:,} accounting rows", seconds(ours, 1), seconds(bare), "polars scan + DuckDB insert", None
-    )
-
-
 def bench_ledger(made: Fleet) -> dict[str, Any]:
     """The ledger against DuckDB sorting the same attempt-node rows and writing a table of the ledger's size."""
     ledger = gpu_time(**made.inputs)
@@ -100,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         found = [
             bench_help(),
-            bench_ingest(Path(name), int(100_000 * scale)),
+            *bench_ingest(Path(name), (20_000, 100_000) if QUICK else (500_000, 5_000_000)),
             bench_ledger(fleet(int(20_000 * scale))),
             bench_ledger(fleet(int(320_000 * scale))),
         ]
@@ -109,7 +87,8 @@ def main() -> None:
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     for each in found:
         goal = "" if each["goal"] is None else f"  goal <= {each['goal']:g}: {'holds' if each['holds'] else 'MISSED'}"
-        print(f"{each['name']:<45} {each['value']:8.3f} s = {each['ratio']:5.2f} x {each['baseline_is']}{goal}")  # noqa: T201 - it is a report
+        line = f"{each['name']:<52} {each['value']:8.3f} {each['unit']} = {each['ratio']:5.2f} x {each['baseline_is']}"
+        print(line + goal)  # noqa: T201 - it is a report
     print(f"{machine}; {versions}")  # noqa: T201 - as above
     Path("bench-results.json").write_text(
         json.dumps([each | {"versions": versions, "machine": machine} for each in found], indent=1)

@@ -1,11 +1,15 @@
-"""Several clusters in one dump, and federated jobs, as sacct -M and sacct of a federation print them."""
+"""Several clusters in one dump, and federated jobs, as sacct -M and sacct of a federation print them.
+
+`federation.sacct.txt` is of two real clusters (22.05.8): jobs 67108865 to 67108868 came from the first of them, bench,
+and the last of these ran on the other one.
+"""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
 
-from tests.ingest.helpers import attempt, parse, text
+from tests.ingest.helpers import DATA, attempt, parse, text
 
 FEDERATED = (2 << 26) + 7
 """Job 7 of the cluster that is number 2 in its federation."""
@@ -36,3 +40,22 @@ def test_a_sibling_that_was_revoked_holds_nothing_whatever_else_its_row_says(nod
     assert found["ended_at"] is not None
     assert parsed.frames["attempt_nodes"].is_empty()
     assert parsed.warnings == []
+
+
+def test_each_job_of_a_real_federation_ran_on_one_cluster_and_was_revoked_on_the_other() -> None:
+    parsed = parse((DATA / "federation.sacct.txt").read_bytes())
+    attempts = parsed.frames["attempts"]
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (10, 10, 0)
+    assert parsed.clusters == {"bench", "other"}
+    ran = attempts.filter(pl.col("n_nodes") > 0)
+    assert dict(ran.select("job_id", "cluster").rows()) == {
+        "67108865": "bench", "67108866": "bench", "67108867": "bench", "67108868": "other", "134217729": "other",
+        "134217731": "other",
+    }  # fmt: skip
+    assert set(ran["state"]) == {"COMPLETED"}
+    revoked = attempts.filter(state="REVOKED").sort("job_id")
+    assert revoked.select("job_id", "cluster").rows() == [
+        *((job, "other") for job in ("67108865", "67108866", "67108867")), ("67108868", "bench"),
+    ]  # fmt: skip
+    assert revoked.select("started_at", "node_list").null_count().row(0) == (4, 4)
+    assert [int(gpus) for gpus in parsed.frames["attempt_nodes"]["n_gpus"].sort()] == [1, 1, 1, 1, 1, 8]

@@ -7,6 +7,7 @@ by hand; what it found is among the tests of traps.
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +69,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def dumps(draw: st.DrawFn) -> bytes:
-    """Jobs in some of the columns, a value or two of them replaced by nonsense."""
+    """Jobs in some of the columns, a value or two of them replaced by nonsense, and lines that are no rows."""
     columns = draw(st.lists(st.sampled_from([*IDENTITY, *TYPED, *TEXTS]), min_size=2, unique=True))
     dump = render(draw(tables(text=TORN_WORDS, most=4)), columns)
     for _ in range(draw(st.integers(0, 3))):
@@ -76,7 +77,13 @@ def dumps(draw: st.DrawFn) -> bytes:
             st.sampled_from([b"Unknown", b"COMPLETED", b"100", b"17", b"n[", b"gres/gpu=", b"0", b"c1", b"|\n"])
         )
         dump = dump.replace(word, draw(st.binary(max_size=6)), draw(st.integers(1, 3)))
-    return dump
+    lines = dump.split(b"\n")
+    for _ in range(draw(st.integers(0, 4))):
+        junk = draw(
+            st.sampled_from([b"sacct: error: x", b"7|", b"a|b|c", b"", b" ", lines[0], lines[-2], lines[-2][:20]])
+        )
+        lines.insert(draw(st.integers(0, len(lines))), junk)
+    return b"\n".join(lines)
 
 
 @settings(max_examples=150, deadline=None)
@@ -101,6 +108,18 @@ def test_next_to_nothing_is_an_error_and_no_crash(kind: SourceName, data: bytes)
     about = Given(origin="x", cluster="c", timezone="UTC")
     with pytest.raises(InputError):
         parse(kind, data, about)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in {"slurm.accounting", "slurm.nodes"}])
+@pytest.mark.parametrize("rest", [b"], }", b"]} x", b"], 'meta': 1}", b", {", b', {"name'])
+def test_json_that_is_damaged_behind_a_row_that_is_not_as_declared_is_an_error(kind: SourceName, rest: bytes) -> None:
+    # found by the coverage-guided fuzzer
+    name = b"jobs" if kind == "slurm.accounting" else b"nodes"
+    data = b'{"%s": [{"job_id": {"x": 1}, "name": [1], "state": {"a": 1}}' % name + rest
+    with pytest.raises(InputError):
+        parse(kind, data, Given(origin="x", cluster="c"))
+    with suppress(InputError):
+        parse(kind, data, Given(origin="x", cluster="c", accept_truncated=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -158,6 +177,15 @@ def test_damaged_dumps_read_in_blocks_are_what_they_are_as_a_whole(
     assert pl.concat([one.frame for one in blocks]).equals(rows.frame)
     assert [refused for one in blocks for refused in one.refused] == rows.refused
     assert sum(one.n_skipped for one in blocks) == rows.n_skipped
+
+
+def test_a_line_that_nobody_owns_would_be_found() -> None:
+    data = b"sacct: error: x\n" + text({}, columns=["JobID", "State", "JobName", "End"]) + b"7|\n"
+    rows = read(data, ACCOUNTING, accept_truncated=False)
+    assert rows is not None
+    assert unowned(data, rows) == []
+    assert unowned(data, dataclasses.replace(rows, refused=[])) == ["sacct: error: x", "7|"]
+    assert unowned(data, dataclasses.replace(rows, frame=rows.frame.clear())) == ["7|COMPLETED|train|1795247886"]
 
 
 def test_the_damage_reaches_the_rows() -> None:

@@ -9,6 +9,7 @@ import pytest
 from ingest.errors import InputError, SourceDownError, SourceError, SourceMissingError
 from ingest.live import Completed, Runner, subprocess_runner
 from ingest.slurm import fetch_accounting, parse_accounting
+from ingest.slurm_by_id import fetch_jobs
 from ingest.slurm_nodes import fetch_events, fetch_nodes, fetch_settings
 from tests.ingest.helpers import DATA, at, text
 
@@ -133,3 +134,33 @@ def test_the_window_is_utc_whatever_zone_it_is_given_in() -> None:
     zone = timedelta(hours=5)
     fetch_accounting(runner, since=SINCE.astimezone(), until=UNTIL + zone - zone)
     assert runner.commands[1][8] == "2026-11-21T07:55:00"
+
+
+def test_a_column_that_every_slurm_has_is_missed() -> None:
+    names = (DATA / "columns.sacct-e.txt").read_text(encoding="utf-8").replace("AllocTRES", "")
+    runner = Fake(sacct_e=Completed(0, names.encode(), b""), sacct=Completed(0, b"x", b""))
+    (warning,) = fetch_accounting(runner, since=SINCE, until=UNTIL).warnings
+    assert "no column AllocTRES (" in warning
+    assert fetch_accounting(Fake(sacct=Completed(0, b"x", b"")), since=SINCE, until=UNTIL).warnings == ()
+
+
+def test_jobs_are_asked_for_by_id_whenever_they_were() -> None:
+    runner = Fake(sacct=Completed(0, b"x", b""))
+    fetched = fetch_jobs(runner, ["7", "12"], clusters=["a"])
+    command = runner.commands[1]
+    assert command[command.index("-j") + 1] == "7,12"
+    assert command[command.index("-M") + 1] == "a"
+    assert "-S" not in command
+    assert "-D" in command
+    assert fetched.origin == "sacct -j: 2 open jobs, 7 to 12"
+
+
+@pytest.mark.parametrize("ids", [[], ["7;rm"], ["7", ""], ["-a"]])
+def test_what_is_no_job_id_is_not_sent_to_slurm(ids: list[str]) -> None:
+    with pytest.raises(InputError, match="job ids"):
+        fetch_jobs(Fake(), ids)
+
+
+def test_commands_run_behind_everything_else() -> None:
+    done = subprocess_runner([sys.executable, "-c", "import os, time; time.sleep(0.5); print(os.nice(0), end='')"], {})
+    assert int(done.stdout) >= 10

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.nodelist import LIMIT, NodeListError, expand, expand_column
@@ -59,6 +59,7 @@ def test_a_column_is_expanded_once_per_distinct_text() -> None:
     assert table["error"].null_count() == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9_999), min_size=1, unique=True), st.integers(1, 5))
 def test_numbers_written_in_brackets_come_back(numbers: list[int], width: int) -> None:
     padded = [f"{number:0{width}d}" for number in numbers]

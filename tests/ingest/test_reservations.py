@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import MissingColumnError, TimeZoneError, UnrecognisedInputError
+from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.frames import NODE_STATES, RESERVATIONS, Parsed, empty
 from ingest.reservations import maintenance_states, merge_reservations, parse_reservations
 from ingest.sniff import kind_of
@@ -158,6 +158,22 @@ def test_local_times_need_a_zone() -> None:
 def test_another_text_is_no_list_of_reservations() -> None:
     with pytest.raises(UnrecognisedInputError):
         history("x", header="hello")
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(data: st.DataObject) -> None:
+    whole = data.draw(st.sampled_from([f"{RECORD}\n{RECORD}\n", f"{HEADER}\n{CLOSED}\n{REOPENED}\n"]))
+    place = data.draw(st.integers(0, len(whole)))
+    text = whole[:place] + data.draw(st.sampled_from(["", "|", "=", "\n", "n[", "\x00", "é", "ReservationName="]))
+    text += data.draw(st.sampled_from(["", whole[place:], whole[place + 3 :]]))
+    try:
+        parsed = parse_reservations(text.encode(), origin="x", cluster="c", timezone="UTC", until=NOW)
+    except InputError:
+        return
+    told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
+    assert parsed.rows_read == sum(told)
+    maintenance_states(frame(parsed))
 
 
 # --- over time ----------------------------------------------------------------------------------------

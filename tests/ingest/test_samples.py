@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
 import pytest
 
 from app import cli
@@ -20,12 +18,15 @@ from ingest.frames import ATTEMPTS
 from queries.warehouse import open_reader
 from tests.ingest.helpers import DATA
 from tests.lab.capture import TRUTH
-from tests.lab.compare import assert_as_known, steady, without_texts
+from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
 from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNTOLD
 from tests.lab.known import Known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    import polars as pl
 
 NO_INPUTS: Final = frozenset({"columns.sacct-e.txt", TRUTH})
 """A list of column names, and what was known from outside."""
@@ -43,9 +44,46 @@ class Sample:
 
 BENCH: Final = ("--cluster", "bench")
 UTC: Final = ("--timezone", "UTC")
+BERLIN: Final = ("--timezone", "Europe/Berlin")
+UNTIL: Final = ("--until", "2026-11-21T12:00:00Z")
+"""When it was asked, of texts that do not tell."""
 
 SAMPLES: Final[Mapping[str, Sample]] = {
-#TABLE#
+    "accounts.sacctmgr.txt": Sample("slurm.associations", (13, 7, 0, 6, 0), UNTIL),
+    "assoc.sacctmgr.txt": Sample("slurm.associations", (13, 13, 0, 0, 0), UNTIL),
+    "config.scontrol.txt": Sample("slurm.config", (16, 12, 0, 4, 0)),
+    "events-utc.sacctmgr.txt": Sample("slurm.events", (5, 4, 0, 1, 0), (*BENCH, *UTC)),
+    "events.sacctmgr.txt": Sample("slurm.events", (5, 4, 0, 1, 0), BENCH),
+    "federation.sacct.txt": Sample("slurm.accounting", (10, 10, 0, 0, 0)),
+    "het.sacct.txt": Sample("slurm.accounting", (14, 4, 0, 10, 0), BENCH),
+    "jobs-as-text.sacct.txt": Sample("slurm.accounting", (23, 23, 0, 0, 0)),
+    "jobs.sacct.json": Sample("slurm.accounting", (23, 23, 0, 0, 0)),
+    "kill-requeue.sacct.txt": Sample("slurm.accounting", (6, 2, 0, 4, 0), BENCH),
+    "kinds-26.sacct.txt": Sample("slurm.accounting", (43, 43, 0, 0, 0)),
+    "kinds-all.sacct.txt": Sample("slurm.accounting", (111, 43, 0, 68, 0), UTC),
+    "kinds-local.sacct.txt": Sample("slurm.accounting", (43, 43, 0, 0, 0), BERLIN),
+    "kinds.events.txt": Sample("slurm.events", (3, 2, 0, 1, 0), BENCH),
+    "kinds.nodes.txt": Sample("slurm.nodes", (6, 6, 0, 0, 0), BENCH),
+    "kinds.sacct.txt": Sample("slurm.accounting", (43, 43, 0, 0, 0)),
+    "nodes-as-text.scontrol.txt": Sample("slurm.nodes", (3, 3, 0, 0, 0), BENCH),
+    "nodes-o.scontrol.txt": Sample("slurm.nodes", (1, 1, 0, 0, 0), BENCH),
+    "nodes.scontrol.txt": Sample("slurm.nodes", (3, 3, 0, 0, 0), (*BENCH, *UTC)),
+    "nodes.slurmrestd.json": Sample("slurm.nodes", (3, 3, 0, 0, 0), BENCH),
+    "qos.sacctmgr.txt": Sample("slurm.qos", (3, 3, 0, 0, 0), (*BENCH, *UNTIL)),
+    "reservations-first-o.scontrol.txt": Sample("slurm.reservations", (5, 5, 0, 0, 0), (*BENCH, *UNTIL)),
+    "reservations-first.sacctmgr.txt": Sample("slurm.reservations", (5, 5, 0, 0, 0), (*BENCH, *UNTIL)),
+    "reservations-first.scontrol.txt": Sample("slurm.reservations", (5, 5, 0, 0, 0), (*BENCH, *UNTIL)),
+    "reservations-second.sacctmgr.txt": Sample("slurm.reservations", (5, 5, 0, 0, 0), (*BENCH, *UNTIL)),
+    "reservations-second.scontrol.txt": Sample("slurm.reservations", (3, 3, 0, 0, 0), (*BENCH, *UNTIL)),
+    "runaway.sacctmgr.txt": Sample("slurm.runaway", (2, 2, 0, 0, 0), UNTIL),
+    "sdiag.txt": Sample("slurm.diag", (59, 56, 0, 3, 0), BENCH),
+    "states.sacct.txt": Sample("slurm.accounting", (33, 33, 0, 0, 0), BENCH),
+    "topology.scontrol.txt": Sample("slurm.topology", (4, 4, 0, 0, 0), (*BENCH, *UNTIL)),
+    "torn.sacct-all.txt": Sample("slurm.accounting", (7, 2, 0, 5, 0)),
+    "transactions-epoch.sacctmgr.txt": Sample("slurm.transactions", (42, 42, 0, 0, 0), BENCH),
+    "transactions.sacctmgr.txt": Sample("slurm.transactions", (42, 42, 0, 0, 0), (*BENCH, *UTC)),
+    "users-plain.sacctmgr.txt": Sample("slurm.associations", (7, 7, 0, 0, 0), (*BENCH, *UNTIL)),
+    "users.sacctmgr.txt": Sample("slurm.associations", (7, 7, 0, 0, 0), UNTIL),
 }
 
 _REFUSED = re.compile(r"^ *(\d+) {2}(\S+) +(\S.*?) {2,}\S+:\d+$", re.MULTILINE)
@@ -69,8 +107,9 @@ def test_status_shows_what_was_read_and_refused_of(
 ) -> None:
     sample = SAMPLES[name]
     status = ingest(capsys, name, tmp_path / "w", *sample.options)
-    (row,) = (line for line in status.splitlines() if f"  {sample.source} " in line and not _REFUSED.match(line))
-    assert tuple(map(int, row.split()[-5:])) == sample.counts
+    rows = [line for line in status.splitlines() if f"  {sample.source} " in line and not _REFUSED.match(line)]
+    counts = [map(int, row.split()[-5:]) for row in rows]  # a row for each cluster
+    assert tuple(map(sum, zip(*counts, strict=True))) == sample.counts
     assert sum(sample.counts[1:]) == sample.counts[0]
     refused = {reason: int(rows) for rows, source, reason in _REFUSED.findall(status) if source == sample.source}
     assert refused == sample.reasons
@@ -101,6 +140,14 @@ def test_what_was_known_from_outside_holds_in_every_column_of(
     for kind, facts in truth.items():
         ambiguous = AMBIGUOUS.get(form, frozenset()) if kind == "awkward" else frozenset()
         assert_as_known(attempts, nodes, facts, untold=UNTOLD[form] | ambiguous)
+
+
+def test_every_attempt_of_the_samples_knows_when_its_job_was_first_submitted(
+    truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    attempts, _ = read(capsys, "kinds.sacct.txt", tmp_path / "w")
+    for facts in truth.values():
+        assert_first_submissions(attempts, facts)
 
 
 @pytest.mark.parametrize("form", [form for form in OPTIONS if form != "kinds.sacct.txt"])

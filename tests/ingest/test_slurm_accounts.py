@@ -11,7 +11,7 @@ from hypothesis import given as given_any
 from hypothesis import strategies as st
 
 from ingest.account_merge import merge_associations, merge_users
-from ingest.errors import InputError, MissingColumnError, SourceDownError, TimeZoneError
+from ingest.errors import InputError, MissingColumnError, SourceDownError, TimeZoneError, UnrecognisedInputError
 from ingest.frames import ASSOCIATIONS, USERS, Parsed
 from ingest.given import Given
 from ingest.live import Completed
@@ -157,6 +157,19 @@ def test_without_a_time_nothing_is_loaded_and_the_message_says_how_to_give_one()
 def test_a_column_that_is_needed_is_asked_for_with_a_command(header: str, lacking: str) -> None:
     with pytest.raises(MissingColumnError, match=f"missing: {lacking}[^|]*\n(.|\n)*sacctmgr -P show assoc"):
         read(table(header, "a|b|c|1"), cluster=None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Cluster|Account|User|Problem",  # sacctmgr show problem
+        "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare",  # sshare: a factor, no shares
+        "Cluster|Account|Login|Proper Name|Used|Energy",  # sreport
+    ],
+)
+def test_tables_that_look_alike_are_not_taken_for_associations(header: str) -> None:
+    with pytest.raises(UnrecognisedInputError):
+        kind_of(table(header, "|".join("1" for _ in header.split("|"))))
 
 
 # --- merging -------------------------------------------------------------------------------------------

@@ -15,10 +15,12 @@ from ingest.errors import InputError, MissingColumnError, TruncatedInputError, U
 from ingest.given import Given
 from ingest.merge import merge_attempts
 from ingest.parsers import parse
+from ingest.reservations import parse_reservations
 from ingest.slurm import parse_accounting
 from ingest.slurm_json import LOST, parse_accounting_json
 from ingest.slurm_json_answer import KNOWN, SlurmAnswerError
 from ingest.slurm_json_nodes import parse_nodes_json, parse_settings_json
+from ingest.slurm_json_reservations import parse_reservations_json
 from ingest.slurm_nodes import parse_nodes
 from ingest.sniff import kind_of
 from tests.ingest.helpers import DATA
@@ -337,6 +339,16 @@ def test_damaged_characters_cost_no_job() -> None:
     assert any("damaged characters" in said for said in found.warnings)
 
 
+def test_a_refused_job_is_kept_as_it_came_though_its_characters_are_damaged_or_the_answer_is_cut_off() -> None:
+    bad = answer(jobs=[job(name="caf\u00e9", nodes="n[1"), job(job_id=3)]).replace(rb"caf\u00e9", b"caf\xe9")
+    found = parse_accounting_json(bad, origin="x")
+    assert 'caf\ufffd"' in found.rejects["raw"][0]
+    whole = answer("0.0.38", jobs=[job("0.0.38", nodes="n[1")])
+    cut = parse_accounting_json(whole[: whole.rindex(b"]")], origin="x", accept_truncated=True)
+    assert '"n[1"' in cut.rejects["raw"][0]
+    assert (cut.rows_read, cut.rows_rejected) == (1, 1)
+
+
 # --- jobs that are refused -----------------------------------------------------------------------------
 
 BAD: list[tuple[object, str]] = [
@@ -447,6 +459,45 @@ def test_a_bad_node_is_refused_and_the_others_load() -> None:
     assert (only_bad.rows_read, only_bad.rows_rejected, only_bad.frames) == (1, 1, {})
 
 
+# --- reservations --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_reservation_is_the_same_as_in_text_in_the_words_of_every_version(version: str) -> None:
+    def when(value: int) -> object:
+        return value if version <= "0.0.39" else number(version, value)
+
+    one = {
+        "name": "maint1",
+        "start_time": when(1_790_000_000),
+        "end_time": when(1_790_003_600),
+        "node_list": "n[1-2]",
+        "node_count": 2,
+        "partition": "",
+        "flags": ["MAINT", "SPEC_NODES"],
+        "users": "root,alice",
+        "accounts": "",
+    }
+    text = (
+        b"ReservationName=maint1 StartTime=1790000000 EndTime=1790003600 Duration=01:00:00 Nodes=n[1-2] NodeCnt=2 "
+        b"CoreCnt=64 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=64 Users=root,alice "
+        b"Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)"
+    )
+    told = parse_reservations_json(answer(version, reservations=[one]), origin="j", cluster="bench", until=NOW)
+    listed = parse_reservations(text, origin="t", cluster="bench", timezone="UTC", until=NOW)
+    assert told.frames["reservations"].equals(listed.frames["reservations"])
+    assert told.frames["reservations"]["maintenance"].to_list() == [True]
+
+
+def test_no_reservations_and_bad_ones() -> None:
+    nobody = parse_reservations_json(answer(reservations=[]), origin="x", until=NOW)
+    assert (nobody.rows_read, nobody.rejects.height, set(nobody.clusters)) == (0, 0, {"bench"})
+    bad = [{"start_time": 7}, {"name": " "}, {"name": "late", "start_time": 0}]
+    found = parse_reservations_json(answer(reservations=bad), origin="x", until=NOW)
+    assert found.rejects["line"].to_list() == [1, 2, 3]
+    assert (found.rows_read, found.rows_loaded) == (3, 0)
+
+
 # --- settings, and which kind a file is ----------------------------------------------------------------
 
 
@@ -472,6 +523,7 @@ def test_of_several_clusters_somebody_has_to_say_which() -> None:
         ({"meta": meta("0.0.38"), "errors": [], "jobs": []}, "slurm.accounting"),
         ({"nodes": [node()]}, "slurm.nodes"),
         ({"clusters": [{"name": "a"}]}, "slurm.config"),
+        ({"reservations": []}, "slurm.reservations"),
     ],
 )
 def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:

@@ -1,15 +1,27 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
-from ingest.events import node_state
+from ingest.events import driver, node_state
 from ingest.frames import NODE_STATES, NODES, Parsed
-from ingest.slurm_nodes import SETTINGS, parse_events, parse_nodes, parse_settings
+from ingest.live import Completed
+from ingest.slurm_nodes import (
+    SETTINGS,
+    fetch_reservation_history,
+    fetch_reservations,
+    fetch_topology,
+    parse_events,
+    parse_nodes,
+    parse_settings,
+)
 from tests.ingest.helpers import DATA, at, refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
 
@@ -94,6 +106,14 @@ def test_the_number_tells_where_there_is_no_word(raw: str, state: str | None) ->
         ("OS upgrade", True),
         ("planned work", True),
         ("Reboot ASAP : kernel", True),
+        ("[compute_maintenance] node replacement process", True),
+        ("k8s: cordon: scheduled maintenance", True),
+        ("slurm-operator: Kubernetes upgrade", True),
+        ("k8s: cordon: GPU fell off the bus", False),
+        ("k8s: pod terminated: cordon: x", False),
+        ("slurm-operator: Pod is terminating", False),
+        ("[node_problem] Failed ib-gpu-perf: job 7 [slurm_job]", False),
+        ("prolog pre-hook failed (sunk:verify-undrain)", False),
         ("unplanned outage", False),
         ("Not responding", False),
         ("", False),
@@ -102,6 +122,37 @@ def test_the_number_tells_where_there_is_no_word(raw: str, state: str | None) ->
 def test_a_planned_reason_makes_it_maintenance(reason: str, planned: bool) -> None:
     [row] = states(events(f"c|n1|1795247806|Unknown|DRAIN|{reason}|bob"))
     assert (row["planned"], row["state"]) == (planned, "maintenance" if planned else "drained")
+
+
+@pytest.mark.parametrize(
+    ("reason", "actor", "who"),
+    [
+        ("k8s: cordon: GPU fell off the bus", "root(0)", "kubernetes"),
+        ("k8s: pod terminated: cordon: x", "root", "kubernetes"),
+        ("prolog pre-hook failed (sunk:verify-undrain)", "root", "kubernetes"),
+        ("alice: swap sunk:verify-undrain", "alice(2001)", "kubernetes"),
+        ("slurm-operator: (GpuCountMismatch: has 3, expected 4)", "slurm(64030)", "kubernetes"),
+        ("[compute_maintenance] node reboot process", None, "kubernetes"),
+        ("[node_problem] compute_maintenance: node reboot process", None, "kubernetes"),
+        ("Soperator auto-healing: node replacement process", None, "kubernetes"),
+        ("[node_problem] Failed ib-gpu-perf: job 7 [slurm_job]", "root", "health_check"),
+        ("[HC] All reduce perf nccl failed", "root", "health_check"),
+        ("NHC: check_hw_physmem: too little", "root", "health_check"),
+        ("Not responding", "slurm(64030)", "slurm"),
+        ("Kill task failed", "root", "slurm"),
+        ("gres/gpu count reported lower than configured (7 < 8)", "root", "slurm"),
+        ("Reboot ASAP : kernel", "bob(1001)", "slurm"),
+        ("swap dimm", "bob(1001)", "person"),
+        ("swap dimm", "root(0)", None),
+        ("swap dimm", None, None),
+        (None, None, None),
+        ("risk8s: none", "root", None),
+    ],
+)
+def test_the_words_of_a_reason_tell_who_took_the_node_out(
+    reason: str | None, actor: str | None, who: str | None
+) -> None:
+    assert driver(reason, actor) == who
 
 
 def test_what_counts_as_planned_can_be_set() -> None:
@@ -235,6 +286,11 @@ def test_a_node_told_twice_is_one_row() -> None:
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate) == (2, 1, 1)
 
 
+def test_a_node_says_itself_where_it_hangs_in_newer_versions() -> None:
+    text = "NodeName=n1 BootTime=1795247658 Topology=topo-tree:spine:leaf1,topo-block:b1\n"
+    assert nodes(text).frames["nodes"]["topology"].to_list() == [["spine", "leaf1"]]
+
+
 def test_no_record_is_no_inventory() -> None:
     with pytest.raises(UnrecognisedInputError, match="hello"):
         nodes("hello\n")
@@ -268,3 +324,28 @@ def test_settings_of_no_cluster_ask_for_one() -> None:
 def test_another_text_is_no_configuration() -> None:
     with pytest.raises(UnrecognisedInputError, match="scontrol show config"):
         parse_settings(b"hello\n", origin="x")
+
+
+# --- live ---------------------------------------------------------------------------------------------
+
+
+def test_the_network_and_the_reservations_are_asked_for() -> None:
+    asked: list[list[str]] = []
+
+    def runner(command: list[str], _: Mapping[str, str]) -> Completed:
+        asked.append(command)
+        return Completed(0, b"x", b"")
+
+    fetch_topology(runner)
+    fetch_reservations(runner)
+    window = {"since": at(1795247700), "until": at(1795250000)}
+    got = fetch_reservation_history(runner, **window, clusters=["a", "b"])
+    assert asked[:2] == [["scontrol", "show", "topology"], ["scontrol", "show", "reservation", "-o"]]
+    assert asked[2][:7] == [
+        *("sacctmgr", "-P", "show", "reservation", "Clusters=a,b"),
+        *("Start=2026-11-21T07:55:00", "End=2026-11-21T08:33:20"),
+    ]
+    assert {"Associations", "Flags", "NodeNames", "UnusedWall"} < set(asked[2][7].removeprefix("Format=").split(","))
+    assert got.data == b"x"
+    with pytest.raises(InputError, match="empty"):
+        fetch_reservation_history(runner, since=window["until"], until=window["since"])

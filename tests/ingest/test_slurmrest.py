@@ -36,6 +36,9 @@ def serving(*versions: str) -> Callable[[str, dict[str, str]], Answer]:
         for version in versions:
             if path == f"/slurmdb/v{version}/jobs":
                 return Answer(answer(version, jobs=[job(version)]))
+            if path.startswith(f"/slurmdb/v{version}/job/"):
+                found = [job(version, job_id=int(path.rpartition("/")[2]))] if not path.endswith("9") else []
+                return Answer(answer(version, jobs=found))
             if path == f"/slurm/v{version}/nodes":
                 return Answer(answer(version, nodes=[node(version)]))
             if path == f"/slurmdb/v{version}/clusters":
@@ -114,6 +117,9 @@ def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
         assert "/v0.0.38/" in fetch_nodes_rest(Client(server.url, version="0.0.38")).origin
         said = complaint(Client(server.url, version="0.0.41"))
     assert "does not serve /slurmdb/ in v0.0.41" in said
+    with web(serving("0.0.37")) as server:
+        fetch_accounting_rest(Client(server.url, version="0.0.37"), SINCE, UNTIL)
+        assert set(server.questions[-1][1]) == {"start_time", "end_time"}
     assert "It serves: v0.0.38, v0.0.40" in said
 
 
@@ -122,6 +128,22 @@ def test_a_server_without_accounting_says_so() -> None:
         said = complaint(Client(server.url))
     assert "does not serve /slurmdb/ in any of v0.0.38 to v0.0.44" in said
     assert "It serves: none" in said
+
+
+@pytest.mark.parametrize("version", ["0.0.38", "0.0.44"])
+def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) -> None:
+    with web(serving(version)) as server:
+        fetched = RestRoad(Client(server.url)).jobs(["7", "9", "8"])
+    found = parse_accounting_json(fetched.data, origin=fetched.origin)
+    assert found.frames["attempts"]["job_id"].sort().to_list() == ["7", "8"]
+    assert ("exit codes" in str(found.warnings)) == (version == "0.0.38")
+    assert fetched.origin.endswith("/slurmdb/job: 3 open jobs, 7 to 8")
+
+
+@pytest.mark.parametrize("ids", [[], ["7", "8; x"], ["7_1"], ["\u0663"]])
+def test_what_is_no_id_is_not_asked_for(ids: list[str]) -> None:
+    with pytest.raises(InputError, match="job ids"):
+        RestRoad(Client("unix:/x")).jobs(ids)
 
 
 def test_an_empty_window_is_refused() -> None:

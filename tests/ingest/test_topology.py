@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError
 from ingest.frames import NODE_TOPOLOGY, Parsed
@@ -152,3 +154,18 @@ def test_it_is_known_by_its_beginning(text: str) -> None:
 )
 def test_a_nodes_own_word_on_its_place_is_a_path(text: str | None, path: list[str] | None) -> None:
     assert node_path(text) == path
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(data: st.DataObject) -> None:
+    whole = data.draw(st.sampled_from([TREE, CONF, BLOCKS]))
+    place = data.draw(st.integers(0, len(whole)))
+    text = whole[:place] + data.draw(st.sampled_from(["", "=", "\n", "[", "Switches=spine", "SwitchName=leaf1", "#"]))
+    text += data.draw(st.sampled_from(["", whole[place:], whole[place + 3 :]]))
+    try:
+        parsed = read(text)
+    except InputError:
+        return
+    told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
+    assert parsed.rows_read == sum(told)

@@ -97,7 +97,7 @@ def test_each_requeue_of_an_id_is_an_attempt_of_its_own() -> None:
     parsed = parse(text(first, second))
     rows = parsed.frames["attempts"].sort("submitted_at")
     assert rows.select("job_id", "state").rows() == [("7", "NODE_FAIL"), ("7", "COMPLETED")]
-    assert rows["first_submitted_at"].to_list() == [at(SUBMIT)] * 2
+    assert rows["submitted_at"].to_list() == [at(SUBMIT), at(END + 3)]
     agree(parsed)
 
 
@@ -116,10 +116,10 @@ SOON = {"Submit": str(END + 60), "Eligible": "", "Start": str(END + 70), "End": 
     [LATER, {**SOON, "User": "bob"}],
     ids=["far apart: MaxJobId came round", "another user: the database is new"],
 )
-def test_an_id_given_again_is_another_job(second: Raw) -> None:
+def test_an_id_given_again_is_another_attempt(second: Raw) -> None:
     rows = parse(text({}, second)).frames["attempts"].sort("submitted_at")
-    assert rows["first_submitted_at"].to_list() == rows["submitted_at"].to_list()
-    assert rows.height == 2
+    assert rows.select("job_id", "user").rows() == [("7", "alice"), ("7", second.get("User", "alice"))]
+    assert rows["submitted_at"].to_list() == [at(SUBMIT), at(int(second["Submit"]))]
 
 
 def test_an_id_given_twice_in_one_second_is_told_by_the_database_index() -> None:
@@ -142,7 +142,8 @@ def state(text: str, word: str, **more: object) -> Trap:
 
 STATES = [
     *(state(word, word) for word in ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY")),
-    *(state(word, word) for word in ("BOOT_FAIL", "DEADLINE", "REQUEUED", "RESIZING", "REVOKED", "CANCELLED")),
+    *(state(word, word) for word in ("BOOT_FAIL", "DEADLINE", "REQUEUED", "RESIZING", "CANCELLED")),
+    state("REVOKED", "REVOKED", n_gpus=0),  # it runs in another cluster of the federation
     state("CANCELLED by 2001", "CANCELLED", cancelled_by="2001"),
     state("CANCELLED by 0", "CANCELLED", cancelled_by="0"),
     state("cancelled by alice", "CANCELLED", cancelled_by="alice"),
@@ -228,3 +229,58 @@ def test_an_exit_code_is_status_and_signal(trap: Trap) -> None:
             raw={"DerivedExitCode": trap.raw["ExitCode"]}, want=want, warned=trap.warned and "derivedexitcode"
         )
     )
+
+
+# --- every way to end, as a real slurmdbd of 22.05.8 recorded it --------------------------------------
+
+NOT_BEGUN = {"Start": "None", "ElapsedRaw": "0", "NodeList": "None assigned", "NNodes": "1"}
+AT_ONCE = {"End": str(START), "ElapsedRaw": "0"}
+
+
+def ending(name: str, state: str, code: str, derived: str, more: Raw | None = None) -> Trap:
+    more = more or {}
+    (status, signal), (beneath, below) = (map(int, text.split(":")) for text in (code, derived))
+    want: dict[str, object] = {
+        "state": state.split(" ", maxsplit=1)[0],
+        "exit_code": status,
+        "exit_signal": signal,
+        "derived_exit_code": beneath,
+        "derived_exit_signal": below,
+        "n_gpus": 0 if "NodeList" in more else 16,
+    }
+    return Trap(name, {"State": state, "ExitCode": code, "DerivedExitCode": derived, **more}, want)
+
+
+ENDINGS = [
+    ending("exit 0", "COMPLETED", "0:0", "0:0"),
+    ending("exit 0 above a failed step", "COMPLETED", "0:0", "5:0"),
+    ending("exit 3", "FAILED", "3:0", "0:0"),
+    ending("killed by SIGSEGV", "FAILED", "0:11", "0:0"),
+    ending("its output could not be written", "FAILED", "0:53", "0:0", AT_ONCE),
+    ending("over its time limit", "TIMEOUT", "0:0", "0:0"),
+    ending("cancelled by its owner", "CANCELLED by 2001", "0:0", "0:0"),
+    ending("cancelled while pending", "CANCELLED by 2004", "0:0", "0:0", NOT_BEGUN),
+    ending("out of memory in the script", "OUT_OF_MEMORY", "0:125", "0:0"),
+    ending("out of memory in a step", "FAILED", "1:0", "0:125"),
+    ending("its node failed", "NODE_FAIL", "0:0", "0:0"),
+    ending("requeued by hand", "REQUEUED", "0:0", "0:0"),
+    ending("requeued for its exit code", "REQUEUED", "42:0", "0:0"),
+    ending("requeued because the prolog failed", "REQUEUED", "0:0", "0:0", AT_ONCE),
+    ending("preempted", "PREEMPTED", "0:0", "0:15"),
+    ending("its deadline could not be met", "DEADLINE", "1:0", "0:0", NOT_BEGUN),
+    ending("refused at submit", "FAILED", "1:0", "0:0", {**NOT_BEGUN, "Start": str(SUBMIT), "End": str(SUBMIT)}),
+    ending("a runaway job set right: its time is gone", "COMPLETED", "0:0", "0:0", AT_ONCE),
+]
+
+
+@pytest.mark.parametrize("trap", traps(*ENDINGS))
+def test_every_way_to_end_is_told_as_slurm_recorded_it(trap: Trap) -> None:
+    spring(trap)
+
+
+def test_an_end_sent_again_after_a_restart_of_slurmctld_does_not_forget_who_cancelled() -> None:
+    first = {"State": "CANCELLED by 2001", "ExitCode": "0:0"}
+    again = {"State": "CANCELLED", "ExitCode": "0:15"}
+    for rows in ([first, again], [again, first]):
+        [got] = parse(text(*rows)).frames["attempts"].to_dicts()
+        assert (got["state"], got["cancelled_by"], got["exit_signal"]) == ("CANCELLED", "2001", 15)

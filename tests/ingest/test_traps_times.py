@@ -273,7 +273,6 @@ def test_a_requeue_that_starts_when_the_last_row_did_is_clipped_to_its_own_submi
     second = {"DBIndex": "2", "Submit": "1795247900", "Start": str(START), "End": "1795248000", "ElapsedRaw": "214"}
     rows = parse(text(first, second)).frames["attempts"].sort("submitted_at")
     assert rows["started_at"].to_list() == [at(START), at(1795247900)]
-    assert rows["first_submitted_at"].to_list() == [at(SUBMIT)] * 2
 
 
 def test_a_step_that_ends_after_its_job_does_not_move_the_end() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -15,21 +15,40 @@ if TYPE_CHECKING:
     from tests.lab.known import Known
 
 
+FIRST: Final = "first_submitted_at"
+
+
 def assert_as_known(
     attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, facts: Sequence[Known], *, untold: frozenset[str] = frozenset()
 ) -> None:
-    """The attempts of one job are those of `facts`, in every column but those that the text did not tell."""
+    """The attempts of one job are those of `facts`, in every column but those that the text did not tell.
+
+    What concerns the whole chain of a job's attempts is for `assert_first_submissions`.
+    """
     job = str(facts[0].facts["job_id"])
     rows = attempts.filter(pl.col("job_id") == job).sort("submitted_at").to_dicts()
-    assert [row["state"] for row in rows] == [each.facts["state"] for each in facts]
+    states = [row["state"] for row in rows]
+    assert states == [each.facts["state"] for each in facts], f"{facts[0].kind}: {states}"
     for row, each in zip(rows, facts, strict=True):
-        left_out = untold
+        left_out = untold | {FIRST}
         if untold and not (each.nodes and row["ended_at"]):  # without a column Suspended, only the times tell it
             left_out |= {"suspended_s"}
         told = {name: fact for name, fact in each.facts.items() if name not in left_out}
-        assert contradictions(row, told) == {}, f"attempt {each.attempt} of {each.kind}"
+        wrong = contradictions(row, told)
+        assert not wrong, f"attempt {each.attempt} of {each.kind}: {wrong}"
         on = attempt_nodes.filter(*(pl.col(name) == row[name] for name in ATTEMPT_KEY))
-        assert {name: float(gpus) for name, gpus in on.select("node", "n_gpus").rows()} == each.nodes
+        held = {name: float(gpus) for name, gpus in on.select("node", "n_gpus").rows()}
+        others = f"attempt {each.attempt} of {each.kind}: {held}, not {each.nodes}"
+        assert held.keys() == each.nodes.keys(), others
+        assert not contradictions(held, each.nodes), others
+
+
+def assert_first_submissions(attempts: pl.DataFrame, facts: Sequence[Known]) -> None:
+    """Each attempt of a job knows when the first of them was submitted."""
+    rows = attempts.filter(pl.col("job_id") == str(facts[0].facts["job_id"])).sort("submitted_at").to_dicts()
+    for row, each in zip(rows, facts, strict=True):
+        wrong = contradictions(row, {FIRST: each.facts[FIRST]})
+        assert not wrong, f"attempt {each.attempt} of {each.kind}: {wrong}"
 
 
 def steady(attempts: pl.DataFrame) -> pl.DataFrame:

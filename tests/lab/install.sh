@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
-    slurm-wlm-basic-plugins slurm-wlm-mysql-plugin
+    slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
     munge mariadb-server jq
     prometheus chromium chromium-driver fonts-dejavu-core python3
 )

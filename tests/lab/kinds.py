@@ -109,7 +109,7 @@ def orders(lab: SlurmLab) -> dict[str, Order]:
     out_of_memory = End("OUT_OF_MEMORY", (0, 125)) if lab.cgroup else End("FAILED", (0, 9))
     return {
         "timeout": Order((End("TIMEOUT"),), "sleep 300", minutes=1),
-        "node_fail": Order((End("NODE_FAIL"), COMPLETED), FIRST_SHORT, "n[1-2]", 2, 4, more=("--requeue",)),
+        "node_fail": Order((End("NODE_FAIL"), COMPLETED), FIRST_SHORT, "n[1-2]", 2, 2, more=("--requeue",)),
         "node_fail_final": Order((End("NODE_FAIL"),), "sleep 300", "n1", gpus=2, more=("--no-requeue",)),
         "preempted": Order((End("PREEMPTED"), COMPLETED), FIRST_SHORT, "n4", gpus=8, partition="scav", user="bob"),
         "prolog_fails": Order((End("REQUEUED"), waiting("JobHeldUser")), nodes="n5", partition="scav"),
@@ -152,7 +152,7 @@ ARRAY: Final = Order(
 )
 """Two tasks end, two run, two wait for their turn."""
 
-HET: Final = (Order((COMPLETED,), "sleep 3", "n3"), Order((COMPLETED,), "sleep 3", "n2", gpus=2, gpu_type="h100"))
+HET: Final = (Order((COMPLETED,), "sleep 3", "n3"), Order((COMPLETED,), "sleep 3", "n3", gpus=2, gpu_type="h100"))
 
 CANNOT_START: Final = {
     "cancelled_while_pending": Order((End("CANCELLED", cancelled_by="2001", held=False),), gpus=8),

@@ -2,7 +2,8 @@
 
 The outsider knows what was asked and when (our clock around sbatch), what was done to the job and when, and what the
 witnesses of `tests.lab.truth` saw. A fact is a value, or for moments and durations the range in which it must lie:
-Slurm cuts to whole seconds, and the witnesses are within 1.5 s of it and their own uncertainty (tests/lab/truth.py).
+Slurm cuts to whole seconds, and the witnesses are within 1.5 s of it and the gap between two of their looks
+(tests/lab/truth.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tests.lab.truth import expand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from tests.lab.truth import ObservedAttempt
 
 PRECISION_S: Final = 1.5
 CREDENTIAL_S: Final = 6
@@ -60,24 +63,27 @@ class Known:
     kind: str
     attempt: int
     facts: dict[str, Fact]
-    nodes: dict[str, float]
+    nodes: dict[str, Fact]
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; ranges become {"from": ..., "to": ...}."""
-        facts = {
-            name: {"from": round(fact.low, 3), "to": round(fact.high, 3)} if isinstance(fact, Between) else fact
-            for name, fact in self.facts.items()
-        }
-        return asdict(self) | {"facts": facts}
+        return asdict(self) | {"facts": _plain(self.facts), "nodes": _plain(self.nodes)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Known:
         """The inverse of `as_json`."""
-        facts = {
-            name: Between(fact["from"], fact["to"]) if isinstance(fact, dict) else fact
-            for name, fact in data["facts"].items()
-        }
-        return cls(data["kind"], data["attempt"], facts, data["nodes"])
+        return cls(data["kind"], data["attempt"], _ranged(data["facts"]), _ranged(data["nodes"]))
+
+
+def _plain(facts: Mapping[str, Fact]) -> dict[str, Any]:
+    return {
+        name: {"from": round(fact.low, 3), "to": round(fact.high, 3)} if isinstance(fact, Between) else fact
+        for name, fact in facts.items()
+    }
+
+
+def _ranged(facts: Mapping[str, Any]) -> dict[str, Fact]:
+    return {name: Between(fact["from"], fact["to"]) if isinstance(fact, dict) else fact for name, fact in facts.items()}
 
 
 def contradictions(row: Mapping[str, Any], facts: Mapping[str, Fact]) -> dict[str, tuple[Any, Fact]]:
@@ -121,6 +127,8 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
     remaining = list(stays)
     for number, end in enumerate(job.order.ends):
         stay = remaining.pop(0) if end.held else None
+        if stay:  # nothing starts before it is submitted
+            stay = stay._replace(start=Between(max(stay.start.low, submit.low), stay.start.high))
         facts = {
             **_identity(job),
             **_labels(job),
@@ -133,7 +141,11 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
             **_times(kinds, job, end, stay, submit, read),
         }
         facts |= _special(job, number, stays, read)
-        nodes = dict.fromkeys(stay.nodes, float(stay.gpus_per_node)) if stay else {}
+        if _shrunk(job, number):
+            facts = {name: fact for name, fact in facts.items() if name not in {"alloc_tres", "gpu_model"}}
+        nodes: dict[str, Fact] = dict.fromkeys(stay.nodes, float(stay.gpus_per_node)) if stay else {}
+        if _shrunk(job, number):
+            nodes = dict.fromkeys(nodes, Between(1, 2))
         found.append(Known(job.key, number, facts, nodes))
         if stay and stay.end:
             submit = stay.end.widened(0, CLEANING_S)
@@ -144,14 +156,12 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
 def _stays(kinds: Kinds, job: Job) -> list[Stay]:
     """From the poller and the scripts; of what was too short for both, prolog and epilog tell."""
     stays = [
-        Stay(
-            Between(one.start, one.start).widened(PRECISION_S + one.uncertainty_s),
-            None if one.end is None else Between(one.end, one.end).widened(PRECISION_S + one.uncertainty_s),
-            one.nodes,
-            one.gpus_per_node,
-        )
-        for one in kinds.lab.truth.attempts(job.job_id)
+        Stay(_started(one), _ended(one), one.nodes, one.gpus_per_node) for one in kinds.lab.truth.attempts(job.job_id)
     ]
+    if job.key == "resized":  # the poller may miss the shorter stay; when it began and where is our own doing
+        shrunk = Between(*kinds.deeds["resize"]).widened(PRECISION_S)
+        rest = Stay(shrunk, stays[-1].end, stays[0].nodes[:1], stays[0].gpus_per_node)
+        return [stays[0]._replace(end=shrunk), rest]
     calls = kinds.lab.truth.hook_calls(job.job_id)
     if stays or not calls:
         return stays
@@ -165,6 +175,23 @@ def _stays(kinds: Kinds, job: Job) -> list[Stay]:
             len(began[0].gpus),
         )
     ]
+
+
+def _started(one: ObservedAttempt) -> Between:
+    """Between the last look that did not see it and the first that did, or its script's own word; cut by Slurm."""
+    told = [moment for moment in (one.first_seen_start, one.script_start) if moment is not None]
+    if one.first_seen_start is None:
+        return Between(one.start, one.start).widened(PRECISION_S + one.uncertainty_s)
+    return Between(2 * one.start - min(told), min(told)).widened(PRECISION_S, PRECISION_S / 3)
+
+
+def _ended(one: ObservedAttempt) -> Between | None:
+    """Between the last look that saw it and the next; cut by Slurm."""
+    if one.end is None:
+        return None
+    if one.last_seen is None:
+        return Between(one.end, one.end).widened(PRECISION_S + one.uncertainty_s)
+    return Between(one.last_seen, 2 * one.end - one.last_seen).widened(PRECISION_S, PRECISION_S / 3)
 
 
 def _identity(job: Job) -> dict[str, Fact]:
@@ -314,13 +341,23 @@ def _ended_without_start(kinds: Kinds, job: Job, submit: Between) -> Between:
     return Between(ended, ended).widened(PRECISION_S)
 
 
+def _shrunk(job: Job, number: int) -> bool:
+    return job.key == "resized" and number == 1
+
+
 def _special(job: Job, number: int, stays: Sequence[Stay], read: Between) -> dict[str, Fact]:
-    """What Slurm tells differently of the row after a resize: the run so far again, and the smaller request."""
-    if job.key != "resized" or number == 0:
+    """What Slurm tells differently of the row after a resize: the run so far again, and the smaller request.
+
+    On a busy machine its record may still count the CPUs, memory and GPUs of the node that was given back.
+    """
+    if not _shrunk(job, number):
         return {}
-    until = stays[1].end or read
+    until, mebibytes = stays[1].end or read, _mebibytes(job)
     return {
         "elapsed_s": Between(until.low - stays[0].start.high, until.high - stays[0].start.low),
         "req_nodes": 1,
-        "req_tres": _tres(2, {None: 2}, _mebibytes(job)).replace("node=2", "node=1"),
+        "req_tres": _tres(2, {None: 2}, mebibytes).replace("node=2", "node=1"),
+        "n_cpus": Between(1, 2),
+        "n_gpus": Between(1, 2),
+        "alloc_mem_bytes": Between(mebibytes * MEBIBYTE, 2 * mebibytes * MEBIBYTE),
     }

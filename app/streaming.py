@@ -1,0 +1,58 @@
+"""Accounting text of any size into the warehouse: block by block, one being read while the one before is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app import loading_people
+from app.ahead import one_ahead
+from app.attempts import AttemptWriter
+from app.loading import booked, write_account
+from ingest.slurm import accounting_blocks
+from ingest.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from ingest.frames import Parsed
+    from ingest.given import Given
+    from ingest.pieces import Input
+    from queries.warehouse import Writer
+
+
+def load_accounting(
+    writer: Writer, source: Input, given: Given, *, now: datetime, progress: Callable[[str, int, int], None]
+) -> Parsed:
+    """Read accounting text and write it, all of it or nothing.
+
+    Args:
+        writer: The warehouse.
+        source: The text; it is read once, and never held as a whole.
+        given: What the caller knows about it.
+        now: The time, for the account of the load.
+        progress: Told how many bytes of how many are done; it may raise to stop.
+
+    Returns:
+        The account of the input, without the rows.
+
+    Raises:
+        InputError: The text cannot be read; nothing is changed then.
+    """
+    tally = Tally(given.origin, given.cluster, given.since, given.until)
+    blocks = accounting_blocks(
+        source,
+        tally,
+        timezone=given.timezone,
+        delimiter=given.delimiter,
+        accept_truncated=given.accept_truncated,
+    )
+    with writer.transaction():
+        attempts = AttemptWriter(writer)
+        for block in one_ahead(blocks):
+            attempts.add(block.attempts, block.lists)
+            loading_people.note_first_jobs(writer, block.attempts)
+            progress(given.origin, source.done, source.size)
+        parsed = booked(tally.parsed({}, rows_loaded=attempts.finish()), given.cluster)
+        write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)
+    return parsed
