@@ -88,6 +88,11 @@ def ingest_files(
     return reports
 
 
+def standard_input() -> bytes:
+    """What was piped in, unpacked."""
+    return Input("-").whole()
+
+
 def _given(origin: str, config: Config, options: Options) -> Given:
     return Given(
         origin=origin,

@@ -189,7 +189,8 @@ def accounting_blocks(
     )
     for rows in reading:
         _require(rows.header, tally.cluster, tally.origin)
-        jobs = rows.frame.filter(~_is_step(rows.frame))
+        steps = _is_step(rows.frame)
+        jobs = rows.frame.filter(~steps) if steps.any() else rows.frame
         facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin)
         tally.add(rows, facts)
         yield Block(merge_attempts(facts.attempts), facts.lists)

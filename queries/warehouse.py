@@ -328,7 +328,7 @@ class Writer(_Connection):
         self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
     @contextlib.contextmanager
-    def _handed_over(self, rows: pl.DataFrame | pa.Table, name: str = "handed_over") -> Iterator[str]:
+    def _handed_over(self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over") -> Iterator[str]:
         self._connection.register(name, rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows)
         try:
             yield name
@@ -336,10 +336,10 @@ class Writer(_Connection):
             self._connection.unregister(name)
 
 
-def _portions(rows: pl.DataFrame) -> pa.Table:
-    """Rows as they lie in memory, for inserts only: DuckDB cannot filter texts of this form."""
+def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
+    """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
     table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
-    return pa.Table.from_batches(table.to_batches(max_chunksize=ROW_GROUP))
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
 
 
 @contextlib.contextmanager

@@ -152,7 +152,7 @@ ARRAY: Final = Order(
 )
 """Two tasks end, two run, two wait for their turn."""
 
-HET: Final = (Order((COMPLETED,), "sleep 3", "n3"), Order((COMPLETED,), "sleep 3", "n3", gpus=2, gpu_type="h100"))
+HET: Final = (Order((COMPLETED,), "sleep 3", "n3"), Order((COMPLETED,), "sleep 3", "n2", gpu_type="h100"))
 
 CANNOT_START: Final = {
     "cancelled_while_pending": Order((End("CANCELLED", cancelled_by="2001", held=False),), gpus=8),
