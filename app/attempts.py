@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from app.raw_ids import RawIds
 from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
 from ingest.merge import attempt_nodes, fingerprints, merge_attempts
 from queries.warehouse import ROW_GROUP
@@ -26,6 +27,7 @@ MANY: Final = 250_000
 GROUPS: Final = 2 * ROW_GROUP
 """Rows are written in multiples of this: two row groups at once."""
 
+_JOB: Final = ("cluster", "scheduler", "job_id")
 _MARK = "#mark"
 _SECOND = timedelta(seconds=1)
 
@@ -36,7 +38,10 @@ class AttemptWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._was_empty = not writer.query("any_attempts")["any"].item()
+        self._raw_ids = RawIds(writer)
         self._seen = Fingerprints()
+        self._jobs = Fingerprints()
+        self._several: list[pl.DataFrame] = []
         self._aside: list[pl.DataFrame] = []
         self._n_aside = 0
         self._counted = Counted()
@@ -46,6 +51,10 @@ class AttemptWriter:
         """Write a block of attempts that are merged among themselves; `lists` as for `attempt_nodes`."""
         if attempts.is_empty():
             return
+        settled = self._raw_ids.settle(attempts)
+        lists = lists if settled is attempts else None
+        attempts = settled.with_columns(pl.coalesce("first_submitted_at", "submitted_at").alias("first_submitted_at"))
+        self._note_several(attempts)
         marks = fingerprints(attempts)
         again = self._seen.known(marks.to_numpy())
         self._counted.add(marks, attempts["db_index"], again)
@@ -65,7 +74,19 @@ class AttemptWriter:
         """Write what is left; the number of different attempts that the input told of."""
         self._merge_aside()
         self._write_waiting(whole_groups=False)
+        if self._several:
+            self._writer.run("set_first_submitted", {"jobs": pl.concat(self._several).unique()})
         return self._counted.total()
+
+    def _note_several(self, attempts: pl.DataFrame) -> None:
+        """Keep which jobs have more than one attempt: only those do not begin with their own submission."""
+        jobs = attempts.select(_JOB)
+        marks = jobs.hash_rows(seed=2)
+        known = pl.Series(self._jobs.known(marks.to_numpy()))
+        again = known | marks.is_duplicated()
+        self._jobs.add(marks.filter(~known).unique().to_numpy())
+        if again.any():
+            self._several.append(jobs.filter(again).unique())
 
     def _merge_aside(self) -> None:
         if self._aside:
@@ -105,6 +126,8 @@ class AttemptWriter:
         )
         there = there.with_columns(fingerprints(there).alias(_MARK)).join(attempts, on=_MARK, how="semi")
         new = attempts.join(there, on=_MARK, how="anti").drop(_MARK)
+        if new.height:
+            self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}))
         self._append(new, lists)
         merged = merge_attempts(there, attempts.join(there, on=_MARK, how="semi"))
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))

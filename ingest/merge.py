@@ -10,8 +10,8 @@ makes no difference, and loading twice is loading once. For that to be true
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
 
 Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
-input is found without looking at all of it. Hence nothing is said here of the chain of requeues that an attempt is part
-of (`first_submitted_at` stays empty); runs are put together when everything is known.
+input is found without looking at all of it. Hence nothing is said here of the other attempts of a job: the earliest
+`first_submitted_at` that was told stays, and whoever writes all of them makes it the job's.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ def _join(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         phase.otherwise(0).alias("#phase"), pl.col("db_index").fill_null(first_index).alias("#index")
     )
-    lasting = rows.group_by(_ATTEMPT).agg(pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING))
-    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, "cancelled_by", "submitted_at"}]
+    least = ("cancelled_by", "first_submitted_at")
+    lasting = rows.group_by(_ATTEMPT).agg(pl.col(least).min(), *(pl.col(name).max() for name in LASTING))
+    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, *least, "submitted_at"}]
     best = _best(rows).select(*_ATTEMPT, *changing).unique()
     agreed = best.filter(pl.len().over(_ATTEMPT) == 1)
     groups = [*GROUPS, *((name,) for name in changing if not any(name in group for group in GROUPS))]

@@ -1,0 +1,81 @@
+"""Attempts that one dump knows by the id that people see, and another by the raw id."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import ingesting
+from app.config import Config
+from queries.warehouse import open_reader, open_writer
+from tests.app.warehouses import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+HEAD = "Cluster|Submit|Start|End|State|NodeList|AllocTRES|User|JobID"
+ROWS = (
+    ("29_0", "32", "1795247000|1795247010|1795247110|COMPLETED|n1|gres/gpu=8,node=1|amara"),
+    ("29_1", "29", "1795247000|1795247020|1795247120|FAILED|n2|gres/gpu=8,node=1|amara"),
+    ("11+0", "11", "1795247000|1795247010|1795247110|COMPLETED|n3|gres/gpu=4,node=1|bjorn"),
+    ("11+1", "12", "1795247000|1795247010|1795247110|COMPLETED|n4|gres/gpu=4,node=1|bjorn"),
+    ("40", "40", "1795247000|1795247010|1795247110|NODE_FAIL|n5|gres/gpu=8,node=1|chen"),
+    ("40", "40", "1795247115|1795247300|1795247900|COMPLETED|n6|gres/gpu=8,node=1|chen"),
+)
+
+
+def dumps(folder: Path) -> dict[str, Path]:
+    """The same attempts with and without JobIDRaw."""
+    raw, plain = folder / "raw.txt", folder / "plain.txt"
+    raw.write_text("\n".join([f"{HEAD}|JobIDRaw", *(f"c1|{rest}|{shown}|{own}" for shown, own, rest in ROWS)]) + "\n")
+    plain.write_text("\n".join([HEAD, *(f"c1|{rest}|{shown}" for shown, _, rest in ROWS)]) + "\n")
+    return {"raw": raw, "plain": plain}
+
+
+def loaded(root: Path, *files: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    for file in files:
+        with open_writer(root, verb="test", now=NOW) as writer:
+            ingesting.ingest_files(
+                writer, Config(), [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
+            )
+    with open_reader(root) as reader:
+        return tuple(reader.table(name).sort("job_id", "submitted_at") for name in ("attempts", "attempt_nodes"))  # type: ignore[return-value]  # two names, two tables
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(("raw", "plain")), ("plain", "raw", "plain", "raw")])
+def test_a_dump_with_raw_ids_and_one_without_make_the_same_attempts(tmp_path: Path, order: tuple[str, ...]) -> None:
+    files = dumps(tmp_path)
+
+    attempts, nodes = loaded(tmp_path / "both", *(files[name] for name in order))
+    expected, expected_nodes = loaded(tmp_path / "one", files["raw"])
+
+    assert attempts.equals(expected)
+    assert nodes.equals(expected_nodes)
+    assert attempts["job_id"].to_list() == ["11", "12", "29", "32", "40", "40"]
+
+
+def test_without_raw_ids_anywhere_the_ids_that_people_see_are_the_key(tmp_path: Path) -> None:
+    attempts, _ = loaded(tmp_path / "w", dumps(tmp_path)["plain"])
+
+    assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "40", "40"]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_every_attempt_of_a_job_knows_its_first_submission(tmp_path: Path, pieces: int) -> None:
+    file = dumps(tmp_path)["raw"]
+    head, *rows = file.read_text().splitlines()
+    parts = [rows] if pieces == 1 else [rows[-1:], rows[:-1]]  # the later attempt first
+    files = []
+    for number, part in enumerate(parts):
+        files.append(tmp_path / f"{number}.txt")
+        files[-1].write_text("\n".join([head, *part]) + "\n")
+
+    attempts, _ = loaded(tmp_path / "w", *files, *files)
+
+    first = attempts.filter(job_id="40")["first_submitted_at"].dt.epoch("s").to_list()
+    assert first == [1795247000, 1795247000]
+    assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 6
