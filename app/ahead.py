@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -14,13 +15,30 @@ Item = TypeVar("Item")
 def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The same items; while the caller is busy with one, a second thread makes the next one, and no more than that.
 
-    What goes wrong in the making is raised here. When the caller stops early, the item in the making is finished first.
+    What goes wrong in the making is raised here. A caller who stops early does not wait for the item in the making: the
+    making may hang (a pipe into which nobody writes), and nobody could stop it.
     """
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(_next, items)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(_next, items)
-            yield item[0]
+    made: SimpleQueue[tuple[Item] | Exception | None] = SimpleQueue()
+    wanted = Semaphore(1)
+    Thread(target=_make, args=(items, made, wanted), daemon=True).start()
+    while (item := made.get()) is not None:
+        if isinstance(item, Exception):
+            raise item
+        wanted.release()
+        yield item[0]
+
+
+def _make(items: Iterator[Item], made: SimpleQueue[tuple[Item] | Exception | None], wanted: Semaphore) -> None:
+    """Make one item each time that one is wanted; None says that there are no more."""
+    try:
+        while True:
+            wanted.acquire()
+            item = _next(items)
+            made.put(item)
+            if item is None:
+                return
+    except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits for the item
+        made.put(error)
 
 
 def _next(items: Iterator[Item]) -> tuple[Item] | None:

@@ -134,6 +134,7 @@ class AttemptWriter:
         changed = merged.join(there, on=merged.columns, how="anti", nulls_equal=True)
         if changed.is_empty():
             return
+        self._several.append(changed.select(_JOB))  # a user told only now may make it another's job
         gone = there.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
         self._writer.delete("attempts", gone)
         self._writer.delete("attempt_nodes", gone)

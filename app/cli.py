@@ -188,14 +188,32 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-INGEST_EPILOG = """\
-files that make a complete picture, each from a machine where Slurm works:
-  TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
-  TZ=UTC SLURM_TIME_FORMAT=%s sacctmgr -P show event Start=2026-10-01 \\
-      Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User > events.txt
-  TZ=UTC SLURM_TIME_FORMAT=%s scontrol show node > nodes.txt
-  scontrol show config > config.txt
-then: trackside ingest slurm sacct.txt events.txt nodes.txt config.txt"""
+DUMP_COMMANDS = """\
+export TZ=UTC SLURM_TIME_FORMAT=%s
+sacct -a -D -X -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
+sacctmgr -P show event Start=2026-10-01 \\
+    Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User > events.txt
+sacctmgr -P show reservation Start=2026-10-01 End=now \\
+    Format=Cluster,ID,Name,Start,End,NodeNames,Flags,TRES,UnusedWall,Associations > reservations.txt
+sacctmgr -P show transactions Start=2026-10-01 \\
+    Format=Time,Action,Actor,Where,Cluster,ID,Info > transactions.txt
+sacctmgr -P show assoc > assoc.txt
+sacctmgr -P show qos > qos.txt
+scontrol show node > nodes.txt
+scontrol show topology > topology.txt
+scontrol show config > config.txt
+sdiag > sdiag.txt
+"""
+"""What makes a complete picture, for a shell on a machine where Slurm works."""
+
+INGEST_EPILOG = f"""\
+Files are told apart by content: accounting, node events, nodes, reservations, topology, settings, accounts, QOS,
+account changes, runaway jobs, sdiag; sacct --json and slurmrestd's answers, too. A complete picture, made where Slurm
+works (only the first is a must):
+
+  {DUMP_COMMANDS.replace(chr(10), chr(10) + "  ").rstrip()}
+
+then: trackside ingest slurm *.txt"""
 
 PROMETHEUS_EPILOG = """\
 Without files the server is asked (--url, or [prometheus] url in the configuration); a token comes from the environment
@@ -372,8 +390,8 @@ def _slurm_options(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="output of sacct, `sacctmgr -P show event`, `scontrol show node` or `scontrol show config` "
-        "(told apart by content; .gz is fine; - is standard input). Without files the running Slurm is read",
+        help="what Slurm's commands printed (below; .gz is fine; - is standard input). Without files the running Slurm "
+        "is read",
     )
     parser.add_argument("--cluster", metavar="NAME", help="cluster of inputs that do not name one")
     parser.add_argument("--timezone", metavar="ZONE", help="zone of times that carry none: UTC, Europe/Berlin")

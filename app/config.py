@@ -72,6 +72,15 @@ def _polars_regex(text: str) -> str:
     return text
 
 
+def _naming(text: str) -> str:
+    """A pattern of job names whose groups, where they have names, tell which of them names the run."""
+    names = [field for field in pl.Series([""]).str.extract_groups(text).struct.fields if not field.isdigit()]
+    if names and "run" not in names:
+        message = f"none of its groups ({', '.join(names)}) is called run; write (?P<run>...) around what names the run"
+        raise ValueError(message)
+    return text
+
+
 def _complaint(said: str) -> str:
     r"""What polars says is wrong with a pattern, without the pattern.
 
@@ -128,6 +137,9 @@ Zone = Annotated[str, AfterValidator(_zone)]
 
 _SECRETIVE = ("prometheus.", "slurm.rest_")
 """Settings whose wrong values are not shown."""
+
+_CREDENTIALS = re.compile(r"://[^/\s]*@")
+"""User and password in an address, wherever it was put by mistake."""
 
 
 class _Section(BaseModel):
@@ -215,13 +227,15 @@ class Rules(_Section):
     )
     run_gap_hours: float = Field(default=24.0, gt=0, description="longest gap between requeues of a run")
     run_env: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = Field(
-        default="TRACKSIDE_RUN_ID", description="environment variable that names the run of a job; empty: none"
+        default="TRACKSIDE_RUN_ID",
+        description="environment variable that names the run of a job, best called ...RUN_ID or ...RUN_NAME: values of "
+        "other variables on a command line are not kept (they may be secrets); empty: none",
     )
     run_comment_key: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*)?$")] = Field(
         default="run", description="key that names the run in a comment (`run=NAME`, or in JSON); empty: none"
     )
     run_wckey: bool = Field(default=False, description="the wckey of a job names its run")
-    run_names: tuple[Regex, ...] = Field(
+    run_names: tuple[Annotated[Regex, AfterValidator(_naming)], ...] = Field(
         default=(),
         description="job names (regular expressions) of which jobs are one run, named by the group `run`, else by the "
         "first group, else by what matched",
@@ -318,13 +332,22 @@ def _read(path: Path) -> dict[str, Any]:
 def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     where = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] != "extra_forbidden":
-        given = "(not shown: it may hold a password)" if where.startswith(_SECRETIVE) else repr(mistake["input"])
-        return f"{where} = {given}: {mistake['msg'].removeprefix('Value error, ')}"
+        return f"{where}{_given(where, mistake['input'])}: {mistake['msg'].removeprefix('Value error, ')}"
     *sections, name = mistake["loc"]
     known = list(_fields(tuple(str(section) for section in sections)))
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
     return f"{where}: no such setting; {hint}"
+
+
+def _given(where: str, value: object) -> str:
+    """What stands behind the name of a setting; nothing for a whole section, of which any part may be a secret."""
+    inside = value if isinstance(value, list) else [value]
+    if any(isinstance(one, dict | list) for one in inside):
+        return ""
+    if f"{where}.".startswith(_SECRETIVE) or _CREDENTIALS.search(repr(value)):
+        return " = (not shown: it may hold a password)"
+    return f" = {value!r}"
 
 
 def _fields(sections: tuple[str, ...]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from app import output
+from app import live_rest, live_roads, output
 from app.errors import UsageError, exit_status
 from app.telemetry import connect
 from ingest.catalog import SOURCES
@@ -69,7 +69,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     output.say("\nwarehouse")
     broken, loaded = _warehouse(root, now)
     worst = max(worst, broken)
-    output.say("\nSlurm on this machine")
+    output.say("\nSlurm by slurmrestd" if live_roads.by_rest(settings) else "\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
     output.say("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
@@ -117,7 +117,13 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
     return 0, loaded
 
 
+PATIENCE_S = 30.0
+"""Longest wait for one answer of Slurm, even where more is configured: somebody is looking."""
+
+
 def _slurm(settings: Config) -> int:
+    if live_roads.by_rest(settings):
+        return _slurmrestd(settings)
     missing = [name for name in ("sacct", "sacctmgr", "scontrol") if shutil.which(name) is None]
     if missing:
         _line(
@@ -127,12 +133,28 @@ def _slurm(settings: Config) -> int:
         return 0
     try:
         fetch_settings(
-            lambda command, more: subprocess_runner(command, more, timeout_s=min(settings.slurm.timeout_s, 30))
+            lambda command, more: subprocess_runner(command, more, timeout_s=min(settings.slurm.timeout_s, PATIENCE_S))
         )
     except SourceError as error:
         _line("warn", str(error).splitlines()[0] + " Live ingest will not work; files can be loaded.")
         return 0
     _line("ok", "scontrol answers")
+    return 0
+
+
+def _slurmrestd(settings: Config) -> int:
+    """Whether slurmrestd answers, and slurmdbd and slurmctld behind it: a live ingest asks both."""
+    patient = settings.slurm.model_copy(update={"timeout_s": min(settings.slurm.timeout_s, PATIENCE_S)})
+    try:
+        road = live_rest.road(settings.model_copy(update={"slurm": patient}))
+        road.settings()
+        road.nodes()
+    except SourceError as error:
+        for line in str(error).splitlines():
+            _line("fail", line)
+        return exit_status(error) or 1
+    _line("ok", f"slurmrestd {road.client.shown} answers for slurmdbd and slurmctld")
+    _line("-", live_rest.NOT_TOLD)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -10,6 +11,7 @@ import polars as pl
 from app.errors import UsageError
 from app.loading import Report, load
 from app.streaming import load_accounting
+from ingest.clusters import foreign
 from ingest.errors import InputError
 from ingest.frames import NODE_STATES, Parsed, SourceName
 from ingest.given import Given
@@ -79,7 +81,7 @@ def ingest_files(
             else:
                 data = source.whole()
                 parsed = _parse(data, kind, given, told, writer)
-                load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
+                parsed = load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
         except (InputError, UsageError) as error:
             reports.append(Report(source.name, error=error))
         else:
@@ -107,14 +109,24 @@ def _given(origin: str, config: Config, options: Options) -> Given:
 
 
 def _parse(data: bytes, kind: SourceName, given: Given, told: list[Parsed], writer: Writer) -> Parsed:
-    if kind in NAMELESS and given.cluster is None:
+    if kind in NAMELESS and given.cluster is None and not _names_clusters(kind, data):
         given = replace(given, cluster=_only_cluster(told, writer, given.origin))
     parsed = parse(kind, data, given)
+    if given.cluster is not None and kind != "slurm.accounting":  # which says so itself
+        parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(given.cluster, parsed.clusters)])
+    if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well
+        parsed = replace(parsed, clusters=frozenset({given.cluster or _only_cluster(told, writer, given.origin)}))
     if kind == "slurm.events":
         # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
         # One without any node event still tells that nothing happened.
-        return replace(parsed, covers_until=given.until, clusters=parsed.clusters or frozenset({str(given.cluster)}))
+        return replace(parsed, covers_until=given.until)
     return seen_until_now(parsed)
+
+
+def _names_clusters(kind: SourceName, data: bytes) -> bool:
+    """Whether a text of a kind that need not name its cluster has a column that does."""
+    header = data[:4096].decode(errors="replace").partition("\n")[0].lower()
+    return kind in {"slurm.events", "slurm.reservations"} and re.search(r"\bcluster\b", header) is not None
 
 
 def _only_cluster(told: list[Parsed], writer: Writer, origin: str) -> str:

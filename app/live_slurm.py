@@ -11,8 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from app import live_recheck, live_roads, live_windows
-from app.live_asking import Asker, at_controller_of, too_much
+from app.errors import UsageError
+from app.live_asking import Asker, at_controller_of, timed_out, too_large
 from app.live_parts import Ask, Part, answer
 from app.live_windows import SHORTEST, Window
 from app.loading import Report, load
@@ -22,16 +25,22 @@ from ingest.frames import REJECTS, Parsed, empty
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import polars as pl
-
     from app.config import Config
     from app.ingesting import Options
+    from app.live_parts import Service
     from ingest.frames import SourceName
     from ingest.live import Runner
     from queries.warehouse import Writer
 
 FAILURES: Final = 2
 """So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
+
+TOO_LARGE: Final = 2
+"""Slurm said that a window is too much: as many parts of it are asked for."""
+
+TOO_SLOW: Final = 8
+"""The same where there was no answer in time: two windows that are too slow are a database that hangs, so the second
+question is one that any other can answer."""
 
 
 def ingest_live(
@@ -71,12 +80,14 @@ def ingest_live(
     if options.cluster is not None and config.slurm.clusters:
         names = (options.cluster,)
     now = now.replace(microsecond=0)
+    until = min(_whole(options.until) or now, now)  # nobody can tell of what is to come
     reports: list[Report] = []
     asker = Asker(config.slurm, sleep, lambda what: progress(what, 0, 1))
     for name in names:
         live = _Live(writer, config, runner, now, asker, progress, tell, name, options.cluster or config.cluster)
-        live.ingest(_whole(options.since), _whole(options.until) or now, again=again)
+        live.ingest(_whole(options.since), until, again=again)
         reports += live.reports
+        asker.another()
     return reports
 
 
@@ -112,8 +123,8 @@ class _Live:
         part = live_roads.settings(self.config)
         self.progress(part.title, 0, 1)
         settings = self._part(part, self._ask(part, until, until))
-        if self.cluster is None and settings is not None:
-            self.cluster = min(settings.clusters, default=None)
+        self._agree(settings)
+        self.cluster = self.cluster or self._only_cluster()
         plan = self._plan(since, until, self._overlap(settings), again=again)
         born = self._around(since or min((window.since for window in plan.windows), default=until), until)
         if plan.there:
@@ -124,6 +135,26 @@ class _Live:
             self._recheck()
         self._compare()
         self._left_out()
+
+    def _agree(self, settings: Parsed | None) -> None:
+        """Learn the cluster's name from its settings; another name than was asked for would mix up two clusters.
+
+        Raises:
+            UsageError: this is another cluster.
+        """
+        told = None if settings is None else min(settings.clusters, default=None)
+        if told is not None and self.cluster is not None and told != self.cluster:
+            raise UsageError(
+                f"this Slurm is the cluster {told!r}, not {self.cluster!r}; nothing was read for it.\n"
+                f"Say --cluster {told}, leave it out, or list other clusters under [slurm] clusters."
+            )
+        self.cluster = self.cluster or told
+
+    def _only_cluster(self) -> str | None:
+        """The one cluster that Slurm told of so far: the one that is asked, where nobody says which it is."""
+        rows = self.writer.query("status_sources").filter(pl.col("source").str.starts_with("slurm."))
+        names = rows["cluster"].unique().to_list()
+        return names[0] if len(names) == 1 else None
 
     def _overlap(self, settings: Parsed | None) -> timedelta:
         """How far to go back behind what is there: as configured, but at least as far as ends may yet be rewritten.
@@ -151,12 +182,14 @@ class _Live:
         """Everything but accounting; the cluster's first sign of life that node events tell of."""
         born = None
         loaded = self._last_loaded()
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        first = min(since, there[0].since) if there else since
         for part in live_roads.around(self.config):
             age_h = (self.now - loaded[part.kind]).total_seconds() / 3600 if part.kind in loaded else None
             if age_h is not None and age_h < part.every_hours:
                 continue
             self.progress(part.title, 0, 1)
-            low = self._reaching_back(part, since)
+            low = self._reaching_back(part, since, first)
             if low >= until:
                 continue  # read up to this very second
             parsed = self._part(part, self._ask(part, low, until))
@@ -164,11 +197,14 @@ class _Live:
                 born = parsed.covers_from
         return born
 
-    def _reaching_back(self, part: Part, since: datetime) -> datetime:
-        """From when on to ask: no later than accounting, nor than where this part's own loads end."""
+    def _reaching_back(self, part: Part, since: datetime, first: datetime) -> datetime:
+        """From when on to ask: no later than accounting, nor than where this part's own loads end.
+
+        Where it has none yet, from `first` on: where accounting begins.
+        """
         reached = self.writer.query("watermark", cluster=self.cluster, source=part.kind)["covers_until"].item()
         overlap = timedelta(hours=self.config.slurm.overlap_hours)
-        return min(since, reached - overlap) if isinstance(reached, datetime) else since
+        return min(since, reached - overlap) if isinstance(reached, datetime) else first
 
     def _last_loaded(self) -> dict[str, datetime]:
         rows = self.writer.query("status_sources").filter(cluster=self.cluster or "")
@@ -206,15 +242,17 @@ class _Live:
         if part.kind == "slurm.accounting":
             parsed = _alive(parsed, born)
             self.seen.append(live_recheck.still_open(parsed.frames["attempts"]))
-        load(self.writer, parsed, origin=fetched.origin, data=fetched.data, now=self.now, cluster=self.cluster)
+        origin, data = fetched.origin, fetched.data
+        parsed = load(self.writer, parsed, origin=origin, data=data, now=self.now, cluster=self.cluster)
         self.reports.append(Report(title or fetched.origin, parsed))
         return parsed, len(fetched.data)
 
     def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
         """Accounting, oldest window first; whether all of it was read.
 
-        A window that is too much for slurmdbd is asked for in halves, and so are those behind it. The others behind
-        one that failed are read all the same, unless the next one fails, too.
+        A window that is too much for slurmdbd is asked for in parts, and so are those behind it. The others behind
+        one that failed are read all the same, unless the next one fails, too, or nothing is there before it: then no
+        gap would show that it is missing. All behind a sign of life speaks for its time.
         """
         part = live_roads.accounting(self.config)
         waiting, done, failures, in_a_row = deque(windows), 0, 0, 0
@@ -228,22 +266,49 @@ class _Live:
                 continue
             self.progress(self._named(window), done, done + 1 + len(waiting))
             try:
-                _, size = self._load(part, self._ask(part, *window), title=self._named(window), born=born)
+                parsed, size = self._load(part, self._ask(part, *window), title=self._named(window), born=born)
             except (SourceError, InputError) as error:
-                half = (window.until - window.since) / 2
-                if isinstance(error, SourceError) and too_much(error) and half >= SHORTEST:
-                    longest = half
+                less = self._less(window, error, part.service)
+                if less is not None:
+                    longest = less
                     waiting.appendleft(window)
-                    self.tell(f"{self._named(window)} is too much for slurmdbd: asking for half as much at a time")
                     continue
                 failures, in_a_row = failures + 1, in_a_row + 1
                 self._failed(window, error)
+                if self.asker.hangs(part.service) or not self._before(window):
+                    break
                 continue
             done, in_a_row = done + 1, 0
+            born = min((moment for moment in (born, parsed.covers_from) if moment), default=None)
             if size > self.config.slurm.answer_mb << 20:
                 longest = max(min(longest, (window.until - window.since) / 2), SHORTEST)
             self.asker.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
         return failures == 0
+
+    def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
+        """How much to ask for at a time, where a window was too much; None where asking for less cannot help."""
+        if not isinstance(error, SourceError) or self.asker.hangs(service):
+            return None
+        parts = TOO_LARGE if too_large(error) else TOO_SLOW if timed_out(error) else 1
+        less = (window.until - window.since) / parts
+        if less < SHORTEST:
+            less = (window.until - window.since) / TOO_LARGE
+        if parts == 1 or less < SHORTEST:
+            return None
+        self.tell(f"{self._named(window)} is too much for {service}: asking for {less} at a time")
+        if parts == TOO_SLOW:
+            self.asker.rest(service)
+        else:
+            self.asker.wait(self.config.slurm.pause_s, "asking for less")
+        return less
+
+    def _before(self, window: Window) -> bool:
+        """Whether a load speaks for time before a window that failed; else says why those behind it are left out."""
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        if there and there[0].since < window.since:
+            return True
+        self.tell(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
+        return False
 
     def _failed(self, window: Window, error: SourceError | InputError) -> None:
         """Keep what went wrong, the same only once."""
@@ -267,6 +332,7 @@ class _Live:
             if parsed is None:
                 return
             forgotten += live_recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
+            self.asker.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.tell(
                 f"warning: {forgotten} job(s) without an end are no longer known to accounting; they stay open "

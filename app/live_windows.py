@@ -46,13 +46,15 @@ def covered(
 ) -> Windows:
     """The time that the loads of a source speak for, oldest first.
 
-    With `overlap` only what a load told of the time that was over for so long when it was made: what is younger may
-    have changed since.
+    No load speaks for a time to come. With `overlap` only what it told of the time that was over for so long when it
+    was made: what is younger may have changed since.
     """
     loads = source.query("coverage", cluster=cluster, source=name)
-    if overlap is not None:
-        loads = loads.with_columns(ended_at=pl.min_horizontal("ended_at", pl.col("loaded_at") - overlap))
-        loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
+    over = pl.col("loaded_at") - (overlap or timedelta())
+    loads = loads.with_columns(
+        ended_at=pl.when(pl.col("ended_at").is_not_null()).then(pl.min_horizontal("ended_at", over))
+    )
+    loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
     spans = coverage(frames.conform(loads, frames.COVERAGE), gap_s=0).select("started_at", "ended_at").iter_rows()
     return [Window(since, until) for since, until in spans]
 

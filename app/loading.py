@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import loading_people
+from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from ingest.frames import Parsed, SourceName
@@ -34,20 +35,26 @@ class Report:
 
 def load(
     writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime, cluster: str | None = None
-) -> None:
+) -> Parsed:
     """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it.
 
     An input without a row that could be loaded still speaks for its time, and its refused rows for themselves: they
     are booked under `cluster`.
+
+    Returns:
+        The input with the warnings that follow from what was there.
     """
-    parsed = booked(parsed, cluster)
     with writer.transaction():
+        parsed = replace(parsed, warnings=[*parsed.warnings, *loading_nodes.removed(writer, parsed)])
+        ways = WAYS if parsed.rejects.is_empty() else WAYS | IN_PART
         for name, frame in parsed.frames.items():
-            if name in WAYS:
-                WAYS[name](writer, frame)
+            if name in ways:
+                ways[name](writer, frame)
         if "attempts" in parsed.frames:
             loading_people.note_first_jobs(writer, parsed.frames["attempts"])
-        write_account(writer, parsed, origin=origin, digest=hashlib.sha256(data).hexdigest(), now=now)
+        digest = hashlib.sha256(data).hexdigest()
+        write_account(writer, booked(parsed, cluster), origin=origin, digest=digest, now=now)
+    return parsed
 
 
 def booked(parsed: Parsed, cluster: str | None) -> Parsed:
@@ -76,14 +83,14 @@ def _write_node_states(writer: Writer, states: pl.DataFrame) -> None:
     writer.replace("node_states", merge_node_states(there, states), keys=["cluster", "node"])
 
 
-def _write_nodes(writer: Writer, nodes: pl.DataFrame) -> None:
-    _write_spells(writer, "nodes", nodes, merge_nodes, existing="existing_nodes", source="slurm.nodes")
+def _write_nodes(writer: Writer, nodes: pl.DataFrame, *, whole: bool = True) -> None:
+    merge = partial(merge_nodes, whole=whole)
+    _write_spells(writer, "nodes", nodes, merge, existing="existing_nodes", source="slurm.nodes")
 
 
-def _write_topology(writer: Writer, places: pl.DataFrame) -> None:
-    _write_spells(
-        writer, "node_topology", places, merge_topology, existing="existing_topology", source="slurm.topology"
-    )
+def _write_topology(writer: Writer, places: pl.DataFrame, *, whole: bool = True) -> None:
+    merge = partial(merge_topology, whole=whole)
+    _write_spells(writer, "node_topology", places, merge, existing="existing_topology", source="slurm.topology")
 
 
 def _write_spells(
@@ -110,7 +117,7 @@ def _write_settings(writer: Writer, settings: pl.DataFrame) -> None:
     writer.replace("cluster_settings", settings, keys=["cluster", "name"])
 
 
-WAYS: Final[Mapping[str, Callable[[Writer, pl.DataFrame], None]]] = {
+WAYS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "attempts": _write_attempts,
     "node_states": _write_node_states,
     "nodes": _write_nodes,
@@ -125,6 +132,12 @@ WAYS: Final[Mapping[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "runaway_jobs": loading_people.write_runaway,
 }
 """How the rows of each table are put together with those that the warehouse has. Others follow from these."""
+
+IN_PART: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
+    "nodes": partial(_write_nodes, whole=False),
+    "node_topology": partial(_write_topology, whole=False),
+}
+"""The same where some rows of the input were refused: what it lacks may be among those."""
 
 
 def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:

@@ -10,9 +10,11 @@ import polars as pl
 from app import advice, results
 from app.errors import UsageError
 from app.node_reasons import last_reasons
+from app.runs_apart import why_apart
 from app.showing import Answer, Question
 from metrics.mfu import CONVENTIONS
 from metrics.restarts import restart_summary
+from metrics.run_rules import APART
 from metrics.runs import by_id
 
 if TYPE_CHECKING:
@@ -390,19 +392,20 @@ def _asked(
 
 
 def _several(asked: str, meant: list[str]) -> tuple[str, ...]:
-    """That a job id means more than one run, which, and how to ask for one of them."""
+    """That a job id or a name means more than one run, which, and how to ask for one of them."""
     if len(meant) < 2:
         return ()
     named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")
+    by_job = f"{len(meant):,} runs have a job {asked} (Slurm uses job ids again, and jobs of an array share one)"
+    by_name = f"{asked} is the name of {len(meant):,} runs"
     return (
-        f"{len(meant):,} runs have a job {asked} (Slurm uses job ids again, and jobs of an array share one), "
-        f"the newest first: {named}.",
+        f"{by_name if all(each.startswith(asked + APART) for each in meant) else by_job}, the newest first: {named}.",
         f"To choose one, give its run id: --run {shlex.quote(meant[0])}",
     )
 
 
 MOST_NAMED = 10
-"""Runs of a job id that a note names."""
+"""Runs of a job id or of a name that a note names."""
 
 
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
@@ -442,7 +445,8 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         raise UsageError(
             f"{window.cluster}: run {question.run!r} had no time in this window; take a longer one (--since)"
         )
-    said = (*said, *_how_joined(source, window, rows), *_runaways(rows))
+    apart = () if question.run is None else why_apart(source, window, rows["run_id"].to_list())
+    said = (*said, *_how_joined(source, window, rows), *apart, *_runaways(rows))
     return Answer(
         "Runs",
         rows,
@@ -474,7 +478,10 @@ def _how_joined(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str
         return ()
     found = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
     told = found.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
-    named = [f"{number}: job {job}, {word.replace('_', ' ')}" for number, job, word in told[:MOST_NAMED]]
+    named = [
+        f"{number}: job {job}, {'first' if word == 'single' else word.replace('_', ' ')}"
+        for number, job, word in told[:MOST_NAMED]
+    ]
     more = f"; and {len(told) - MOST_NAMED:,} more" if told[MOST_NAMED:] else ""
     return (f"its attempts and how each was joined: {'; '.join(named)}{more}.",)
 

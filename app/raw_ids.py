@@ -1,7 +1,8 @@
 """Array tasks and het components under one id, whichever of the two that Slurm has for them a dump told.
 
-A dump without JobIDRaw knows them only as people see them: 29_0, 11+1. Where another load tells the raw id of the same
-attempt (same display id, same second of submission), it is one attempt, under the raw id, whichever came first.
+A dump without JobIDRaw knows them only as people see them: 29_0, 11+1. Where another load tells the raw id, they are
+under that one, all attempts of the job together, whichever load came first. Where an id that people see had several raw
+ones (ids are given again when a database is lost), the second of submission decides.
 """
 
 from __future__ import annotations

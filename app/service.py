@@ -30,7 +30,19 @@ from flask import Response, request
 from polars.exceptions import PanicException
 from waitress.server import create_server
 
-from app import clock, computing, config, exporter, ingesting, live_slurm, loading, output, runlogs, telemetry
+from app import (
+    clock,
+    computing,
+    config,
+    exporter,
+    ingesting,
+    live_roads,
+    live_slurm,
+    loading,
+    output,
+    runlogs,
+    telemetry,
+)
 from app.answers import Answers, Claims
 from app.errors import EXIT_STATUS, UsageError
 from app.explorer import create_app
@@ -317,7 +329,7 @@ class Worker:
 
     def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
         """The sources that there are here."""
-        if self.runner is not None or shutil.which("sacct"):
+        if self.runner is not None or live_roads.by_rest(self.settings) or shutil.which("sacct"):
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
             yield "prometheus", self._prometheus

@@ -16,6 +16,7 @@ from ingest import values
 from ingest.frames import ATTEMPTS, GPUS, TEXT, Schema, conform
 from ingest.lines import LINE
 from ingest.nodelist import expand_column
+from ingest.submit_line import without_values
 from ingest.times import Instants, read_instants, settle
 
 SCHEDULER: Final = "slurm"
@@ -364,7 +365,7 @@ def _labels(columns: Columns) -> pl.DataFrame:
             "failed_node": columns.word("failednode"),
             "constraints": columns.label("constraints"),
             "admin_comment": columns.label("admincomment"),
-            "submit_line": columns.label("submitline"),
+            "submit_line": without_values(columns.label("submitline")),
             **{name: columns.label(name) for name in chosen},
         }
     )

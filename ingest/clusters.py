@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LONGEST: Final = 200
 """Characters of a cluster's name, as it is quoted in a path."""
@@ -18,3 +21,13 @@ def fits_a_folder(cluster: str) -> bool:
     (True, False)
     """
     return len(quote(cluster, safe="", errors="replace")) <= LONGEST
+
+
+def foreign(cluster: str | None, told: Iterable[str]) -> list[str]:
+    """A warning where a text tells of other clusters than it was said to.
+
+    >>> foreign("alpha", {"alpha", "beta"}), foreign(None, {"beta"})
+    (['rows name other clusters than alpha: beta'], [])
+    """
+    others = sorted(set(told) - {str(cluster)})
+    return [f"rows name other clusters than {cluster}: {', '.join(others)}"] if cluster and others else []

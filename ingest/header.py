@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
@@ -49,6 +49,7 @@ class Layout:
 
     `shapes` says what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
     `used` are the columns worth reading. `headerless` is the order of columns where there is no header, if any.
+    `beginnings` says how the text of some free columns begins, nearly always, unless it is empty.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Layout:
     shapes: Mapping[str, re.Pattern[str]]
     command: str
     headerless: tuple[str, ...] = ()
+    beginnings: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

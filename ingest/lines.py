@@ -14,6 +14,7 @@ torn record lies in one block: whatever the size of the blocks, the same rows co
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
@@ -26,7 +27,7 @@ import polars as pl
 from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.frames import RAW_LIMIT
 from ingest.header import SEARCHED_LINES, Header, Layout, another_header, find_header
-from ingest.records import Assembler, Refused, Row
+from ingest.records import Assembler, Refused, Row, doubted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +56,7 @@ class Rows:
     """The rows of a dump, all columns text (empty is null), and what became of the others.
 
     `frame` has the columns of the layout's `used` that are there, and `LINE`. Every row of the input is in `frame`, in
-    `refused` or counted in `n_skipped`.
+    `refused` or counted in `n_skipped`. `doubts` counts rows by the columns whose text is left out, see `Row`.
     """
 
     frame: pl.DataFrame
@@ -65,11 +66,12 @@ class Rows:
     n_damaged: int
     _text: _Text
     _torn: dict[int, str] = field(default_factory=dict)
+    doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     @property
     def warnings(self) -> list[str]:
         """What a person should know about the text itself."""
-        return damaged(self.n_damaged)
+        return [*damaged(self.n_damaged), *doubted(self.doubts)]
 
     @property
     def n_read(self) -> int:
@@ -148,7 +150,11 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     outcomes = [*_before_header(text, header), *_assemble(text, torn, assembler)]
     if end is not None:
         _check_end(text, outcomes, end[0], accept_truncated=end[1])
-    rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
+    rows = [
+        outcome._replace(fields=tuple(map(text.restore, outcome.fields)))
+        for outcome in outcomes
+        if isinstance(outcome, Row)
+    ]
     frame = _regular(text, torn, header, layout)
     if rows:
         frame = pl.concat([frame, _irregular(rows, header, layout)]).sort(LINE)
@@ -162,6 +168,7 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
         n_damaged=n_damaged,
         _text=text,
         _torn={row.line: text.restore(row.raw)[:RAW_LIMIT] for row in rows},
+        doubts=Counter(row.doubts for row in rows if row.doubts),
     )
 
 

@@ -20,6 +20,13 @@ EPOCH_UTC: Final[Mapping[str, str]] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 """Every time an epoch, and no hour of the year twice."""
 
 
+OVERRULING: Final = ("SQUEUE_", "SACCT_", "SCONTROL_", "SACCTMGR_", "SDIAG_", "SINFO_")
+"""How variables begin that stand for options of a command: which users, states, partitions or clusters it tells of."""
+
+OVERRULING_NAMES: Final = frozenset({"SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
+"""Others that change what is asked or how it is answered. How Slurm is reached (SLURM_CONF, SLURM_JWT) is none."""
+
+
 class Completed(NamedTuple):
     """How a command ended, and what it printed."""
 
@@ -43,12 +50,13 @@ class Fetched(NamedTuple):
 def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:
     """Run a command for real, behind everything else on its machine. One that is absent or too slow is a SourceError.
 
+    What somebody set in their shell for Slurm's commands does not change what is asked (see `OVERRULING`).
     Whatever ends the wait (Ctrl-C, too) ends the command.
     """
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **environment},
+            env={**_plain(os.environ), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -69,6 +77,15 @@ def subprocess_runner(command: list[str], environment: Mapping[str, str], *, tim
             if process.returncode is None:
                 process.kill()
     return Completed(process.returncode, stdout, stderr)
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would answer in place of our options."""
+    return {
+        name: text
+        for name, text in environment.items()
+        if not name.startswith(OVERRULING) and name not in OVERRULING_NAMES
+    }
 
 
 def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mapping[str, str] = EPOCH_UTC) -> Fetched:

@@ -49,7 +49,7 @@ def merge_node_states(*frames: pl.DataFrame) -> pl.DataFrame:
     return conform(spoken, NODE_STATES).sort(key)
 
 
-def merge_nodes(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame) -> pl.DataFrame:
+def merge_nodes(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame, *, whole: bool = True) -> pl.DataFrame:
     """Inventories as spells: equal observations of a node that follow each other, no look between, are one row.
 
     Where two inventories of one moment differ, the one whose values sort last as text counts, in every order.
@@ -58,36 +58,42 @@ def merge_nodes(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame) ->
         there: rows of `nodes`, all that the warehouse has of the clusters in `seen`.
         seen: rows of `nodes` as a parser makes them, one per node and moment.
         looks: as `LOOKS`, the moments of which `there` tells.
+        whole: `seen` has all nodes. If not, some records were refused: it is no look, and ends nothing that it lacks.
 
     Returns:
         All rows of these clusters, sorted by cluster, node and first observation.
     """
-    return _merge_spells(there, seen, looks, NODES)
+    return _merge_spells(there, seen, looks, NODES, whole=whole)
 
 
-def merge_topology(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame) -> pl.DataFrame:
+def merge_topology(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame, *, whole: bool = True) -> pl.DataFrame:
     """Places in the network as spells, by the same rules as :func:`merge_nodes`; rows of `node_topology`."""
-    return _merge_spells(there, seen, looks, NODE_TOPOLOGY)
+    return _merge_spells(there, seen, looks, NODE_TOPOLOGY, whole=whole)
 
 
 _NODE: Final = ["cluster", "node"]
 _ENDS: Final = ["valid_from", "last_seen_at"]
 
 
-def _merge_spells(there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def _merge_spells(
+    there: pl.DataFrame, seen: pl.DataFrame, looks: pl.DataFrame, schema: Schema, *, whole: bool
+) -> pl.DataFrame:
     there, seen = conform(there, schema), conform(seen, schema)
     values = [name for name in schema if name not in (*_NODE, *_ENDS)]
-    known = _moments(conform(looks, LOOKS), _ends(there))
+    known = _moments(conform(looks, LOOKS))
     fresh = _moments(_ends(seen))
     for cluster, moment in fresh.rows():
-        there = pl.concat(_cut(there, cluster, moment, known.filter(pl.col("cluster") == cluster)["ts"].to_list()))
+        moments = known.filter(pl.col("cluster") == cluster)["ts"].to_list()
+        told = there if whole else there.join(seen, on=_NODE, how="semi")
+        rest = there.clear() if whole else there.join(seen, on=_NODE, how="anti")
+        there = pl.concat([rest, *_cut(told, cluster, moment, moments)])
     as_text = pl.concat_str([_text(name, schema[name]) for name in values], separator="\x1f")
     each = pl.concat([there, seen]).sort(*_NODE, *_ENDS, as_text).group_by(*_NODE, *_ENDS, maintain_order=True).last()
-    return _joined(each.select(*schema), _moments(known, fresh), values, schema)
+    return _joined(each.select(*schema), _moments(known, fresh) if whole else known, values, schema)
 
 
 def _ends(spells: pl.DataFrame) -> pl.DataFrame:
-    """Both ends of a spell are observations, and an observation of one node is a look at its cluster."""
+    """Both ends of a spell are observations of its node."""
     return pl.concat([spells.select("cluster", pl.col(name).alias("ts")) for name in _ENDS])
 
 
@@ -103,18 +109,17 @@ def _cut(spells: pl.DataFrame, cluster: str, moment: datetime, known: list[datet
     spanning = spells.filter(spans)
     place = bisect.bisect_left(known, moment)
     looked = place < len(known) and known[place] == moment
-    before = known[place - 1] if place else None
-    after = next(iter(known[place + looked :][:1]), None)
-    if looked:
-        yield spanning.with_columns(pl.lit(moment, dtype=TIME).alias(name) for name in _ENDS)
-    if before is not None:
-        yield spanning.with_columns(last_seen_at=pl.lit(before, dtype=TIME)).filter(
-            pl.col("valid_from") <= pl.col("last_seen_at")
-        )
-    if after is not None:
-        yield spanning.with_columns(valid_from=pl.lit(after, dtype=TIME)).filter(
-            pl.col("valid_from") <= pl.col("last_seen_at")
-        )
+    before = pl.lit(known[place - 1] if place else None, dtype=TIME)
+    after = pl.lit(next(iter(known[place + looked :][:1]), None), dtype=TIME)
+    # The ends of a spell are observations of its node, too, and may lie nearer than any look.
+    at_it = spanning.filter(pl.lit(looked) | (pl.col("valid_from") == moment) | (pl.col("last_seen_at") == moment))
+    yield at_it.with_columns(pl.lit(moment, dtype=TIME).alias(name) for name in _ENDS)
+    yield spanning.filter(pl.col("valid_from") < moment).with_columns(
+        last_seen_at=pl.max_horizontal(before, "valid_from")
+    )
+    yield spanning.filter(pl.col("last_seen_at") > moment).with_columns(
+        valid_from=pl.min_horizontal(after, "last_seen_at")
+    )
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
@@ -137,9 +142,9 @@ def _joined(spells: pl.DataFrame, looks: pl.DataFrame, values: list[str], schema
     ).select("cluster", "last_seen_at", "look")
     ordered = spells.join(next_look, on=["cluster", "last_seen_at"], how="left").sort(*_NODE, "valid_from")
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*_NODE, *values))
-    unbroken = pl.col("look").shift(1) >= pl.col("valid_from")
+    unbroken = (pl.col("look").shift(1) >= pl.col("valid_from")).fill_null(value=True)  # null: no look after it
     return conform(
-        ordered.with_columns(spell=(~(same & unbroken.fill_null(value=False))).cum_sum())
+        ordered.with_columns(spell=(~(same & unbroken)).cum_sum())
         .group_by("spell", maintain_order=True)
         .agg(
             pl.col(*_NODE, *values).first(),

@@ -1,23 +1,25 @@
 r"""Putting torn records together: the few lines of a dump that do not have the right number of delimiters.
 
-A record's fields are its *reading*. Where the delimiter occurs in people's text there are several readings; the
-columns that hold times, ids and counts decide. If more than one reading is left, they may differ in free text only.
+A record's fields, one for each column, are its *reading*. Where the delimiter occurs in people's text there are several
+readings; the columns that hold times, ids and counts decide. If more than one reading is left, they may differ in free
+text only, and texts that differ in the likeliest of them are left out: a wrong text is worse than none. How readings
+are found is in `ingest.spreading`.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ingest.frames import RAW_LIMIT
 from ingest.header import MOST_COLUMNS, is_header
+from ingest.spreading import Columns
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator, Sequence
 
     from ingest.header import Header, Layout
-
-Reading: TypeAlias = tuple[str, ...]
+    from ingest.spreading import Reading, Spread
 
 MAX_LINES: Final = 1_000
 """Physical lines that one record may span."""
@@ -25,23 +27,20 @@ MAX_LINES: Final = 1_000
 MAX_TRIES: Final = 8
 """Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
 
-MAX_SURPLUS: Final = 200
-"""Delimiters in one record's text beyond which no reading is looked for."""
-
-MAX_READINGS: Final = 200
-"""Readings compared before a record is given up as ambiguous."""
-
-
 MIN_TELLING: Final = 2
 """Typed fields at the front beyond which one misfit is forgiven."""
 
 
 class Row(NamedTuple):
-    """A record that could be read, and the line that it begins on (from 1)."""
+    """A record that could be read, and the line that it begins on (from 1).
+
+    `doubts` are the columns that we use and whose text is left out, since it cannot be told which of several it is.
+    """
 
     line: int
     fields: Reading
     raw: str
+    doubts: tuple[str, ...] = ()
 
 
 class Refused(NamedTuple):
@@ -54,6 +53,16 @@ class Refused(NamedTuple):
     cut: bool = False
 
 
+def doubted(doubts: Counter[tuple[str, ...]]) -> list[str]:
+    """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt."""
+    names = ", ".join(sorted({name for columns in doubts for name in columns}))
+    said = (
+        f"{doubts.total()} rows: which text holds the delimiter cannot be told; what may be part of it is left out "
+        f"({names}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
+    )
+    return [said] if doubts else []
+
+
 class Assembler:
     """Reads the irregular lines of one dump."""
 
@@ -64,7 +73,10 @@ class Assembler:
         self._names = [name.split("#")[0] if name[0] != "#" else name for name in header.names]
         self._shapes = [layout.shapes.get(name) for name in self._names]
         self._free = [name in layout.free_text for name in self._names]
+        beginnings = [layout.beginnings.get(name) for name in self._names]
+        self._columns = Columns(delimiter, self._free, self._shapes, beginnings)
         self._used = [name in layout.used for name in self._names]
+        self._shown = header.shown
         self._open_end = self._free[-1]
         self._leading = self._typed_before_text()
 
@@ -75,83 +87,24 @@ class Assembler:
             if not lines[at].strip():
                 at += 1
                 continue
-            stop, reading = self._record(lines, at)
+            stop, spread = self._record(lines, at)
             raw = "\n".join(lines[at:stop]).rstrip("\n")
-            if reading is not None:
-                yield Row(first + at, reading, raw)
+            if spread is not None:
+                yield Row(first + at, spread.fields, raw, self._told(spread.doubts))
             else:
                 yield self._refuse(first + at, first + stop - 1, raw)
             at = stop
-
-    def reading(self, fields: Sequence[str]) -> Reading | None:
-        """The one way to spread fields over the columns; None if none fits, or several that differ in substance.
-
-        Where they differ in free text only, a text that we use takes the surplus, and the last of several.
-        """
-        surplus = len(fields) - len(self._names)
-        if surplus < 0 or surplus > MAX_SURPLUS:
-            return None
-        if surplus == 0 or self._free.count(True) == 1:
-            return self._only_reading(fields, surplus)
-        ends = self._possible_ends(fields, surplus)
-        found = list(itertools.islice(self._readings(fields, ends, 0, 0), MAX_READINGS))
-        if not found or len(found) == MAX_READINGS or len({self._substance(reading) for reading in found}) > 1:
-            return None
-        return min(found, key=self._strain)
-
-    def _only_reading(self, fields: Sequence[str], surplus: int) -> Reading | None:
-        """The reading where there is no choice: nothing to spread, or one text to take it all."""
-        at = self._free.index(True) if surplus else 0
-        stop = at + surplus + 1
-        values = (*fields[:at], self._delimiter.join(fields[at:stop]), *fields[stop:])
-        fit = all(shape is None or shape.fullmatch(value) for shape, value in zip(self._shapes, values, strict=True))
-        return values if fit else None
 
     def last_fits(self, line: str) -> bool:
         """Whether the last field of a line looks like a value of the last column."""
         shape = self._shapes[-1]
         return shape is None or shape.fullmatch(line.rsplit(self._delimiter, 1)[-1]) is not None
 
-    def _possible_ends(self, fields: Sequence[str], surplus: int) -> list[set[int]]:
-        """For each column, the field positions from which it and all later columns can be filled; worked backwards."""
-        possible: list[set[int]] = [set() for _ in self._names] + [{len(fields)}]
-        for column in reversed(range(len(self._names))):
-            after = possible[column + 1]
-            widest = surplus if self._free[column] else 0
-            possible[column] = {
-                at
-                for at in range(column, column + surplus + 1)
-                if any(self._holds(column, fields, at, stop) for stop in after if at < stop <= at + widest + 1)
-            }
-            if not possible[column]:
-                break
-        return possible
+    def _told(self, doubts: frozenset[int]) -> tuple[str, ...]:
+        """The columns as the header shows them, without those that nobody reads."""
+        return tuple(self._shown[column] for column in sorted(doubts) if self._used[column])
 
-    def _holds(self, column: int, fields: Sequence[str], at: int, stop: int) -> bool:
-        """Whether the column may hold these fields together."""
-        shape = self._shapes[column]
-        return shape is None or shape.fullmatch(self._delimiter.join(fields[at:stop])) is not None
-
-    def _readings(self, fields: Sequence[str], ends: list[set[int]], column: int, at: int) -> Iterator[Reading]:
-        """All readings of the fields from `at` on; earlier texts take as little as they can."""
-        if column == len(self._names):
-            yield ()
-            return
-        stops = range(at + 1, len(fields) + 1) if self._free[column] else (at + 1,)
-        for stop in stops if at in ends[column] else ():
-            if stop in ends[column + 1] and self._holds(column, fields, at, stop):
-                value = self._delimiter.join(fields[at:stop])
-                for rest in self._readings(fields, ends, column + 1, stop):
-                    yield (value, *rest)
-
-    def _substance(self, reading: Reading) -> Reading:
-        return tuple(value for value, free in zip(reading, self._free, strict=True) if not free)
-
-    def _strain(self, reading: Reading) -> int:
-        """Delimiters in columns that nobody reads: a constraint may hold one, a comment is likelier to."""
-        return sum(value.count(self._delimiter) for value, used in zip(reading, self._used, strict=True) if not used)
-
-    def _record(self, lines: Sequence[str], at: int) -> tuple[int, Reading | None]:
+    def _record(self, lines: Sequence[str], at: int) -> tuple[int, Spread | None]:
         """The record beginning at a line: where it stops, and its reading if there is one."""
         if not self._may_begin(lines[at]):
             return at + 1, None
@@ -163,12 +116,12 @@ class Assembler:
             delimiters += more
             if delimiters >= self._wanted:
                 tries += 1
-                reading = self.reading("\n".join(lines[at:stop]).split(self._delimiter))
-                if reading is not None:
-                    return self._with_tail(lines, stop, reading)
+                spread = self._columns.spread("\n".join(lines[at:stop]).split(self._delimiter))
+                if spread is not None:
+                    return self._with_tail(lines, stop, spread)
         return self._next_beginning(lines, at), None
 
-    def _with_tail(self, lines: Sequence[str], stop: int, reading: Reading) -> tuple[int, Reading]:
+    def _with_tail(self, lines: Sequence[str], stop: int, spread: Spread) -> tuple[int, Spread]:
         """A line break inside the last column leaves lines behind that have no other owner."""
         end = stop
         most = min(len(lines), stop + MAX_LINES)
@@ -176,7 +129,10 @@ class Assembler:
             end += 1
         while end > stop and not lines[end - 1].strip():
             end -= 1
-        return end, (*reading[:-1], "\n".join((reading[-1], *lines[stop:end])))
+        if end == stop or len(self._names) - 1 in spread.doubts:
+            return end, spread
+        fields = (*spread.fields[:-1], "\n".join((spread.fields[-1], *lines[stop:end])))
+        return end, spread._replace(fields=fields)
 
     def _is_tail(self, line: str) -> bool:
         count = line.count(self._delimiter)

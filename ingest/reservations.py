@@ -106,6 +106,8 @@ def parse_reservations(
     table = _read(told, timezone, until, origin)
     bad = table.filter(pl.col("problem").is_not_null())
     good = conform(table.filter(pl.col("problem").is_null()), RESERVATIONS)
+    if until is None and rows is not None:
+        good = _seen_to_end(good)
     once = merge_reservations(good)
     refused = [(cluster, one.line, one.reason, one.raw) for one in rows.refused] if rows else []
     refused += [
@@ -143,8 +145,11 @@ def is_listing(text: str) -> bool:
 def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per reservation and beginning: what was read last counts, since reservations are extended and cut short.
 
-    Of two texts read at one moment that disagree, the earlier end counts: the history knows of a change before the end.
-    Who may use it is put together from all of them: sacctmgr does not tell it.
+    A record whose end had passed when it was read is the history's last word: Slurm closed it, and where it opened
+    another one for changed nodes, its list still shows the same beginning, but with the nodes and the end of today. No
+    list changes such a record, whenever it was made. Of two such records, and of two texts read at one moment that
+    disagree, the earlier end counts: the history knows of a change before the end. Who may use it is put together from
+    all of them: sacctmgr does not tell it.
 
     Args:
         frames: rows of `reservations`.
@@ -154,8 +159,11 @@ def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
     """
     every = pl.concat([conform(frame, RESERVATIONS) for frame in frames])
     spoken = ["ended_at", "node_list", "n_nodes", "flags", "maintenance"]
+    # When a closed record was read does not count: what is merged holds the last time that anything was read of it.
+    closed = (pl.col("ended_at") <= pl.col("last_seen_at")).fill_null(value=False)
     order = [
-        pl.col("last_seen_at"),
+        closed,
+        pl.when(~closed).then("last_seen_at"),
         -pl.col("ended_at").dt.epoch("us").fill_null(2**62),
         pl.col("node_list").fill_null(""),
         pl.col("n_nodes").fill_null(-1),
@@ -245,6 +253,17 @@ def _history(rows: Rows, cluster: str | None) -> pl.DataFrame:
         "flags",
         *(nothing.alias(name) for name in _PEOPLE),
         pl.lit("known").alias("state"),
+    )
+
+
+def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
+    """A history that does not say when it was made saw the end of each record that another one goes on from."""
+    next_one = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
+    goes_on = history.join(next_one.unique(), on=["cluster", "name", "ended_at"], how="semi")
+    ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))
+    closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("seen")).unique()
+    return conform(
+        history.join(closed, on=[*_KEY, "ended_at"], how="left").with_columns(last_seen_at="seen"), RESERVATIONS
     )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from ingest import scontrol
 from ingest.account_merge import merge_runaway
+from ingest.errors import SourceError
 from ingest.frames import RUNAWAY_JOBS, Parsed, conform
 from ingest.header import Layout, words
 from ingest.lines import LINE, clean
@@ -45,7 +46,7 @@ RUNAWAY_TABLE: Final = Layout(
     command="echo n | SLURM_TIME_FORMAT=%s sacctmgr -P show runawayjobs > runaway.txt",
 )
 RUNAWAY_TELLS: Final = frozenset({"timesubmit"})
-NONE_FOUND: Final = re.compile(r"(?m)^Runaway Jobs: No runaway jobs found")
+NONE_FOUND: Final = re.compile(r"(?m)^Runaway Jobs: No runaway jobs found(?: on cluster (\S+))?")
 
 _NOTE = re.compile(rb"(?m)^NOTE: Runaway jobs are [^\n]*$")
 _QUESTION = re.compile(rb"(?m)^Would you like to fix these runaway jobs\?")
@@ -61,7 +62,8 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
         InputError: The text cannot be read, or nobody says when it was asked.
     """
     cleaned, _ = clean(data, given.origin)
-    if NONE_FOUND.search(cleaned.decode()):
+    nothing = NONE_FOUND.search(cleaned.decode())
+    if nothing:
         cleaned = f"{_HEADER}\n".encode()
     question = _QUESTION.search(cleaned)
     listed = _NOTE.sub(b"", cleaned[: question.start()] if question else cleaned)
@@ -99,7 +101,7 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
     rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.runaway", given)
     return Parsed(
         source="slurm.runaway",
-        clusters=frozenset(found["cluster"].unique()),
+        clusters=frozenset({nothing[1]} if nothing and nothing[1] else found["cluster"].unique()),
         frames={"runaway_jobs": found},
         rejects=rejects,
         rows_read=rows.n_read,
@@ -129,17 +131,20 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
     """Jobs that sacct takes for open and squeue does not know, in the form of sacctmgr's own list. Changes nothing.
 
     squeue is asked before and after, so that a job that came or went meanwhile is not taken for lost. Where others'
-    jobs are hidden from us (PrivateData=jobs, and we are not root) nobody can tell; then the list is empty, with a
-    warning that says so. While slurmdbd is behind with its news, ended jobs may be listed: accounting tells their
-    ends later, and an attempt that has an end is not open.
+    jobs are hidden from us (PrivateData=jobs, and we are not root) nobody can tell; an empty list would say that there
+    are none. While slurmdbd is behind with its news, ended jobs may be listed: accounting tells their ends later, and
+    an attempt that has an end is not open.
+
+    Raises:
+        SourceError: There is no answer, or others' jobs are hidden.
     """
     origin = "sacct -s RUNNING,PENDING,SUSPENDED without what squeue knows"
     there = ("-M", ",".join(clusters)) if clusters else ()
     if _others_are_hidden(runner, there):
-        warning = "PrivateData hides other users' jobs from us: run this as root to find runaway jobs"
-        return Fetched(f"{_HEADER}\n".encode(), origin, (warning,))
+        message = "PrivateData hides other users' jobs from us: run this as root to find runaway jobs"
+        raise SourceError(message)
     before = run(runner, ["squeue", *there, *_KNOWN], hint=_HINT)
-    shown = run(runner, ["sacct", *there, *_OPEN], hint=_HINT)
+    shown = run(runner, ["sacct", *(there or ("--local",)), *_OPEN], hint=_HINT)
     after = run(runner, ["squeue", *there, *_KNOWN], hint=_HINT)
     known = {*before.data.decode().split(), *after.data.decode().split()}
     lost = []

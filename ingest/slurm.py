@@ -92,6 +92,13 @@ FREE_TEXT: Final = frozenset(
         "wckey reservation"
     )
 )
+BEGINNINGS: Final[dict[str, re.Pattern[str]]] = {
+    "submitline": re.compile(r"(\S*/)?(sbatch|srun|salloc)(\s|$)"),
+    "workdir": re.compile("/"),
+    **dict.fromkeys(("jobname", "comment", "admincomment"), re.compile(r"\S")),
+}
+"""A pipeline has blanks around its delimiters, `--wrap 'a | b'`: what begins with one is the rest of another text."""
+
 USED: Final = frozenset(
     {name.lower() for name in WANTED} | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
 )
@@ -104,6 +111,7 @@ ACCOUNTING: Final = Layout(
     shapes=SHAPES,
     command=COMMAND,
     headerless=DOCUMENTED_ORDER,
+    beginnings=BEGINNINGS,
 )
 
 REQUIRED: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from ingest import values
-from ingest.account_merge import merge_associations, merge_qos, merge_users
+from ingest.account_merge import USER_KEY, merge_associations, merge_qos, merge_users
 from ingest.errors import InputError, MissingColumnError
 from ingest.frames import ASSOCIATIONS, QOS, REJECTS, USERS, Parsed, conform
 from ingest.header import Layout, words
@@ -178,8 +178,8 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
         provisioned_at=pl.lit(None, USERS["provisioned_at"]),
         first_job_at=pl.lit(None, USERS["first_job_at"]),
     )
-    users = merge_users(conform(people, USERS))
-    loaded = users.height if partial else associations.height
+    users = merge_users(conform(_each_account(people), USERS))
+    loaded = people.n_unique(USER_KEY) if partial else associations.height
     rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.associations", given)
     return Parsed(
         source="slurm.associations",
@@ -196,6 +196,12 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
         covers_from=seen_at,
         covers_until=seen_at,
     )
+
+
+def _each_account(people: pl.DataFrame) -> pl.DataFrame:
+    """A row for each account of a user. A table without associations may list them, commas between: no name has one."""
+    apart = people.with_columns(pl.col("account").str.split(",")).explode("account")
+    return apart.with_columns(pl.col("account").str.strip_chars()).filter(pl.col("account") != "")
 
 
 def parse_qos(data: bytes, given: Given) -> Parsed:

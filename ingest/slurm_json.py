@@ -205,12 +205,12 @@ def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
         reservation if isinstance(reservation, str) else None,
         job.state.reason,
         job.constraints,
-        job.wckey.wckey if job.wckey else None,
-        job.working_directory,
+        job.wckey.text if job.wckey else None,
+        job.working_directory or None,
         comment.job,
         comment.administrator,
         job.submit_line,
-        job.name,
+        job.name or None,
     )
 
 

@@ -126,6 +126,13 @@ class Key(msgspec.Struct, gc=False):
     """The workload characterisation key."""
 
     wckey: str | None = None
+    flags: list[str] | None = None
+
+    @property
+    def text(self) -> str | None:
+        """As sacct prints it: a star before the user's default key, which nobody chose for the job."""
+        chosen = "ASSIGNED_DEFAULT" not in (self.flags or ())
+        return self.wckey if chosen or not self.wckey else f"*{self.wckey.removeprefix('*')}"
 
 
 class Job(msgspec.Struct, gc=False):

@@ -81,6 +81,14 @@ WHAT_HAPPENED: Final[Mapping[tuple[type[Exception], ...], str]] = {
 """Why there is no answer, in words; the first that fits."""
 
 
+class TooSlowError(ServerDownError):
+    """There was no whole answer in time: for less there may be."""
+
+
+class TooLargeError(ServerDownError):
+    """The answer is larger than anybody wants: less has to be asked for."""
+
+
 class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a unix socket."""
 
@@ -220,7 +228,8 @@ class Client:
             with connection.getresponse() as response:
                 data = _whole_body(response, self.shown, deadline)
         except (OSError, http.client.HTTPException) as error:
-            raise ServerDownError(self.shown, _what_happened(error, self.timeout_s), DOWN_HINT) from None
+            kind = TooSlowError if isinstance(error, TimeoutError) else ServerDownError
+            raise kind(self.shown, _what_happened(error, self.timeout_s), DOWN_HINT) from None
         finally:
             connection.close()
         return _Answer(response.status, response.headers.get_content_type(), data)
@@ -241,7 +250,7 @@ def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float)
     """The body, as long as it is not larger, nor slower, than anybody wants.
 
     Raises:
-        ServerDownError: It is larger.
+        TooLargeError: It is larger.
         TimeoutError: It is slower.
         http.client.IncompleteRead: It ends too early.
     """
@@ -252,7 +261,7 @@ def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float)
         size += len(part)
         if size > LARGEST_ANSWER:
             hint = "Ask for less at a time: make slurm.window_days smaller."
-            raise ServerDownError(shown, f"answers with more than {LARGEST_ANSWER >> 20} MB.", hint)
+            raise TooLargeError(shown, f"answers with more than {LARGEST_ANSWER >> 20} MB.", hint)
         if time.monotonic() > deadline:
             raise TimeoutError
         if promised.isdigit() and size == int(promised):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.accounting import GPUS_SEEN, no_gpus
+from ingest.clusters import foreign
 from ingest.frames import REJECTS, Parsed, empty
 from ingest.lines import LINE, damaged
+from ingest.records import doubted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,6 +57,7 @@ class Tally:
     _rejects: list[pl.DataFrame] = field(default_factory=list)
     _warnings: list[str] = field(default_factory=list)
     _n_damaged: int = 0
+    _doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _gpus: pl.DataFrame = field(default_factory=lambda: empty(GPUS_SEEN))
     _started: datetime | None = None
     _submitted: datetime | None = None
@@ -68,6 +72,7 @@ class Tally:
         self.clusters.update(attempts["cluster"].unique())
         self.columns = list(rows.header.shown)
         self._n_damaged += rows.n_damaged
+        self._doubts += rows.doubts
         self._rejects.append(_rejects(rows, facts, self.origin))
         said = no_gpus(facts.gpus)
         self._warnings = added_up([*self._warnings, *(each for each in facts.warnings if each not in said)])
@@ -94,14 +99,16 @@ class Tally:
             rows_skipped=self.rows_skipped,
             rows_rejected=rejects.height,
             columns=self.columns,
-            warnings=[*damaged(self._n_damaged), *self._foreign(), *self._warnings, *no_gpus(self._gpus)],
+            warnings=[
+                *damaged(self._n_damaged),
+                *doubted(self._doubts),
+                *foreign(self.cluster, self.clusters),
+                *self._warnings,
+                *no_gpus(self._gpus),
+            ],
             covers_from=self.since or self._started or self._submitted,
             covers_until=self.until or self._last,
         )
-
-    def _foreign(self) -> list[str]:
-        others = sorted(self.clusters - {str(self.cluster)})
-        return [f"rows name other clusters than {self.cluster}: {', '.join(others)}"] if self.cluster and others else []
 
 
 def added_up(warnings: Iterable[str]) -> list[str]:

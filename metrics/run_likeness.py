@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.run_rules import APART
 from metrics.runs import ACROSS_JOBS, at_the_same_time, put_together, timed
 
 _SEPARATOR = "\x1f"
@@ -53,7 +54,8 @@ def join_alike(
     )
     if not_training is not None:
         facts = facts.join(not_training, on=key, how="anti")
-    joined = found.filter(pl.col("joined_by").is_in(ACROSS_JOBS)).select(chain).unique()
+    called = pl.col("joined_by").is_in(ACROSS_JOBS) | pl.col("run_id").str.contains(APART, literal=True)
+    joined = found.filter(called).select(chain).unique()
     mine = timed(found.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
     gpus = (
         mine.group_by(*chain, "attempt_no")

@@ -20,6 +20,9 @@ NAMED: frames.Schema = {name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_K
 }
 """What an attempt is called, and who said so."""
 
+APART = "@"
+"""Stands between a name that is not one run and what tells its runs apart; no job id has one."""
+
 LOGGED = "explicit"
 BY_RULE = ("environment", "comment", "wckey", "name_pattern")
 """Words of `joined_by` for the rules below; the first one that names a run counts. A run's own log beats them all."""
@@ -67,10 +70,10 @@ def named_runs(
         "name_pattern": pl.coalesce(_NOTHING, *(_by_pattern(pattern) for pattern in rules.names)),
     }
     said = said.with_columns(pl.when(one != "").then(one).alias(f"#{word}") for word, one in by_rule.items())
-    several = (pl.col("account").n_unique().over("cluster", "user", "#name_pattern") > 1) & pl.col(
+    several = (pl.col("account").drop_nulls().n_unique().over("cluster", "user", "#name_pattern") > 1) & pl.col(
         "#name_pattern"
     ).is_not_null()
-    apart = pl.col("#name_pattern") + "@" + pl.col("account").fill_null("?")
+    apart = pl.col("#name_pattern") + APART + pl.col("account").fill_null("?")
     said = said.with_columns(pl.when(several).then(apart).otherwise("#name_pattern").alias("#name_pattern"))
     if logged is None:
         said = said.with_columns(_NOTHING.alias(f"#{LOGGED}"))

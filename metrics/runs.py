@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
-from metrics.run_rules import BY_RULE, LOGGED
+from metrics.run_rules import APART, BY_RULE, LOGGED
 
 MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
@@ -36,7 +36,10 @@ def run_attempts(
     new row too (`joined_by` is `resize`), though the job went on running.
 
     Attempts that are called the same run, of the same user, are one run under that name, together with the attempts
-    of their chains that nothing names. `joined_by` of such a job's first attempt is the rule that named it.
+    of their chains that nothing names. `joined_by` of such a job's first attempt is the rule that named it. Jobs that
+    ran at the same time are not one run, so a name that such jobs have is taken apart: each of them is a run, and so
+    are those in a row before, between or after them, called by the name, `@` and the id of the first of them. Of a
+    piece that is one job by itself, `joined_by` says what it would say without the name.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -119,7 +122,7 @@ def _under_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataF
     A chain of requeues is one run under the first name of its surest rule, whatever its later attempts are called.
     A name may also be the id that another run has by itself: that is how a run is continued by another job.
     A name that several users gave is not one run; each user's is told apart by the user's name behind it. Nor are
-    jobs that ran at the same time one run (a sweep that gives every task the same name): each goes by its own id too.
+    jobs that ran at the same time one run (a sweep that gives every task the same name): see `_pieces`.
     """
     chain = ["cluster", "run_id"]
     word = pl.col("joined_by") if "joined_by" in explicit.columns else pl.lit(LOGGED)
@@ -139,14 +142,47 @@ def _under_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataF
         .select(*chain, called="run_id", word=pl.lit(None, dtype=pl.String))
     )
     names = pl.concat([names, continued])
-    several = pl.col("user").n_unique().over("cluster", "called") > 1
-    mine = timed(found.join(names, on=chain), attempts).with_columns(
-        name=pl.when(several).then(pl.col("called") + "@" + pl.col("user").fill_null("?")).otherwise("called")
+    # What is not told says nothing: an attempt without a user is its chain's user's.
+    several = pl.col("user").drop_nulls().n_unique().over("cluster", "called") > 1
+    users = pl.coalesce("user", pl.col("user").drop_nulls().first().over(chain))
+    mine = timed(found.join(names, on=chain), attempts).with_columns(users.alias("user"))
+    mine = mine.with_columns(
+        name=pl.when(several).then(pl.col("called") + APART + pl.col("user").fill_null("?")).otherwise("called")
     )
-    mine = mine.join(at_the_same_time(mine), on=["cluster", "name", "run_id"]).with_columns(
-        name=pl.when("beside").then(pl.col("name") + "@" + pl.col("run_id")).otherwise("name")
+    return pl.concat([found.join(names, on=chain, how="anti"), put_together(_pieces(mine))])
+
+
+def _pieces(mine: pl.DataFrame) -> pl.DataFrame:
+    """Take apart each name of which two chains ran at the same time, so that no piece has the bare name.
+
+    A chain that ran beside another is a piece of its own; those in a row before, between or after such chains stay
+    together: nothing tells which of the two they precede or continue. A piece is called by the name and the id of its
+    first chain. The rule that gave the name (`word`) joined nothing where a piece is one chain, and is dropped there.
+
+    Args:
+        mine: as `timed` returns it, with `name` and `word`.
+
+    Returns:
+        The same, `name` and `word` changed.
+    """
+    name = ["cluster", "name"]
+    taken = at_the_same_time(mine).filter(pl.col("beside").any().over(name))
+    if taken.is_empty():
+        return mine
+    pieces = (
+        mine.group_by(*name, "run_id")
+        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_asked"))
+        .join(taken.select(*name, "run_id", "beside"), on=[*name, "run_id"])
+        .sort(*name, "_at", "_asked", "run_id")
+        .with_columns(begins=(pl.col("beside") | pl.col("beside").shift(1).over(name)).fill_null(value=True))
+        .with_columns(piece=pl.col("begins").cum_sum().over(name))
+        .with_columns(leader=pl.col("run_id").first().over(*name, "piece"), alone=pl.len().over(*name, "piece") == 1)
+        .select(*name, "run_id", "leader", "alone")
     )
-    return pl.concat([found.join(names, on=chain, how="anti"), put_together(mine)])
+    return mine.join(pieces, on=[*name, "run_id"], how="left").with_columns(
+        name=pl.when(pl.col("leader").is_null()).then("name").otherwise(pl.col("name") + APART + pl.col("leader")),
+        word=pl.when(pl.col("alone").fill_null(value=False)).then(None).otherwise("word"),
+    )
 
 
 def timed(found: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import cli, config, docs
+from app.cli import DUMP_COMMANDS
 from app.errors import EXIT_STATUS
 from metrics.catalog import METRICS
 from queries import texts
@@ -69,3 +70,8 @@ def test_the_make_verbs_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for verb in set(re.findall(r"(?:`|\$ )make (\w+)", README)):
         assert re.search(rf"^{verb}:", makefile, re.MULTILINE), verb
+
+
+def test_the_readme_and_the_help_dump_with_the_same_commands() -> None:
+    told = (ROOT / "README.md").read_text().replace("\n$ ", "\n").replace("\n      ", "\n    ")
+    assert DUMP_COMMANDS in told

@@ -32,7 +32,7 @@ _PARTS: dict[str, tuple[str, str, str]] = {
 TELLABLE = 0.0005
 """Ends of a ratio that lie less apart than this read the same."""
 
-_NAMED_BY_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
+_NAMED_BY_JOB = re.compile(r"([^@]+)-\d{8}T\d{6}Z")
 
 
 def run_label(run_id: str | None) -> str:
@@ -40,6 +40,8 @@ def run_label(run_id: str | None) -> str:
 
     >>> run_label("6216-20261024T225638Z"), run_label("llama-7b"), run_label(None)
     ('job 6216', 'llama-7b', '-')
+    >>> run_label("llama-7b@106-20261024T225638Z")
+    'llama-7b@106-20261024T225638Z'
     """
     if run_id is None:
         return "-"

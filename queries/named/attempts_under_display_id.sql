@@ -1,8 +1,18 @@
--- One row is an attempt that the warehouse has under the id that people see, with the raw id that the frame `incoming` tells.
-SELECT a.*, i.job_id AS raw_id
-FROM attempts AS a
-JOIN incoming AS i
-    ON a.cluster = i.cluster AND a.scheduler = i.scheduler AND a.job_id = i.display_id
-    AND date_trunc('second', a.submitted_at) = i."second"
-WHERE i.job_id <> i.display_id
-QUALIFY COUNT(DISTINCT i.job_id) OVER (PARTITION BY a.cluster, a.scheduler, a.job_id, a.submitted_at) = 1;
+-- One row is an attempt that the warehouse has under the id that people see, with the raw id that the frame `incoming`
+-- tells: the only one for this id, else the one of the same second of submission.
+WITH counted AS (
+    SELECT *, MIN(job_id) OVER of_id = MAX(job_id) OVER of_id AS only_one
+    FROM incoming
+    WHERE job_id <> display_id
+    WINDOW of_id AS (PARTITION BY cluster, scheduler, display_id)
+),
+told AS (
+    SELECT DISTINCT a.cluster, a.scheduler, a.job_id, a.submitted_at, c.job_id AS raw_id
+    FROM attempts AS a
+    JOIN counted AS c
+        ON a.cluster = c.cluster AND a.scheduler = c.scheduler AND a.job_id = c.display_id
+        AND (c.only_one OR date_trunc('second', a.submitted_at) = c."second")
+)
+SELECT a.*, t.raw_id
+FROM attempts AS a JOIN told AS t USING (cluster, scheduler, job_id, submitted_at)
+QUALIFY COUNT(*) OVER (PARTITION BY a.cluster, a.scheduler, a.job_id, a.submitted_at) = 1;

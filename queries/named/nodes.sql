@@ -1,9 +1,11 @@
 -- One row is a node's inventory as observed, as metrics read it.
--- An inventory shows all nodes of its cluster, so a node is gone (`gone_at`) from the first one on that lacks it.
+-- An inventory shows all nodes of its cluster, so a node is gone (`gone_at`) from the first one on that lacks it; but one
+-- of which records were refused may have had it among those, and until another one lacks it the node goes on.
 WITH looks AS (
     SELECT DISTINCT covers_until AS ts
     FROM loads
-    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until AND rows_loaded > 0
+    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until
+      AND rows_loaded > 0 AND rows_rejected = 0
 ),
 spells AS (
     SELECT *, LEAD(valid_from) OVER (PARTITION BY node ORDER BY valid_from) AS next_from
@@ -14,7 +16,10 @@ SELECT
     s.cluster,
     s.node,
     s.valid_from,
-    s.last_seen_at,
+    CASE
+        WHEN s.next_from IS NULL AND l.ts IS NULL THEN MAX(s.last_seen_at) OVER ()
+        ELSE s.last_seen_at
+    END AS last_seen_at,
     CASE WHEN l.ts < COALESCE(s.next_from, 'infinity') THEN l.ts END AS gone_at,
     CAST(s.n_gpus * 1000 AS BIGINT) AS milli_gpus,
     s.gpu_model,

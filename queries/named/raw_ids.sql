@@ -1,8 +1,24 @@
--- One row is an attempt of the frame `incoming`, known by the id that people see, with its raw id from the warehouse.
-SELECT DISTINCT i.cluster, i.scheduler, i.job_id, i."second", a.job_id AS raw_id
+-- One row is an attempt of the frame `incoming`, known by the id that people see, with its raw id from the warehouse: the
+-- only one that this id ever had there, else the one of the same second of submission.
+WITH told AS (
+    SELECT DISTINCT
+        a.cluster,
+        a.scheduler,
+        a.display_id,
+        a.job_id AS raw_id,
+        date_trunc('second', a.submitted_at) AS "second"
+    FROM attempts AS a
+    SEMI JOIN incoming AS i ON a.cluster = i.cluster AND a.scheduler = i.scheduler AND a.display_id = i.job_id
+    WHERE a.job_id <> a.display_id
+),
+counted AS (
+    SELECT *, MIN(raw_id) OVER of_id = MAX(raw_id) OVER of_id AS only_one
+    FROM told
+    WINDOW of_id AS (PARTITION BY cluster, scheduler, display_id)
+)
+SELECT DISTINCT i.cluster, i.scheduler, i.job_id, i."second", c.raw_id
 FROM incoming AS i
-JOIN attempts AS a
-    ON a.cluster = i.cluster AND a.scheduler = i.scheduler AND a.display_id = i.job_id
-    AND date_trunc('second', a.submitted_at) = i."second"
-WHERE a.job_id <> a.display_id
+JOIN counted AS c
+    ON c.cluster = i.cluster AND c.scheduler = i.scheduler AND c.display_id = i.job_id
+    AND (c.only_one OR c."second" = i."second")
 QUALIFY COUNT(*) OVER (PARTITION BY i.cluster, i.scheduler, i.job_id, i."second") = 1;

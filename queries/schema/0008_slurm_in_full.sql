@@ -8,7 +8,7 @@ ALTER TABLE attempts ADD COLUMN failed_node VARCHAR; -- node whose failure ended
 ALTER TABLE attempts ADD COLUMN constraints VARCHAR; -- features asked for
 ALTER TABLE attempts ADD COLUMN wckey VARCHAR; -- workload characterisation key
 ALTER TABLE attempts ADD COLUMN admin_comment VARCHAR; -- comment by administrators and their tools
-ALTER TABLE attempts ADD COLUMN submit_line VARCHAR; -- command line it was submitted with
+ALTER TABLE attempts ADD COLUMN submit_line VARCHAR; -- command line it was submitted with; of NAME=value the values are left out, but of ...RUN_ID, ...RUN_NAME, WANDB_RUN_GROUP and WANDB_NAME
 ALTER TABLE attempts ADD COLUMN env_run VARCHAR; -- value of the environment variable that names the run (config: rules), where it was read
 
 -- One row is a node's place in the network, unchanged from valid_from to last_seen_at.

@@ -1,7 +1,19 @@
 -- One row is an attempt that accounting never closed though the controller no longer knew the job (sacctmgr show runawayjobs), with the latest time at which it can have ended.
 CREATE OR REPLACE VIEW runaway_attempts AS
 -- Mending it by `sacctmgr show runawayjobs` closes the row at its own start; how long it ran is no better known then.
-WITH listed AS (
+-- An open job that a later list lacks was listed by mistake: the controller knows it. A list of which rows were refused
+-- lacks nothing: what is missing may be among those.
+WITH refused AS (
+    SELECT DISTINCT digest FROM loads WHERE source = 'slurm.runaway' AND rows_rejected > 0
+),
+last_look AS (
+    SELECT l.cluster, MAX(l.covers_until) AS ts
+    FROM loads AS l
+    ANTI JOIN refused AS f ON l.digest = f.digest
+    WHERE l.source = 'slurm.runaway'
+    GROUP BY l.cluster
+),
+listed AS (
     SELECT
         a.cluster,
         a.scheduler,
@@ -14,7 +26,9 @@ WITH listed AS (
         ON a.cluster = r.cluster
         AND a.job_id = r.job_id
         AND date_trunc('second', a.submitted_at) = date_trunc('second', r.submitted_at)
+    LEFT JOIN last_look AS k ON r.cluster = k.cluster
     WHERE a.scheduler = 'slurm'
+      AND (a.ended_at IS NOT NULL OR k.ts IS NULL OR k.ts <= r.last_seen_at)
       AND (a.ended_at IS NULL OR a.ended_at <= GREATEST(a.submitted_at, a.eligible_at, a.started_at))
     GROUP BY a.cluster, a.scheduler, a.job_id, a.submitted_at, a.started_at
 ),

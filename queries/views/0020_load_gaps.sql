@@ -1,4 +1,5 @@
 -- One row is time between the first and the last load of Slurm's accounting or node events of a cluster that no load speaks for.
+-- Where node events are asked for live, they are wanted for all the time of the accounting. A dump of them does not say from when on.
 CREATE OR REPLACE VIEW load_gaps AS
 WITH spans AS (
     SELECT
@@ -15,6 +16,19 @@ WITH spans AS (
     FROM loads
     WHERE source IN ('slurm.accounting', 'slurm.events')
 ),
+known AS (
+    SELECT * FROM spans WHERE covers_until > covers_from
+    UNION ALL BY NAME
+    SELECT
+        cluster,
+        'slurm.events' AS source,
+        UNNEST([MIN(covers_from), MAX(covers_until)]) AS covers_from,
+        UNNEST([MIN(covers_from), MAX(covers_until)]) AS covers_until
+    FROM spans
+    WHERE source = 'slurm.accounting' AND covers_until > covers_from
+    GROUP BY cluster
+    HAVING cluster IN (SELECT cluster FROM loads WHERE source = 'slurm.events' AND starts_with(origin, 'sacctmgr '))
+),
 reached AS (
     SELECT
         cluster,
@@ -25,8 +39,7 @@ reached AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS started_at,
         covers_from AS ended_at
-    FROM spans
-    WHERE covers_until > covers_from
+    FROM known
 )
 SELECT
     cluster,

@@ -1,58 +1,116 @@
 -- One row is something about a source of a cluster that somebody should look at: it fell silent, is behind the others, or has other columns than before.
 CREATE OR REPLACE VIEW source_warnings AS
 WITH windows AS (
+    -- Shorter windows may well be empty.
     SELECT
         cluster,
         source,
         covers_from,
         covers_until,
         loaded_at,
-        rows_read,
-        epoch(covers_until - covers_from) / 86400 AS days
+        rows_read
     FROM loads
-    WHERE source = 'slurm.accounting' AND covers_until > covers_from
+    WHERE source = 'slurm.accounting' AND covers_until >= covers_from + INTERVAL 6 HOUR
 ),
 newest AS (
-    -- Shorter windows may well be empty.
     SELECT * FROM windows
-    WHERE days >= 0.25
     QUALIFY ROW_NUMBER() OVER (PARTITION BY cluster, source ORDER BY covers_until DESC, loaded_at DESC) = 1
 ),
-usual_by_day AS (
-    -- Loads that overlap the newest one would be silent with it.
+first_jobs AS (
+    SELECT cluster, MIN(submitted_at) AS submitted_at FROM attempts WHERE scheduler = 'slurm' GROUP BY cluster
+),
+heard AS (
+    -- What was before the first job that is known was purged, or there was no cluster yet.
     SELECT
         w.cluster,
         w.source,
-        SUM(w.rows_read) / SUM(w.days) AS rows_a_day
+        GREATEST(MIN(w.covers_from), ANY_VALUE(f.submitted_at)) AS since,
+        MAX(w.covers_until) FILTER (w.rows_read > 0) AS until
     FROM windows AS w
-    JOIN newest AS n USING (cluster, source)
-    WHERE w.covers_until <= n.covers_from AND w.covers_until > n.covers_from - INTERVAL 90 DAY
-    GROUP BY w.cluster, w.source, CAST(w.covers_until AS DATE)
+    JOIN first_jobs AS f USING (cluster)
+    GROUP BY w.cluster, w.source
 ),
-usual AS (
-    SELECT cluster, source, MEDIAN(rows_a_day) AS rows_a_day
-    FROM usual_by_day
-    GROUP BY cluster, source
-    HAVING COUNT(*) >= 3 AND MEDIAN(rows_a_day) >= 20
-),
-silent AS (
+quiet AS (
+    -- The newest window; if it is empty, with the empty ones before it.
     SELECT
         n.cluster,
         n.source,
+        ANY_VALUE(n.rows_read) AS rows_read,
+        LEAST(ANY_VALUE(n.covers_from), MIN(w.covers_from)) AS started_at,
+        ANY_VALUE(n.covers_until) AS ended_at,
+        ANY_VALUE(h.since) AS known_since
+    FROM newest AS n
+    JOIN heard AS h USING (cluster, source)
+    LEFT JOIN windows AS w
+        ON w.cluster = n.cluster AND w.source = n.source AND w.rows_read = 0 AND w.covers_until > h.until
+    GROUP BY n.cluster, n.source
+),
+lengths AS (
+    -- Four days are long enough to compare, a weekend and a holiday among them.
+    SELECT
+        *,
+        epoch(ended_at - started_at) / 86400 AS days,
+        LEAST(epoch(ended_at - started_at) / 86400, 4) AS compared_days,
+        CAST(epoch(started_at) // 3600 AS BIGINT) AS first_hour
+    FROM quiet
+),
+stretches AS (
+    -- As long and at the same time of day, on each of the 28 days before it that are known.
+    SELECT
+        l.cluster,
+        l.source,
+        l.first_hour - 24 * (CAST(CEIL(l.compared_days) AS BIGINT) + e.day) AS first_hour,
+        l.first_hour - 24 * (CAST(CEIL(l.compared_days) AS BIGINT) + e.day)
+        + CAST(l.compared_days * 24 AS BIGINT) AS end_hour
+    FROM lengths AS l
+    CROSS JOIN (SELECT UNNEST(range(28)) AS day) AS e
+    WHERE l.started_at - to_days(CAST(CEIL(l.compared_days) + e.day AS INTEGER)) >= l.known_since
+),
+submitted AS (
+    -- What was submitted in a stretch is the least that accounting showed of it.
+    SELECT a.cluster, CAST(epoch(a.submitted_at) // 3600 AS BIGINT) AS hour, COUNT(*) AS jobs
+    FROM attempts AS a
+    JOIN quiet AS q USING (cluster)
+    WHERE a.scheduler = 'slurm' AND a.submitted_at > q.started_at - INTERVAL 33 DAY AND a.submitted_at < q.started_at
+    GROUP BY ALL
+),
+busy AS (
+    SELECT t.cluster, t.source, t.first_hour, COALESCE(SUM(s.jobs), 0) AS jobs
+    FROM stretches AS t
+    LEFT JOIN submitted AS s ON s.cluster = t.cluster AND s.hour >= t.first_hour AND s.hour < t.end_hour
+    GROUP BY t.cluster, t.source, t.first_hour
+),
+usual AS (
+    -- Seven of them in a row have a weekend among them: a cluster that rests then is no surprise.
+    SELECT b.cluster, b.source, MIN(b.jobs) / ANY_VALUE(l.compared_days) AS least_a_day
+    FROM busy AS b
+    JOIN lengths AS l USING (cluster, source)
+    GROUP BY b.cluster, b.source
+    HAVING COUNT(*) >= 7
+),
+silent AS (
+    -- Hundreds of rows a day do not stop by chance; with fewer, a long weekend is over after three days.
+    SELECT
+        l.cluster,
+        l.source,
         'silent' AS kind,
         format(
-            'only {:d} rows for {} to {}, where {:.0f} a day are usual: did an upgrade, a purge or a permission hide jobs?',
-            n.rows_read,
-            strftime(n.covers_from AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
-            strftime(n.covers_until AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
-            u.rows_a_day
+            'only {:d} rows for {} to {}, where at least {:.0f} a day are usual: did an upgrade, a purge or a permission hide jobs?',
+            l.rows_read,
+            strftime(l.started_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
+            strftime(l.ended_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
+            u.least_a_day
         ) AS says
-    FROM newest AS n
+    FROM lengths AS l
     JOIN usual AS u USING (cluster, source)
-    WHERE n.rows_read / n.days < 0.05 * u.rows_a_day
+    WHERE l.rows_read / l.days < 0.05 * u.least_a_day
+      AND (u.least_a_day >= 100 OR (l.days > 3 AND u.least_a_day >= 10))
 ),
 times AS (
-    SELECT DISTINCT cluster, source, loaded_at FROM loads
+    -- Live loads: commands, slurmrestd, Prometheus. What people load by hand, they load when they like.
+    SELECT DISTINCT cluster, source, loaded_at
+    FROM loads
+    WHERE source <> 'runlog' AND regexp_matches(origin, '^((sacct|sacctmgr|scontrol|squeue|sdiag|slurmrestd)\s|https?://)')
 ),
 steps AS (
     SELECT
@@ -62,31 +120,41 @@ steps AS (
         epoch(loaded_at - LAG(loaded_at) OVER (PARTITION BY cluster, source ORDER BY loaded_at)) AS step_s
     FROM times
 ),
-stale AS (
+read_again AS (
     -- Only what used to come again and again can stay away.
+    SELECT cluster, source, MEDIAN(step_s) AS step_s
+    FROM steps
+    GROUP BY cluster, source
+    HAVING COUNT(DISTINCT CAST(loaded_at AT TIME ZONE 'UTC' AS DATE)) >= 3
+),
+last_read AS (
+    SELECT cluster, source, MAX(loaded_at) AS loaded_at, MAX(MAX(loaded_at)) OVER (PARTITION BY cluster) AS others_at
+    FROM loads
+    GROUP BY cluster, source
+),
+stale AS (
     SELECT
-        s.cluster,
-        s.source,
+        l.cluster,
+        l.source,
         'stale' AS kind,
         format(
             'last read {}, while others were read until {}: is it still being ingested?',
-            strftime(MAX(s.loaded_at) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
-            strftime(ANY_VALUE(o.loaded_at) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M')
+            strftime(l.loaded_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
+            strftime(l.others_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M')
         ) AS says
-    FROM steps AS s
-    JOIN (SELECT cluster, MAX(loaded_at) AS loaded_at FROM loads GROUP BY cluster) AS o USING (cluster)
-    GROUP BY s.cluster, s.source
-    HAVING
-        COUNT(*) >= 3
-        AND epoch(ANY_VALUE(o.loaded_at) - MAX(s.loaded_at)) > GREATEST(2 * 86400, 4 * MEDIAN(s.step_s))
+    FROM last_read AS l
+    JOIN read_again AS r USING (cluster, source)
+    WHERE epoch(l.others_at - l.loaded_at) > GREATEST(2 * 86400, 4 * r.step_s)
 ),
 roads AS (
-    -- The same question again: a command, whatever its window, or files that differ in their numbers only.
+    -- The same question again: a command and what it shows, whatever its window, or files that differ in their numbers only.
     SELECT
         cluster,
         source,
         COALESCE(
-            NULLIF(regexp_extract(origin, '^(sacct|sacctmgr)\s', 1), ''), regexp_replace(origin, '[0-9]+', '#', 'g')
+            NULLIF(regexp_extract(origin, '^(sacct)\s', 1), ''),
+            'sacctmgr show ' || NULLIF(regexp_extract(origin, '^sacctmgr\s(?:.*\s)?show\s+(\w+)', 1), ''),
+            regexp_replace(origin, '[0-9]+', '#', 'g')
         ) AS road,
         loaded_at,
         columns
@@ -97,9 +165,12 @@ roads AS (
         AND origin <> '-'
 ),
 recent AS (
-    SELECT *, MAX(loaded_at) OVER (PARTITION BY cluster, source, road) AS newest_at
-    FROM roads
-    QUALIFY loaded_at > newest_at - INTERVAL 7 DAY
+    SELECT *, MIN(loaded_at) OVER (PARTITION BY cluster, source, road) AS first_at
+    FROM (
+        SELECT *, MAX(loaded_at) OVER (PARTITION BY cluster, source, road) AS newest_at
+        FROM roads
+        QUALIFY loaded_at > newest_at - INTERVAL 7 DAY
+    )
 ),
 road_columns AS (
     SELECT
@@ -108,7 +179,7 @@ road_columns AS (
         road,
         list_distinct(flatten(LIST(columns) FILTER (loaded_at = newest_at))) AS now_there,
         list_distinct(flatten(LIST(columns) FILTER (loaded_at < newest_at))) AS once_there,
-        arg_min(columns, loaded_at) AS first_there
+        list_distinct(flatten(LIST(columns) FILTER (loaded_at = first_at))) AS first_there
     FROM recent
     GROUP BY cluster, source, road
     HAVING COUNT(*) FILTER (loaded_at < newest_at) > 0

@@ -94,14 +94,16 @@ class FakeSlurm:
         if command[0] == "sacct":
             return Completed(0, self._sacct(command), b"")
         said = " ".join(command)
-        found = [text for words, text in self._answers().items() if words in said]
+        name = value(command, "-M") if "-M" in command else "c1"
+        found = [text for words, text in self._answers(name).items() if words in said]
         return Completed(0, found[0].encode(), b"") if found else DENIED
 
-    def _answers(self) -> dict[str, str]:
+    def _answers(self, name: str) -> dict[str, str]:
         header = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
         return {
-            "show config": f"ClusterName = c1\nMinJobAge = {self.min_job_age} sec\n",
+            "show config": f"ClusterName = {name}\nMinJobAge = {self.min_job_age} sec\n",
             "show event": f"{header}\nc1||{epoch(BORN)}|Unknown|||Cluster Registered TRES|\n",
+            "show reservation -o": "No reservations in the system\n",
             "show node": "NodeName=n1 State=IDLE CfgTRES=cpu=8,gres/gpu=8\n",
         }
 

@@ -78,6 +78,35 @@ def test_a_rule_that_cannot_be_used_stops_compute_in_words(tmp_path: Path) -> No
     assert "rules.critical_reasons.0 = '^(?!maint).*fail'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"slurm": {"road": "rest", "rest_url": "http://u:sEcReT@h:1", "clusters": ["a", "b"]}},
+        {"slurm": {"road": "rest", "rest_url": "", "rest_user": "sEcReT"}},
+        {"slurm": {"rest_url": ["http://u:sEcReT@h"]}},
+        {"slurm": "http://u:sEcReT@h"},
+        {"slurm": [{"rest_url": "sEcReT"}]},
+        {"slurm": {"rest_url": {"rest_url": "sEcReT"}}},
+        {"slurm": {"timeout_s": {"rest_user": "sEcReT"}}},
+        {"slurm": {"timeout_s": "http://u:sEcReT@h"}},
+        {"prometheus": "sEcReT"},
+        {"prometheus": {"url": ["sEcReT"]}},
+        {"cluster": [["sEcReT"]]},
+    ],
+)
+def test_a_mistake_shows_no_password(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="test has 1 mistake") as caught:
+        config.parse(values, origin="test")
+    assert "sEcReT" not in str(caught.value)
+
+
+def test_a_mistake_of_a_section_as_a_whole_is_told_without_its_values() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse({"slurm": {"road": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}}, origin="test")
+    said = str(caught.value).splitlines()[1]
+    assert said.startswith("  slurm: road is rest, and one slurmrestd tells of one cluster")
+
+
 def test_names_are_those_of_hosts() -> None:
     names = ["trackside.example.com", "GPU-login_1", "10.0.0.7", "FD00::1"]
     found = config.parse({"serve": {"names": names}}, origin="test").serve.names

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.app.dumps import tiny
 from tests.app.runs import trackside
+from tests.app.test_live_rest import slurmrestd
+from tests.ingest.web import web
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +18,30 @@ def test_without_anything_it_says_what_to_do_and_is_content(tmp_path: Path) -> N
     assert done.returncode == 0
     assert "trackside ingest slurm" in done.stdout
     assert "load files instead" in done.stdout
+
+
+def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
+    file = folder / "trackside.toml"
+    file.write_text(f'[slurm]\nroad = "rest"\nrest_url = "{url}"\n')
+    return "doctor", "--config", str(file), "--warehouse", str(folder / "w")
+
+
+def test_where_slurmrestd_is_asked_no_command_is_missed(tmp_path: Path) -> None:
+    with web(slurmrestd("0.0.41")) as server:
+        done = trackside(*by_slurmrestd(tmp_path, server.url), env={"PATH": str(tmp_path)})
+        asked = {path.rpartition("/")[2] for path, _, _ in server.questions}
+    assert done.returncode == 0
+    assert f"ok   slurmrestd {server.url} answers for slurmdbd and slurmctld" in done.stdout
+    assert "not found" not in done.stdout
+    assert {"clusters", "nodes"} <= asked
+
+
+def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
+    done = trackside(*by_slurmrestd(tmp_path, f"unix:{tmp_path}/none.sock"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 22
+    assert "fail unix:" in done.stdout
+    assert "no such socket" in done.stdout
+    assert "load files instead (trackside ingest slurm" not in done.stdout
 
 
 def test_with_a_warehouse_it_says_which_sources_it_has(tmp_path: Path) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from app import live_recheck
+from app import live_recheck, loading
 from app.health import status
+from ingest import slurmrest
 from ingest.errors import SourceDownError
+from ingest.frames import REJECTS, Parsed, empty
 from ingest.live import Completed
-from queries.warehouse import open_reader
+from queries.warehouse import open_reader, open_writer
 from tests.app.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table, tables, value, window
+from tests.ingest import slurm_answers
+from tests.ingest.slurm_answers import NEWEST, answer
+from tests.ingest.web import Answer, web
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +50,20 @@ def many(number: int, *, since: datetime, until: datetime, seed: int = 1) -> lis
 
 def states(root: Path) -> dict[str, str]:
     return dict(table(root, "attempts").select("job_id", "state").iter_rows())
+
+
+def asked(slurm: FakeSlurm, *words: str) -> list[str]:
+    """The commands with all of these words."""
+    return [" ".join(command) for command in slurm.commands if set(words) <= set(command)]
+
+
+def start(moment: datetime) -> str:
+    """As a question to sacctmgr says it."""
+    return f"Start={moment:%Y-%m-%dT%H:%M:%S}"
+
+
+def hung(command: list[str]) -> Completed | None:
+    raise SourceDownError(command, None, "")
 
 
 def when(fails: Callable[[datetime, datetime], bool], answer: Completed) -> Callable[[list[str]], Completed | None]:
@@ -108,7 +129,117 @@ def test_node_events_are_asked_for_from_where_their_own_loads_end(tmp_path: Path
     assert f"Start={NOW - days(1):%Y-%m-%dT%H:%M:%S}" in events
 
 
+def test_an_end_in_the_future_hides_nothing_of_what_is_to_come(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(3), NOW - days(3), NOW - days(2))], NOW)
+    ingest(tmp_path, slurm, since=NOW - days(5), until=NOW + days(20))
+    assert max(high for _, high in slurm.windows()) == NOW
+    slurm.now += days(10)
+    slurm.jobs.append(Job(2, NOW + days(2), NOW + days(2), NOW + days(3)))
+    ingest(tmp_path, slurm)
+    assert states(tmp_path) == {"1": "COMPLETED", "2": "COMPLETED"}
+
+
+def test_a_load_that_says_it_knows_the_future_is_not_believed(tmp_path: Path) -> None:
+    for source in ("slurm.accounting", "slurm.events"):
+        parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
+        parsed = replace(parsed, covers_from=NOW - days(5), covers_until=NOW + days(20))
+        with open_writer(tmp_path, verb="test", now=NOW) as writer:
+            loading.load(writer, parsed, origin="old", data=b"", now=NOW, cluster="c1")
+    slurm = FakeSlurm([Job(2, NOW + days(2), NOW + days(2), NOW + days(3))], NOW + days(10))
+    ingest(tmp_path, slurm)
+    assert states(tmp_path) == {"2": "COMPLETED"}
+    assert [start(NOW - days(1)) in command for command in asked(slurm, "event")] == [True]
+
+
+def test_node_events_that_failed_the_first_time_are_asked_for_as_far_back_as_accounting(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
+    slurm.failing = lambda command: AWAY if "event" in command else None
+    ingest(tmp_path, slurm, retries=0)
+    began = table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].min()
+    slurm.now, slurm.failing = slurm.now + hours(2), lambda _: None
+    ingest(tmp_path, slurm)
+    assert isinstance(began, datetime)
+    (events,) = asked(slurm, "event")
+    assert start(began) in events
+    assert table(tmp_path, "load_gaps").is_empty()
+
+
+@pytest.mark.parametrize("lacking", ["before", "behind"])
+def test_time_that_has_accounting_and_no_node_events_is_a_gap(tmp_path: Path, lacking: str) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(90), NOW - days(90))], NOW)
+    ingest(tmp_path, slurm)
+    slurm.failing = lambda command: AWAY if "event" in command else None
+    if lacking == "before":
+        wanted = (NOW - days(80), NOW - days(30))
+        ingest(tmp_path, slurm, since=wanted[0], retries=0)
+    else:
+        wanted = (NOW, NOW + hours(5))
+        slurm.now = wanted[1]
+        ingest(tmp_path, slurm, retries=0)
+    (gap,) = table(tmp_path, "load_gaps").iter_rows(named=True)
+    assert (gap["source"], gap["started_at"], gap["ended_at"]) == ("slurm.events", *wanted)
+    slurm.failing = lambda _: None
+    ingest(tmp_path, slurm, since=wanted[0], until=wanted[1])
+    assert table(tmp_path, "load_gaps").is_empty()
+
+
+def test_the_history_of_reservations_goes_on_where_it_ended_whatever_there_is_now(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
+    slurm.failing = lambda command: AWAY if command[0] == "sacctmgr" and "reservation" in command else None
+    ingest(tmp_path, slurm)
+    began = table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].min()
+    assert not table(tmp_path, "loads").filter(source="slurm.reservations").is_empty()
+    slurm.now += days(3)
+    ingest(tmp_path, slurm)
+    assert isinstance(began, datetime)
+    (history,) = asked(slurm, "sacctmgr", "reservation")
+    assert start(began) in history
+
+
+def test_without_slurmctld_the_only_cluster_of_the_warehouse_is_the_one_that_is_asked(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(3))], NOW)
+    ingest(tmp_path, slurm)
+    slurm.failing = lambda command: AWAY if command[0] == "scontrol" else None
+    slurm.jobs[0].eligible = False
+    slurm.now += hours(2)
+    ingest(tmp_path, slurm, retries=0)
+    assert slurm.windows() == [(NOW - days(1), slurm.now)]
+    assert slurm.asked_by_id() == ["1"]
+
+
 # --- gaps
+
+
+def test_the_oldest_window_of_the_first_ingest_is_asked_for_again(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(28), NOW - days(28), NOW - days(27)), Job(2, NOW - days(1))], NOW)
+    slurm.failing = when(lambda low, _: low == NOW - days(30), AWAY)
+    told = ingest(tmp_path, slurm, retries=0)
+    assert isinstance(told.error, SourceDownError)
+    assert any("what comes behind it is left for the next ingest" in note for note in told.notes)
+    slurm.now, slurm.failing = NOW + hours(1), lambda _: None
+    assert ingest(tmp_path, slurm).error is None
+    assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
+
+
+def test_the_oldest_window_of_a_backfill_is_asked_for_again(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(58), NOW - days(58), NOW - days(57)), Job(2, NOW - days(1))], NOW)
+    ingest(tmp_path, slurm)
+    slurm.failing = when(lambda low, _: low == NOW - days(60), AWAY)
+    ingest(tmp_path, slurm, since=NOW - days(60), retries=0)
+    assert len(slurm.windows()) == 1
+    slurm.failing = lambda _: None
+    ingest(tmp_path, slurm, since=NOW - days(60))
+    assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
+    assert table(tmp_path, "load_gaps").is_empty()
+
+
+def test_a_quiet_stretch_of_the_first_ingest_is_no_gap_even_without_events(tmp_path: Path) -> None:
+    quiet = [Job(each, NOW - days(ago), NOW - days(ago), NOW - days(ago)) for each, ago in enumerate((20, 12), 1)]
+    slurm = FakeSlurm(quiet, NOW, failing=lambda command: AWAY if "event" in command else None)
+    ingest(tmp_path, slurm, retries=0, window_days=1)
+    assert table(tmp_path, "load_gaps").is_empty()
+    ends = table(tmp_path, "loads").filter(source="slurm.accounting")["covers_until"]
+    assert ends.max() == NOW
 
 
 def test_a_window_that_fails_is_a_gap_and_the_next_ingest_goes_back_to_it(tmp_path: Path) -> None:
@@ -200,7 +331,7 @@ def test_a_slurmdbd_that_is_away_is_asked_again_ever_later_and_then_left_alone(t
     slurm = FakeSlurm([], NOW, failing=lambda command: AWAY if command != ["sacct", "-e"] else None)
     told = ingest(tmp_path, slurm, retry_s=10)
     assert isinstance(told.error, SourceDownError)
-    assert len(slurm.windows()) == 2
+    assert len(slurm.windows()) == 1
     controller, database = (
         [command for command in slurm.commands if command[0] == name and "config" not in command]
         for name in ("scontrol", "sacctmgr")
@@ -238,8 +369,8 @@ def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: s
     slurm.failing = failing
     told = ingest(tmp_path / "w", slurm)
     assert told.error is None
-    assert told.waits == []
-    assert len(told.notes) == 2
+    assert len(told.notes) == (1 if how == SLOW else 2)
+    assert bool(told.waits) == (how == SLOW)
     assert max(high - low for low, high in slurm.windows()[3:]) <= days(2)
     slurm.failing = lambda _: None
     ingest(tmp_path / "once", slurm)
@@ -247,14 +378,70 @@ def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: s
 
 
 def test_halves_end_at_an_hour_and_then_it_is_an_error(tmp_path: Path) -> None:
-    def failing(command: list[str]) -> Completed | None:
-        if "-S" in command:
-            raise SourceDownError(command, None, "")
-        return None
-
-    told = ingest(tmp_path, FakeSlurm([], NOW, failing=failing))
+    told = ingest(tmp_path, FakeSlurm([], NOW, failing=when(lambda *_: True, TOO_WIDE)))
     assert isinstance(told.error, SourceDownError)
-    assert len(told.notes) == 7  # 7 days, halved seven times, are an hour and a bit
+    assert (
+        len([note for note in told.notes if "too much" in note]) == 7
+    )  # 7 days, halved seven times, are an hour and a bit
+
+
+def test_a_slurmdbd_that_hangs_is_asked_twice_with_a_wait_between_and_then_left_alone(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
+    slurm.failing = lambda command: hung(command) if "-S" in command else None
+    told = ingest(tmp_path, slurm, retry_s=10)
+    assert isinstance(told.error, SourceDownError)
+    assert [high - low for low, high in slurm.windows()] == [days(7), days(7) / 8]
+    assert 20 * 0.7 <= sum(told.waits) <= 20 * 1.3
+    slurm.failing = lambda _: None
+    ingest(tmp_path, slurm)
+    slurm.now, slurm.failing = NOW + days(20), lambda command: hung(command) if command[0] != "scontrol" else None
+    ingest(tmp_path, slurm)
+    database = [" ".join(command[:4]) for command in slurm.commands if command[0] == "sacctmgr"]
+    assert database == ["sacctmgr -P show event", "sacctmgr -P show reservation"]
+    assert len(slurm.windows()) == 0  # sacct -e, before it, hung too
+
+
+def test_what_can_be_done_without_may_be_slow_and_accounting_is_read(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
+    slurm.failing = lambda command: hung(command) if command[0] == "sacctmgr" and "event" not in command else None
+    assert ingest(tmp_path, slurm).error is None
+    assert states(tmp_path) == {"1": "RUNNING"}
+    assert len([command for command in slurm.commands if command[0] == "sacctmgr"]) == 3
+
+
+@pytest.mark.parametrize("how", ["slow", "large"])
+def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(slurmrest, "LARGEST_ANSWER", 100_000)
+    lengths: Counter[float] = Counter()
+
+    def say(path: str, params: dict[str, str]) -> Answer:
+        if f"/v{NEWEST}/" not in path:
+            return Answer(b"", 404, "text/plain")
+        if not path.endswith("/jobs"):
+            what = path.rpartition("/")[2]
+            return Answer(answer(NEWEST, **{what: [{"name": "bench"}] if what == "clusters" else []}))
+        length = (int(params["end_time"]) - int(params["start_time"])) / 86400
+        lengths[length] += 1
+        body = answer(NEWEST, jobs=[slurm_answers.job()])
+        if length < 2:
+            return Answer(body)
+        return Answer(body, after_s=3) if how == "slow" else Answer(body + b" " * 200_000)
+
+    with web(say) as server:
+        told = ingest(
+            tmp_path,
+            FakeSlurm([], NOW),
+            since=datetime(2026, 9, 20, tzinfo=UTC),
+            until=datetime(2026, 9, 22, tzinfo=UTC),
+            road="rest",
+            rest_url=server.url,
+            timeout_s=1.5 if how == "slow" else 10,
+        )
+    assert not [report.error for report in told.reports if "jobs" in str(report.error)]
+    assert lengths == ({2: 1, 0.25: 8} if how == "slow" else {2: 1, 1: 2})
+    assert table(tmp_path, "attempts").height == 1
 
 
 def test_answers_that_are_large_make_the_next_windows_shorter(tmp_path: Path) -> None:
@@ -341,6 +528,18 @@ def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert asked == [["1", "2", "3"], ["4", "5", "6"], ["1", "2", "7"]]
 
 
+def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_recheck, "BATCH", 2)
+    slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 6)], NOW)
+    ingest(tmp_path, slurm)
+    for each in slurm.jobs:
+        each.eligible = False
+    slurm.now += hours(1)
+    told = ingest(tmp_path, slurm, pause_s=0.5)
+    assert len(asked(slurm, "sacct", "-j")) == 3
+    assert told.waits == [0.5] * 3
+
+
 def test_reading_old_windows_asks_for_no_running_job_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
     ingest(tmp_path, slurm)
@@ -372,8 +571,8 @@ def daily(root: Path, slurm: FakeSlurm, number: int) -> list[str]:
 def test_a_source_that_falls_silent_is_heard_at_once_and_in_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slurm = FakeSlurm(many(900, since=NOW - days(30), until=NOW), NOW - days(6))
-    assert not any("rows for" in warning for warning in daily(tmp_path, slurm, 6))
+    slurm = FakeSlurm(many(5000, since=NOW - days(30), until=NOW), NOW - days(3))
+    assert not any("rows for" in warning for warning in daily(tmp_path, slurm, 3))
     assert warned(tmp_path) == set()
     slurm.jobs.clear()
     slurm.now += days(1)

@@ -19,7 +19,7 @@ import pytest
 from ingest.frames import ATTEMPTS
 from queries.warehouse import open_reader
 from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
-from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNTOLD, accounting_dumps
+from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD, accounting_dumps
 from tests.lab.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
 from tests.lab.known import UNKNOWABLE, Known, known
 from tests.lab.processes import now
@@ -174,14 +174,14 @@ def test_no_column_is_left_unasserted_unless_nobody_could_know_it(live: Seen) ->
 def test_text_every_column_that_it_carries_is_as_known_from_outside(
     dumps: dict[str, Seen], form: str, kind: str
 ) -> None:
-    ambiguous = AMBIGUOUS.get(form, frozenset()) if kind == "awkward" else frozenset()
-    assert_kind(dumps[form], kind, untold=UNTOLD[form] | ambiguous)
+    left_out = AMBIGUOUS.get(form, frozenset()) if kind == UNCLEAR else frozenset()
+    assert_kind(dumps[form], kind, untold=UNTOLD[form] | left_out)
 
 
 @pytest.mark.parametrize("form", OPTIONS)
 def test_text_in_any_form_gives_the_same_attempts(dumps: dict[str, Seen], form: str) -> None:
-    awkward, texts = dumps[form].ids["awkward"], AMBIGUOUS.get(form, frozenset())
-    one, other = (without_texts(steady(dumps[name].attempts), awkward, texts) for name in ("kinds.sacct.txt", form))
+    unclear, texts = dumps[form].ids[UNCLEAR], AMBIGUOUS.get(form, frozenset())
+    one, other = (without_texts(steady(dumps[name].attempts), unclear, texts) for name in ("kinds.sacct.txt", form))
     missing = [name for name in ATTEMPTS if name in UNTOLD[form]]
     assert other.select(missing).null_count().row(0) == (other.height,) * len(missing)
     assert other.drop(missing).to_dicts() == one.drop(missing).to_dicts()

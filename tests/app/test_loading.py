@@ -137,3 +137,17 @@ def consistent(warehouse: Path) -> None:
     except NoWarehouseError:
         return
     assert not stops
+
+
+def test_events_that_name_their_cluster_need_no_other_to_name_it(tmp_path: Path) -> None:
+    events = tmp_path / "events.txt"
+    events.write_text(
+        "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\nc9|n1|1795247000|1795247100|DOWN|dead|root\n"
+    )
+
+    alone = trackside("ingest", "slurm", "--warehouse", str(tmp_path / "w"), str(events))
+    other = trackside("ingest", "slurm", "--cluster", "c8", "--warehouse", str(tmp_path / "w"), str(events))
+
+    assert alone.returncode == 0, alone.stderr
+    assert "warning" not in alone.stdout + alone.stderr
+    assert "rows name other clusters than c8: c9" in other.stdout + other.stderr

@@ -79,3 +79,36 @@ def test_every_attempt_of_a_job_knows_its_first_submission(tmp_path: Path, piece
     first = attempts.filter(job_id="40")["first_submitted_at"].dt.epoch("s").to_list()
     assert first == [1795247000, 1795247000]
     assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 6
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
+def test_one_attempt_that_tells_its_raw_id_tells_it_of_all_of_its_job(tmp_path: Path, order: tuple[int, ...]) -> None:
+    rest = "gres/gpu=8,node=1|amara"
+    plain, raw = tmp_path / "plain.txt", tmp_path / "raw.txt"
+    plain.write_text(
+        f"{HEAD}\nc1|1795247000|1795247010|1795247110|NODE_FAIL|n1|{rest}|9_1\n"
+        f"c1|1795247500|1795247510|1795247610|COMPLETED|n1|{rest}|9_1\n"
+    )
+    raw.write_text(f"{HEAD}|JobIDRaw\nc1|1795247500|1795247510|1795247610|COMPLETED|n1|{rest}|9_1|10\n")
+
+    attempts, nodes = loaded(tmp_path / "w", *((plain, raw)[place] for place in order))
+
+    assert attempts["job_id"].to_list() == ["10", "10"]
+    assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 2
+    assert nodes["job_id"].to_list() == ["10", "10"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_user_told_later_changes_no_first_submission(tmp_path: Path, order: tuple[int, ...]) -> None:
+    head = "Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobID"
+    row = "c1|{submit}|{submit}|{end}|COMPLETED|n1|gres/gpu=8,node=1|7"
+    first, second = (row.format(submit=at, end=at + 100) for at in (1795247000, 1795247200))
+    texts = (f"{head}\n{first}\n{second}\n", f"{head}|User\n{second}|u\n", f"{head}|User\n{first}|u\n")
+    files = []
+    for number in order:
+        files.append(tmp_path / f"{number}.txt")
+        files[-1].write_text(texts[number])
+
+    attempts, _ = loaded(tmp_path / "w", *files)
+
+    assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 2

@@ -10,9 +10,9 @@ import pytest
 
 from app import computing, config, ingesting, loading
 from app.config import Config
-from app.errors import ConfigError
+from app.errors import ConfigError, UsageError
 from app.explorer.run import JOINED
-from app.questions import runs
+from app.questions import ettr, runs
 from app.results import Window
 from app.showing import Question
 from metrics.run_rules import BY_RULE
@@ -20,7 +20,7 @@ from metrics.runs import ACROSS_JOBS
 from queries.warehouse import Reader, open_reader, open_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from app.showing import Answer
@@ -38,6 +38,13 @@ JobIDRaw|DBIndex|Cluster|Submit|Eligible|Start|End|State|NodeList|AllocTRES|User
 6|7|c|1795248000|1795251600|1795251601|1795255200|COMPLETED|n3|{G8}|carol|llm|llama-part2|/home/e|*|||
 7|8|c|1795248000|1795248000|1795248000|1795251600|TIMEOUT|n4|{G8}|dave|llm|same|/home/f|key|||
 8|9|c|1795251700|1795251700|1795251800|1795255200|COMPLETED|n4|{G8}|dave|llm|same|/home/f|key|||
+103|20|c|1795248000|1795248000|1795248000|1795249000|NODE_FAIL|n5|{G8}|erin|llm|m-7b-part1|/home/g|*|||
+103|21|c|1795249000|1795249000|1795249100|1795250000|TIMEOUT|n5|{G8}|erin|llm|m-7b-part1|/home/g|*|||
+105|22|c|1795248000|1795250000|1795250100|1795251000|TIMEOUT|n5|{G8}|erin|llm|m-7b-part2|/home/g|*|||
+106|23|c|1795248000|1795251000|1795251060|1795252020|TIMEOUT|n5|{G8}|erin|llm|m-7b-part3|/home/g|*|||
+107|24|c|1795248000|1795251000|1795251180|1795252980|COMPLETED|n6|{G8}|erin|llm|m-7b-part4|/home/g|*|||
+110|30|c|1795248000|1795248000|1795248000|1795251600|COMPLETED|n7|{G8}|frank|llm|x|/home/h|*|||run=foo
+111|31|c|1795248000|1795248000|1795248100|1795251600|COMPLETED|n8|{G8}|grace|llm|x|/home/i|*|||run=foo
 """  # noqa: E501 - as sacct prints it
 
 
@@ -94,11 +101,16 @@ def test_jobs_that_are_alike_are_joined_where_that_is_wanted(loaded: Path) -> No
     assert joined(loaded, join_by_name=True, run_gap_hours=0.01)["8"][0][2] == ALONE  # 100 s are longer than that
 
 
-def shown(root: Path, run: str) -> Answer:
+def shown(
+    root: Path,
+    run: str,
+    question: Callable[[Reader, Window, Question], Answer] = runs,
+    **rules: Any,  # noqa: ANN401 - any setting
+) -> Answer:
     window = Window(
         "c", datetime.fromtimestamp(1795248000, UTC), datetime.fromtimestamp(1795258800, UTC) + timedelta(days=1)
     )
-    (answer,) = (runs(reader, window, Question(run=run)) for reader in computed(root))
+    (answer,) = (question(reader, window, Question(run=run)) for reader in computed(root, **rules))
     return answer
 
 
@@ -111,6 +123,40 @@ def test_how_each_attempt_was_joined_is_shown(loaded: Path) -> None:
         "its attempts and how each was joined: 1: job 1, comment; 2: job 1, requeue chain; 3: job 2, comment."
     )
     assert shown(loaded, "4").rows["run_id"].to_list() == ["moe"]  # by the id of a job of it
+
+
+PARTS: dict[str, Any] = {"run_names": [r"^(?P<run>m-.*)-part\d+$"]}
+PIECES = ["m-7b@107-20261121T080000Z", "m-7b@106-20261121T080000Z", "m-7b@103-20261121T080000Z"]
+
+
+def test_a_name_of_jobs_that_ran_at_the_same_time_is_taken_apart_and_the_answer_says_why(loaded: Path) -> None:
+    found = joined(loaded, **PARTS)
+    assert found["103"] == [(PIECES[2], 1, "name_pattern"), (PIECES[2], 2, "requeue_chain")]
+    assert found["105"] == [(PIECES[2], 3, "name_pattern")]
+    assert (found["106"], found["107"]) == ([(PIECES[1], 1, ALONE)], [(PIECES[0], 1, ALONE)])
+    why = "106 and 107 ran at the same time, so the name m-7b does not join them."
+    for asked in ("m-7b", PIECES[0], PIECES[1], PIECES[2], "105"):
+        assert shown(loaded, asked, **PARTS).notes.count(why) == 1
+    assert not [note for note in shown(loaded, "6", **PARTS).notes if "same time" in note]
+
+
+@pytest.mark.parametrize("question", [runs, ettr])
+def test_a_name_that_several_runs_have_lists_them(
+    loaded: Path, question: Callable[[Reader, Window, Question], Answer]
+) -> None:
+    answer = shown(loaded, "foo", question)
+    assert sorted(answer.rows["run_id"]) == ["foo@frank", "foo@grace"]
+    assert "foo is the name of 2 runs, the newest first: foo@frank, foo@grace." in answer.notes
+    pieces = shown(loaded, "m-7b", question, **PARTS)
+    assert sorted(pieces.rows["run_id"]) == sorted(PIECES)
+    assert any(note.startswith("m-7b is the name of 3 runs") for note in pieces.notes)
+    with pytest.raises(UsageError, match="no run and no job is called 'fo'"):
+        shown(loaded, "fo", question)
+
+
+def test_the_first_attempt_of_a_chain_is_called_first(loaded: Path) -> None:
+    answer = shown(loaded, "103")
+    assert answer.notes[-1] == "its attempts and how each was joined: 1: job 103, first; 2: job 103, requeue chain."
 
 
 def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
@@ -128,6 +174,7 @@ def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
     [
         ({"run_names": ["("]}, "rules.run_names.0"),
         ({"run_names": [r"(?=x)"]}, "not a regular expression (in Rust's syntax)"),
+        ({"run_names": [r"^(?P<name>x)-(\d+)(?P<part>y)"]}, "none of its groups (name, part) is called run"),
         ({"run_env": "A-B"}, "rules.run_env"),
         ({"run_env": "$RUN"}, "rules.run_env"),
         ({"run_comment_key": "a b"}, "rules.run_comment_key"),

@@ -5,18 +5,21 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 from app import computing
 from app.config import Config
+from app.loading import load
 from app.questions import runs
 from app.results import Window
 from app.showing import Question
 from ingest.frames import SCHEMAS
+from ingest.given import Given
 from ingest.merge import attempt_nodes, merge_attempts
+from ingest.runaway import parse_runaway
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -117,6 +120,7 @@ def make(
     runaway: Sequence[Mapping[str, object]] = (),
     states: Sequence[Mapping[str, object]] = (),
     inventory: Sequence[str] = ("n1", "n2"),
+    looks: Sequence[pl.DataFrame] = (),
 ) -> Made:
     root = folder / "warehouse"
     with open_writer(root, verb="test", now=NOW) as writer:
@@ -135,20 +139,27 @@ def make(
                 "evidence": "accounting",
             }
             writer.append("nodes", rows("nodes", there))
-        for source in ("slurm.accounting", "slurm.events"):
-            writer.append("loads", _load(source))
+        for row in (_load("slurm.accounting"), _load("slurm.events"), *looks):
+            writer.append("loads", row)
         done = computing.compute(writer, Config(), now=NOW)
     return Made(root, done.warnings)
 
 
-def _load(source: str) -> pl.DataFrame:
-    counts = ("rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
+def _load(
+    source: str, since: float = 0, until: float = UNTIL, *, refused: int = 0, cluster: str = "c", digest: str = ""
+) -> pl.DataFrame:
+    counts = ("rows_read", "rows_loaded", "rows_duplicate", "rows_skipped")
     return pl.DataFrame(
-        {"cluster": ["c"], "source": [source], "origin": ["test"], "digest": [source], "loaded_at": [NOW],
-         "covers_from": [at(0)], "covers_until": [at(UNTIL)], **{name: [0] for name in counts},
-         "columns": [[]], "warnings": [[]]},
+        {"cluster": [cluster], "source": [source], "origin": ["test"], "digest": [digest or f"{source} {until}"],
+         "loaded_at": [NOW], "covers_from": [at(since)], "covers_until": [at(until)],
+         **{name: [0] for name in counts}, "rows_rejected": [refused], "columns": [[]], "warnings": [[]]},
         schema_overrides={"columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
     )  # fmt: skip
+
+
+def look(hours: float, **more: Any) -> pl.DataFrame:  # noqa: ANN401 - as `_load` takes it
+    """A list of runaway jobs, asked for then."""
+    return _load("slurm.runaway", hours, hours, **more)
 
 
 def ends(made: Made) -> dict[str, tuple[float, str]]:
@@ -267,6 +278,57 @@ def test_mending_accounting_does_not_make_its_time_vanish(tmp_path: Path) -> Non
     """`sacctmgr show runawayjobs` closes the row as COMPLETED at its own start (test-bench 5)."""
     made = make(tmp_path, job("1", 0, 0), job("2", 20, 30), runaway=[listed("1", 50)])
     assert made.hours_of("1") == 20
+
+
+def test_an_open_job_that_a_later_list_lacks_was_listed_by_mistake(tmp_path: Path) -> None:
+    made = make(
+        tmp_path, job("1", 0, None), job("2", 0, None), runaway=[listed("1", 50), listed("2", 70)], looks=[look(61)]
+    )  # both were last found ten hours after the first time
+    assert ends(made) == {"2": (70.0, LISTED)}
+    assert made.hours_of("1") == UNTIL
+    with open_reader(made.root) as reader:
+        assert dict(reader.query("attempts", cluster="c").select("job_id", "state").rows())["1"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [look(60)],  # the list that it was last on
+        [look(40)],  # loaded late
+        [look(70, refused=1)],  # it may be among the refused rows
+        [
+            look(70, digest="x"),
+            look(70, digest="x", refused=1, cluster="b"),
+        ],  # which are counted with the first cluster
+        [look(70, cluster="d")],
+        [_load("slurm.accounting", 0, 70)],
+    ],
+)
+def test_a_list_that_cannot_lack_it_withdraws_nothing(tmp_path: Path, looks: Sequence[pl.DataFrame]) -> None:
+    made = make(tmp_path, job("1", 0, None), runaway=[listed("1", 50)], looks=looks)
+    assert ends(made) == {"1": (50.0, LISTED)}
+
+
+def test_one_that_was_mended_is_on_no_later_list_and_stays_a_runaway(tmp_path: Path) -> None:
+    made = make(tmp_path, job("1", 0, 0), runaway=[listed("1", 50)], looks=[look(70)])
+    assert ends(made) == {"1": (50.0, LISTED)}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> None:
+    lists = [
+        b"ID|Cluster|State|TimeSubmit|TimeStart\n%s" % line
+        for line in (b"1|c|RUNNING|%d|%d\n" % (START.timestamp(), START.timestamp()), b"")
+    ]
+    root = make(tmp_path, job("1", 0, None)).root
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for number in order:
+            given = Given(origin="x", cluster="c", until=at(50 + number))
+            parsed = parse_runaway(lists[number], given)
+            load(writer, parsed, origin="x", data=lists[number], now=NOW, cluster="c")
+    with open_reader(root) as reader:
+        assert reader.table("runaway_jobs").height == 1
+        assert reader.table("runaway_attempts").is_empty()
 
 
 def test_a_job_that_got_an_end_after_all_is_no_runaway(tmp_path: Path) -> None:

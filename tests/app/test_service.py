@@ -90,6 +90,20 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     assert told["data_end"] is not None
 
 
+@pytest.mark.parametrize("road", ["commands", "rest"])
+def test_slurmrestd_is_read_where_there_are_no_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, road: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    slurm_there = {"road": road, "rest_url": f"unix:{tmp_path}/none.sock", "retries": 0}
+    worker = Worker(tmp_path / "w", config.parse({"slurm": slurm_there}, origin="test"), every=EVERY)
+    worker.cycle(now=NOW)
+    told = worker.failures(NOW)
+    assert ("slurm" in worker.sources) == (road == "rest")
+    assert [failure for failure in told if "no such socket" in failure] == told
+    assert bool(told) == (road == "rest")
+
+
 def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = configured(
         prometheus=Prometheus(url="http://me:secret@127.0.0.1:1", retries=0, timeout_s=1.0, cluster="tiny")

@@ -89,7 +89,7 @@ def job(version: str = NEWEST, **changes: object) -> dict[str, Any]:
         },
         "tres": {"allocated": tres(version, gpus=16, kind="h100"), "requested": tres(version, gpus=16)},
         "user": "alice",
-        "wckey": {"wckey": "*pretrain", "flags": []},
+        "wckey": {"wckey": "pretrain", "flags": ["ASSIGNED_DEFAULT"]},
         "working_directory": "/home/alice",
     }
     if not old:

@@ -188,10 +188,15 @@ def test_a_row_with_two_readings_is_refused() -> None:
     assert parsed.rejects["raw"][0].startswith("a|b|p|c|")
 
 
-def test_texts_side_by_side_differ_in_text_only_so_the_last_takes_the_surplus() -> None:
+def test_of_texts_side_by_side_nobody_can_tell_which_holds_the_delimiter_so_they_are_left_out() -> None:
     columns = [*(name for name in NARROW if name != "JobName"), "Comment", "JobName"]
-    row = parse(text({"JobName": "c", "Comment": "a|b"}, columns=columns)).frames["attempts"].row(0, named=True)
-    assert (row["comment"], row["name"]) == ("a", "b|c")
+    parsed = parse(text({"JobName": "c", "Comment": "a|b"}, {"JobID": "8"}, columns=columns))
+    attempts = parsed.frames["attempts"].sort("job_id")
+    assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
+    assert parsed.warnings == [
+        "1 rows: which text holds the delimiter cannot be told; what may be part of it is left out (Comment, JobName). "
+        r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"
+    ]
 
 
 # --- rows that are too short --------------------------------------------------------------------------

@@ -129,6 +129,18 @@ def test_a_real_command_gets_the_environment() -> None:
     assert done == (0, b"UTC", b"")
 
 
+def test_what_somebody_set_for_slurms_commands_does_not_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    beginnings = ("SQUEUE_USERS", "SACCT_FORMAT", "SCONTROL_ALL", "SACCTMGR_X", "SDIAG_X", "SINFO_PARTITION")
+    for name in (*beginnings, "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"):
+        monkeypatch.setenv(name, "x")
+    for name in ("SLURM_CONF", "SLURM_JWT"):
+        monkeypatch.setenv(name, "kept")
+    show = "import os; print(*sorted(name for name in os.environ if name.startswith('S') and '_' in name))"
+    seen = subprocess_runner([sys.executable, "-c", show], {"SLURM_TIME_FORMAT": "%s"}).stdout.decode().split()
+    assert {"SLURM_CONF", "SLURM_JWT", "SLURM_TIME_FORMAT"} <= set(seen)
+    assert not {*beginnings, "SLURM_CLUSTERS"} & set(seen)
+
+
 def test_the_window_is_utc_whatever_zone_it_is_given_in() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     zone = timedelta(hours=5)

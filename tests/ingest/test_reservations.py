@@ -218,6 +218,36 @@ def test_at_one_moment_the_history_knows_better_than_the_list_and_the_list_for_w
     ]
 
 
+def test_a_list_changes_no_record_that_the_history_has_closed() -> None:
+    changed = RECORD.replace("n[1-2]", "n1")
+    before = later(RECORD, -10)
+    in_between = frame(history(CLOSED, REOPENED))
+    days_later = later(changed, 2000)
+    found = merged(before, in_between, days_later, later(changed, 3000, end="1795289017"))
+    assert found.select("started_at", "ended_at", "node_list", "users").rows() == [
+        (at(START), at(1795281824), "n[1-2]", ["root"]),
+        (at(1795281824), at(1795285417), "n1", []),
+    ]
+    assert spans(maintenance_states(found)) == [
+        ("n1", at(START), at(1795281824)),
+        ("n1", at(1795281824), at(1795285417)),
+        ("n2", at(START), at(1795281824)),
+    ]
+
+
+def test_a_history_that_is_read_after_the_list_corrects_it() -> None:
+    listed_later = later(RECORD.replace("n[1-2]", "n1"), 2000)
+    found = merged(listed_later, frame(history(CLOSED, until=at(START + 100))))
+    assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]")]
+
+
+def test_a_history_without_a_date_has_closed_what_another_record_goes_on_from() -> None:
+    undated = history(CLOSED, REOPENED, until=None)
+    assert frame(undated)["last_seen_at"].to_list() == [at(1795281824), None]
+    found = merged(frame(undated), later(RECORD.replace("n[1-2]", "n1"), 2000))
+    assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]"), (at(1795285417), "n1")]
+
+
 _records = st.builds(
     lambda start, end, nodes, flags, users, seen: {
         "cluster": "c",
@@ -238,7 +268,7 @@ _records = st.builds(
     st.sampled_from(["n1", "n2", None]),
     st.sampled_from([["MAINT"], []]),
     st.lists(st.sampled_from(["alice", "bob"]), unique=True),
-    st.integers(0, 3),
+    st.sampled_from([0, 1, 2, 3, 10, 11, 12, 13, 50]),  # from 10 on the end may have passed
 )
 
 
@@ -255,6 +285,21 @@ def test_reservations_in_any_order_and_repeated_come_out_the_same(
     for record in order:
         there = merge_reservations(there, alone(record))
     assert there.equals(merge_reservations(*map(alone, records)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(closed=_records, lists=st.lists(_records, max_size=5), data=st.data())
+def test_in_any_order_what_is_closed_keeps_its_nodes_and_end(
+    closed: dict[str, Any], lists: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    closed["last_seen_at"] = closed["ended_at"]
+    for number, record in enumerate(lists):
+        record["started_at"], record["ended_at"] = closed["started_at"], at(START + 100 + number)
+    there = empty(RESERVATIONS)
+    for record in data.draw(st.permutations([closed, *lists, *lists[:1]])):
+        there = merge_reservations(there, pl.DataFrame([record], schema=RESERVATIONS, orient="row"))
+    told = ["ended_at", "node_list", "flags", "maintenance"]
+    assert there.select(told).rows() == [tuple(closed[name] for name in told)]
 
 
 # --- maintenance --------------------------------------------------------------------------------------

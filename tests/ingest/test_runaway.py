@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest.account_merge import merge_runaway
-from ingest.errors import MissingColumnError, SourceDownError
+from ingest.errors import MissingColumnError, SourceDownError, SourceError
 from ingest.given import Given
 from ingest.live import Completed, Fetched
 from ingest.runaway import fetch_runaway, parse_runaway
@@ -44,9 +44,10 @@ def test_the_list_of_real_slurm_is_read_without_its_note_and_its_question() -> N
 def test_none_found_is_an_answer_too() -> None:
     data = b"Runaway Jobs: No runaway jobs found on cluster bench\n"
     assert kind_of(data) == "slurm.runaway"
-    parsed = read(data, cluster="bench")
+    parsed = read(data)
     assert parsed.frames["runaway_jobs"].is_empty()
     assert parsed.covers_until == ASKED
+    assert parsed.clusters == {"bench"}
 
 
 def test_a_row_without_a_submission_is_refused_since_it_could_be_any_attempt() -> None:
@@ -115,11 +116,20 @@ def test_sacctmgr_is_never_asked_since_its_question_has_no_harmless_answer() -> 
     assert all(command[1:3] == ["-M", "bench"] for command in slurm.asked)
 
 
+def test_a_federation_does_not_put_other_clusters_jobs_on_the_list() -> None:
+    """`fed_display` in slurm.conf makes sacct and squeue tell of all clusters, unless it is said otherwise."""
+    slurm = Slurm(known=("", ""), shown=OPEN)
+    fetch_runaway(slurm)
+    asked = [command for command in slurm.asked if command[0] in {"sacct", "squeue"}]
+    assert [command.count("--local") for command in asked] == [1, 1, 1]
+    fetch_runaway(named := Slurm(known=("", ""), shown=OPEN), clusters=["bench"])
+    assert all("--local" not in command for command in named.asked if command[0] == "sacct")
+
+
 def test_where_others_jobs_are_hidden_nobody_is_called_lost() -> None:
     slurm = Slurm(known=("", ""), shown=OPEN, private="accounts,jobs", uid="1000")
-    fetched = fetch_runaway(slurm)
-    assert jobs(fetched) == []
-    assert "PrivateData" in fetched.warnings[0]
+    with pytest.raises(SourceError, match="PrivateData hides other users' jobs"):  # an empty list would say: none
+        fetch_runaway(slurm)
     assert jobs(fetch_runaway(Slurm(known=("7 10 11 12", ""), shown=OPEN, private="jobs"))) == ["900"]
 
 

@@ -19,7 +19,7 @@ from queries.warehouse import open_reader
 from tests.ingest.helpers import DATA
 from tests.lab.capture import TRUTH
 from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
-from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNTOLD
+from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD
 from tests.lab.known import Known
 
 if TYPE_CHECKING:
@@ -138,8 +138,11 @@ def test_what_was_known_from_outside_holds_in_every_column_of(
     attempts, nodes = read(capsys, form, tmp_path / "w")
     assert attempts.height == sum(map(len, truth.values()))
     for kind, facts in truth.items():
-        ambiguous = AMBIGUOUS.get(form, frozenset()) if kind == "awkward" else frozenset()
-        assert_as_known(attempts, nodes, facts, untold=UNTOLD[form] | ambiguous)
+        left_out = AMBIGUOUS.get(form, frozenset()) if kind == UNCLEAR else frozenset()
+        assert_as_known(attempts, nodes, facts, untold=UNTOLD[form] | left_out)
+        assert set(attempts.filter(job_id=facts[0].facts["job_id"]).select(left_out).rows()) <= {
+            (None,) * len(left_out)
+        }
 
 
 def test_every_attempt_of_the_samples_knows_when_its_job_was_first_submitted(
@@ -154,9 +157,9 @@ def test_every_attempt_of_the_samples_knows_when_its_job_was_first_submitted(
 def test_the_same_attempts_come_of(
     form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    awkward, texts = str(truth["awkward"][0].facts["job_id"]), AMBIGUOUS.get(form, frozenset())
+    unclear, texts = str(truth[UNCLEAR][0].facts["job_id"]), AMBIGUOUS.get(form, frozenset())
     one, other = (
-        without_texts(steady(read(capsys, name, tmp_path / name)[0]), awkward, texts)
+        without_texts(steady(read(capsys, name, tmp_path / name)[0]), unclear, texts)
         for name in ("kinds.sacct.txt", form)
     )
     missing = [name for name in ATTEMPTS if name in UNTOLD[form]]

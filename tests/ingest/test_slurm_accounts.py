@@ -124,6 +124,15 @@ def test_of_a_user_with_several_associations_in_an_account_the_first_one_is_told
     assert only(parsed, "users", user="eve")["association"] == "4"
 
 
+def test_a_cell_of_several_accounts_is_one_row_and_a_user_in_each_of_them() -> None:
+    data = table("User|Account|Admin", "alice|llm,vision|None", "bob|llm|None", "alice|llm,vision|None")
+    parsed = read(data)
+    assert parsed.frames["users"].select("user", "account").rows() == [
+        ("alice", "llm"), ("alice", "vision"), ("bob", "llm"),
+    ]  # fmt: skip
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped) == (3, 2, 1, 0)
+
+
 def test_a_user_may_be_called_none() -> None:
     assert only(read(table("Cluster|Account|User|Share", "c|llm|none|1")), "users", user="none")
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.slurm import SENTINEL, WANTED, accounting_blocks
+from ingest.spreading import MAX_SURPLUS, Columns
+from ingest.tally import Tally
 from tests.ingest.helpers import ROW, parse, refusals, text
 from tests.ingest.trapping import Trap, agree, spring, traps
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
+
+    from ingest.spreading import Spread
 
 FIRST, LAST = {"JobIDRaw": "1"}, {"JobIDRaw": "3"}
 TEXTS = ["JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir", "Reason"]
@@ -127,6 +134,105 @@ def test_a_text_that_could_be_read_in_two_ways_is_refused_with_its_line() -> Non
     assert refusals(parsed) == [(3, "12 fields, expected 11; which text holds the delimiter cannot be told")]
     assert parsed.rejects["raw"].to_list() == [text(bad, columns=columns).decode().split("\n")[1]]
     assert parsed.rows_loaded == 2
+
+
+OURS = [*WANTED, SENTINEL]
+SUBMITTED = {"JobIDRaw": "2", "WorkDir": "/home/alice", "SubmitLine": "sbatch train.sh"}
+
+
+def torn(**values: str) -> tuple[dict[str, object], list[str]]:
+    """The attempt of a row with our own columns between pipes, between two others; and the warnings."""
+    parsed = parse(text(FIRST, {**SUBMITTED, **values}, LAST, columns=OURS))
+    assert (parsed.rows_loaded, refusals(parsed)) == (3, [])
+    agree(parsed)
+    return parsed.frames["attempts"].sort("job_id").row(1, named=True), parsed.warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a|b|c|d|e", "sbatch -J a|b|c|d|e train.sh"),
+        ("a|b|c", "sbatch -J a|b|c train.sh"),
+        ("x" + "|x" * 40, "sbatch -J x" + "|x" * 40),
+        ("a|" * 90, "sbatch train.sh"),
+    ],
+)
+def test_any_number_of_delimiters_in_texts_costs_no_row_where_all_else_agrees(name: str, line: str) -> None:
+    got, warnings = torn(JobName=name, SubmitLine=line)
+    assert (got["state"], got["n_gpus"], got["user"], got["work_dir"]) == ("COMPLETED", 16, "alice", "/home/alice")
+    assert (got["name"], got["submit_line"], got["comment"], got["wckey"]) == (None, None, None, None)
+    assert [warning for warning in warnings if "(JobName, SubmitLine)" in warning] == warnings != []
+
+
+LIKELY = [
+    ({"Comment": "a|b", "AdminComment": "c"}, {"name": "train", "submit_line": "sbatch train.sh", "comment": None}),
+    ({"Comment": "this | that"}, {"comment": "this | that", "admin_comment": None, "work_dir": "/home/alice"}),
+    ({"SubmitLine": "sbatch --wrap=a | b"}, {"submit_line": "sbatch --wrap=a | b", "name": "train"}),
+    ({"SubmitLine": "/usr/bin/srun -n 1 x | y"}, {"submit_line": "/usr/bin/srun -n 1 x | y", "name": "train"}),
+    ({"JobName": "a | b"}, {"name": "a | b", "submit_line": "sbatch train.sh"}),
+    ({"JobName": "a|b"}, {"name": None, "submit_line": None, "work_dir": "/home/alice"}),
+    ({"WCKey": "a|b"}, {"wckey": None, "work_dir": "/home/alice", "name": "train"}),
+    ({"Comment": "a|b", "SubmitLine": ""}, {"comment": None, "wckey": None, "user": "alice"}),
+    ({"WorkDir": "", "SubmitLine": "", "JobName": "a|b"}, {"name": "a|b", "submit_line": None}),
+]
+
+
+@pytest.mark.parametrize(("raw", "want"), LIKELY)
+def test_of_several_readings_the_likeliest_are_believed_in_what_they_agree_in(
+    raw: dict[str, str], want: dict[str, object]
+) -> None:
+    got, warnings = torn(**raw)
+    assert {name: got[name] for name in want} == want
+    texts = ["name", "comment", "admin_comment", "submit_line", "work_dir", "wckey", "reservation"]
+    full = {**ROW, **SUBMITTED, **raw}
+    columns = ["JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir", "WCKey", "Reservation"]
+    for text_, column in zip(texts, columns, strict=True):  # whatever is told is the truth
+        assert got[text_] in {None, full.get(column, "").strip() or None}
+    assert bool(warnings) == any(
+        got[text_] is None and full.get(column) for text_, column in zip(texts, columns, strict=True)
+    )
+
+
+def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
+    job_names = ["a|b" if number % 5 == 0 else "ab" for number in range(150)]
+    rows = [{**SUBMITTED, "JobIDRaw": str(number), "JobName": name} for number, name in enumerate(job_names, 1)]
+    data = text(*rows, columns=OURS)
+    tally = Tally("jobs.txt")
+    blocks = list(accounting_blocks([data[at : at + 100] for at in range(0, len(data), 100)], tally, block=1_000))
+    whole = parse(data)
+    assert len(blocks) > 1
+    assert tally.parsed({}, rows_loaded=150).warnings == whole.warnings
+    assert whole.warnings[0].startswith("30 rows: which text holds the delimiter")
+
+
+def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    # there are some 10**15 ways to give 200 delimiters to nine texts
+    asked = 0
+
+    class Counting:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def fullmatch(self, value: str) -> re.Match[str] | None:
+            nonlocal asked
+            asked += 1
+            return self.pattern.fullmatch(value)
+
+    def counted(columns: Columns, fields: list[str]) -> Spread | None:
+        shapes = [None if shape is None else Counting(shape) for shape in columns.shapes]
+        return spread(replace(columns, shapes=shapes), fields)  # type: ignore[arg-type]  # a pattern that counts
+
+    spread = Columns.spread
+    monkeypatch.setattr(Columns, "spread", counted)
+    for cell in ("a|", "|", "/|", "| ", "a |"):
+        asked = 0
+        got, _ = torn(JobName=cell * 90, Comment="|" * 20, SubmitLine="sbatch " + "x|" * 90)
+        assert (got["n_gpus"], got["name"]) == (16, None)
+        assert asked < MAX_SURPLUS**2 + len(OURS) * MAX_SURPLUS
+
+
+def test_a_text_keeps_a_delimiter_of_several_characters_as_it_was() -> None:
+    assert names(text(FIRST, {"JobIDRaw": "2", "JobName": "a|#b"}, columns=MIDDLE, delimiter="|#")) == ["train", "a|#b"]
 
 
 def test_a_forged_row_inside_a_name_of_one_delimiter_is_not_believed_silently() -> None:

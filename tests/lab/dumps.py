@@ -55,11 +55,11 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
 }
 """Columns of `attempts` that a form does not carry."""
 
-AMBIGUOUS: Final[Mapping[str, frozenset[str]]] = dict.fromkeys(
-    ("kinds-local.sacct.txt", "kinds-all.sacct.txt"),
-    frozenset({"comment", "admin_comment", "submit_line", "name", "work_dir", "wckey", "constraints", "reservation"}),
-)
-"""Texts that cannot be told apart where a job's comment holds the delimiter of the form."""
+UNCLEAR: Final = "oddly_named"
+"""The kind whose job has a delimiter of some forms in its name, and a text before it."""
+
+AMBIGUOUS: Final[Mapping[str, frozenset[str]]] = {"kinds-local.sacct.txt": frozenset({"name", "submit_line"})}
+"""Texts of that job that are left out, null, in the forms where nothing tells which of them holds the delimiter."""
 
 
 def around_dumps(lab: SlurmLab) -> dict[str, str]:

@@ -59,7 +59,7 @@ def test_jobs_of_one_name_at_the_same_time_are_not_one_run() -> None:
     found = joined(ran, {"1": "sweep", "2": "sweep", "3": "sweep"})
     assert found["1", 1][0].startswith("sweep@1-")
     assert found["2", 1][0].startswith("sweep@2-")
-    assert found["3", 1] == ("sweep", 1)
+    assert found["3", 1] == ("sweep@3-20260302T060000Z", 1)
 
 
 def test_one_name_of_several_users_is_a_run_of_each() -> None:

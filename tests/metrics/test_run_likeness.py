@@ -91,3 +91,17 @@ def test_what_ran_beside_another_like_it_neither_continues_nor_is_continued() ->
     found = alike(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
     assert [rule for _, _, rule in found] == ["single", "single", "single", "heuristic"]
     assert found[3][0] == found[2][0] == "3-20260302T060000Z"
+
+
+def test_a_piece_of_a_name_that_was_taken_apart_is_not_guessed_to_go_on() -> None:
+    """The comment named jobs 1 to 3, of which two ran at the same time; job 4 is like them, and nothing names it."""
+    table = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
+    said = table.filter(pl.col("job_id") != "4").select(*frames.ATTEMPT_KEY, run_id=pl.lit("x"))
+    found = run_attempts(table, explicit=said)
+    labels = [
+        {name: row[name] for name in frames.ATTEMPT_KEY} | {"work_dir": HOME, "array_job_id": None}
+        for row in table.iter_rows(named=True)
+    ]
+    alone = join_alike(found, table, rows(frames.ATTEMPT_LABELS, *labels), max_gap_s=86_400, gpu_factor=2)
+    assert alone.equals(found)
+    assert dict(alone.select("job_id", "joined_by").rows()) == dict.fromkeys("1234", "single")

@@ -192,9 +192,38 @@ def test_a_job_that_is_told_to_follow_the_one_that_runs_waits_for_its_turn() -> 
 
 def test_jobs_of_one_name_at_the_same_time_are_told_apart() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 4, 9), attempt("3", 9, 10, 12))
-    assert [run for run, _, _ in joined(ran, dict.fromkeys("123", X))] == [
-        "x@1-20260302T000000Z", "x@2-20260302T000000Z", "x"
-    ]  # fmt: skip
+    assert joined(ran, dict.fromkeys("123", X)) == [
+        ("x@1-20260302T000000Z", 1, "single"),
+        ("x@2-20260302T000000Z", 1, "single"),
+        ("x@3-20260302T090000Z", 1, "single"),
+    ]
+
+
+def test_what_precedes_or_follows_jobs_at_the_same_time_stays_together() -> None:
+    """No piece has the bare name, and jobs before the overlap are no run with jobs after it."""
+    ran = attempts(
+        attempt("1", 0, 1, 2, "NODE_FAIL"),
+        attempt("1", 2, 3, 4, "TIMEOUT"),
+        attempt("2", 0, 4, 5, "TIMEOUT"),
+        attempt("3", 0, 6, 8, "NODE_FAIL"),
+        attempt("3", 8, 8.1, 9),
+        attempt("4", 0, 7, 9),
+        attempt("5", 0, 9, 10, "TIMEOUT"),
+        attempt("6", 0, 10, None, "RUNNING"),
+        attempt("7", 0, None, None, "PENDING", eligible_at=None),
+    )
+    before, third, fourth, after = (f"x@{job}-20260302T000000Z" for job in (1, 3, 4, 5))
+    assert joined(ran, dict.fromkeys("1234567", X)) == [
+        (before, 1, "comment"),
+        (before, 2, "requeue_chain"),
+        (before, 3, "comment"),
+        (third, 1, "single"),
+        (third, 2, "requeue_chain"),
+        (fourth, 1, "single"),
+        (after, 1, "comment"),
+        (after, 2, "comment"),
+        (after, 3, "comment"),
+    ]
 
 
 def test_one_name_of_several_users_is_a_run_of_each() -> None:
@@ -239,3 +268,9 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     said = labels(ran, dict.fromkeys("123", X))
     found = run_attempts(ran, explicit=named_runs(ran, said, ALL))
     assert run_attempts(ran.reverse(), explicit=named_runs(ran.reverse(), said.reverse(), ALL)).equals(found)
+
+
+def test_an_attempt_without_a_user_is_its_chains_and_takes_no_run_apart() -> None:
+    ran = attempts(attempt("7", 0, 1, 2, state="NODE_FAIL", user=None), attempt("7", 2, 3, 4, user="u"))
+
+    assert joined(ran, {"7": {"comment": "run=exp"}}) == [("exp", 1, "comment"), ("exp", 2, "requeue_chain")]

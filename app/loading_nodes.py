@@ -1,0 +1,36 @@
+"""What an inventory does to the nodes that it lacks: they count as removed, which a part of one must not do unseen."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ingest.frames import Parsed
+    from queries.warehouse import Writer
+
+SHOWN: Final = 8
+"""Names of nodes that a warning shows."""
+
+
+def removed(writer: Writer, parsed: Parsed) -> list[str]:
+    """A warning for each cluster whose nodes known so far are not all in an inventory, before that is written.
+
+    An inventory of which records were refused removes nobody.
+    """
+    seen, moment = parsed.frames.get("nodes"), parsed.covers_until
+    if seen is None or moment is None or parsed.rows_rejected:
+        return []
+    warnings = []
+    for (cluster,), nodes in seen.group_by("cluster", maintain_order=True):
+        there = set(nodes["node"])
+        counted = writer.query("nodes_counted", cluster=cluster, moment=moment).rows()
+        lacking = [node for node, told in counted if not told and node not in there]
+        if lacking:
+            names = ", ".join(lacking[:SHOWN]) + (", ..." if len(lacking) > SHOWN else "")
+            warnings.append(
+                f"this inventory lacks {len(lacking)} of the {len(counted)} nodes known before ({names}): they count "
+                f"as removed from {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC on. "
+                f"If it was only a part, load a whole one of the same time."
+            )
+    return warnings

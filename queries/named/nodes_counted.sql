@@ -1,0 +1,21 @@
+-- One row is a node that counted as there until a moment; `told` says whether an inventory of the moment itself names it.
+WITH looks AS (
+    SELECT DISTINCT covers_until AS ts
+    FROM loads
+    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until
+      AND rows_loaded > 0 AND rows_rejected = 0
+),
+told AS (
+    SELECT node
+    FROM nodes
+    WHERE cluster = $cluster
+      AND (
+        $moment IN (valid_from, last_seen_at)
+        OR ($moment BETWEEN valid_from AND last_seen_at AND EXISTS (SELECT 1 FROM looks WHERE ts = $moment))
+      )
+)
+SELECT DISTINCT n.node, EXISTS (SELECT 1 FROM told AS t WHERE t.node = n.node) AS told
+FROM nodes AS n
+WHERE n.cluster = $cluster AND n.valid_from < $moment
+  AND NOT EXISTS (SELECT 1 FROM looks AS l WHERE l.ts > n.last_seen_at AND l.ts < $moment)
+ORDER BY n.node;
