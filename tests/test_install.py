@@ -28,7 +28,7 @@ def test_the_wheel_has_every_sql_file_and_the_claims(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(unpacked)!r}); from app import cli; sys.exit(cli.main(sys.argv[1:]))"
     sacct = tmp_path / "sacct.txt"
     sacct.write_text(
-        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n1|c|100000|100001|100101|FAILED|n1|gres/gpu=8\n"
+        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n1|c|1790812800|1790812801|1790816401|FAILED|n1|gres/gpu=8\n"
     )
     for arguments in (["ingest", "slurm", str(sacct)], ["compute"], ["show", "lost"], ["verify"]):
         done = subprocess.run(

@@ -38,7 +38,7 @@ def test_a_second_time_it_keeps_what_is_done_and_says_so(folder: Path, capsys: p
     before = (folder / "warehouse/published/current").read_bytes()
     demo.show(folder, config.Config(), simulated=SMALL)
     said = capsys.readouterr().out
-    assert said.count("done before, kept") == 7
+    assert said.count("done before, kept") == 8
     assert (folder / "warehouse/published/current").read_bytes() == before
     assert "the truth behind them" in said
 
@@ -49,7 +49,7 @@ def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.Captur
     marker.write_text(json.dumps({**whole, "done": whole["done"][:-2]}))
     demo.show(folder, config.Config(), simulated=SMALL)
     said = capsys.readouterr().out
-    assert said.count("done before, kept") == 5
+    assert said.count("done before, kept") == 6
     assert "write the report: sla-demo-2026" in said
     assert json.loads(marker.read_text()) == whole
 

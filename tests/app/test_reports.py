@@ -276,7 +276,7 @@ def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
     sacct = tmp_path / "sacct.txt"
     sacct.write_text(
         "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobName\n"
-        f"1|{evil}|1790812800|1790812801|1790816401|NODE_FAIL|{evil}|gres/gpu=8|{evil}\n"
+        f"1|{evil}|1790812800|1790812801|1790816401|NODE_FAIL|n1|gres/gpu=8|{evil}\n"
     )
     where = ("--warehouse", str(tmp_path / "w"))
     assert trackside("ingest", "slurm", str(sacct), *where).returncode == 0
