@@ -5,10 +5,12 @@ The truth is what the test asked sacctmgr and sbatch for, and when.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +19,6 @@ from queries.warehouse import open_reader
 from tests.lab.processes import now
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.lab import SlurmLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
@@ -230,8 +230,9 @@ def test_a_limit_that_was_changed_is_the_new_one_seen_since_the_first_time(scena
     dump = tmp_path / "assoc.txt"
     dump.write_text(scenario.lab.sacctmgr("-P", "show", "assoc"))
     asked = datetime.fromtimestamp(int(now()), UTC)
-    trackside(scenario.lab, scenario.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
-    after = scenario.row("associations", account="robots", user="dave")
+    mine = replace(scenario, warehouse=Path(shutil.copytree(scenario.warehouse, tmp_path / "w")))  # others read theirs
+    trackside(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
+    after = mine.row("associations", account="robots", user="dave")
     assert after["limits"] == ["MaxJobs=3", "MaxWall=1-00:00:00"]
     assert (after["first_seen_at"], after["last_seen_at"]) == (before["first_seen_at"], asked)
     assert after["association"] == before["association"]
