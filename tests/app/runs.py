@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from queries import texts
 from queries.warehouse import open_reader
+
+if TYPE_CHECKING:
+    from tests.lab import SlurmLab
 
 ROOT = Path(__file__).parents[2]
 CLOCKS = {
@@ -36,6 +40,19 @@ def trackside(
         text=True,
         check=False,
     )
+
+
+def trackside_on(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = True) -> str:
+    """Output of the command line with a lab's Slurm at hand; it must succeed unless `check` says otherwise."""
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
+        env=dict(lab.env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done.stdout
 
 
 def contents(warehouse: Path) -> dict[str, pl.DataFrame]:

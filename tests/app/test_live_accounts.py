@@ -6,8 +6,6 @@ The truth is what the test asked sacctmgr and sbatch for, and when.
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queries.warehouse import open_reader
+from tests.app.runs import trackside_on
 from tests.lab.processes import now
 
 if TYPE_CHECKING:
@@ -88,18 +87,6 @@ def sql(lab: SlurmLab, statement: str) -> str:
     return lab.run(["mariadb", "-N", "-S", socket, "-uroot", "slurm_acct_db", "-e", statement]).stdout
 
 
-def trackside(lab: SlurmLab, warehouse: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
-        env=dict(lab.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     lab, did = own_slurm_lab, {}
@@ -127,7 +114,7 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     put_job(lab, SIBLING, REVOKED, int(begin) - 60, int(begin) - 30)
     warehouse = tmp_path_factory.mktemp("accounts") / "w"
     begin = now()
-    trackside(lab, warehouse, "ingest", "slurm")
+    trackside_on(lab, warehouse, "ingest", "slurm")
     return Scenario(lab, warehouse, did, jobs, Span(begin, now()))
 
 
@@ -231,7 +218,7 @@ def test_a_limit_that_was_changed_is_the_new_one_seen_since_the_first_time(scena
     dump.write_text(scenario.lab.sacctmgr("-P", "show", "assoc"))
     asked = datetime.fromtimestamp(int(now()), UTC)
     mine = replace(scenario, warehouse=Path(shutil.copytree(scenario.warehouse, tmp_path / "w")))  # others read theirs
-    trackside(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
+    trackside_on(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
     after = mine.row("associations", account="robots", user="dave")
     assert after["limits"] == ["MaxJobs=3", "MaxWall=1-00:00:00"]
     assert (after["first_seen_at"], after["last_seen_at"]) == (before["first_seen_at"], asked)

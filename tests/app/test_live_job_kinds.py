@@ -7,8 +7,6 @@ again after a slurmctld restart, which rewrites the ends of all jobs that it rem
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ import pytest
 
 from ingest.frames import ATTEMPTS
 from queries.warehouse import open_reader
+from tests.app.runs import trackside_on
 from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
 from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD, accounting_dumps
 from tests.lab.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
@@ -55,19 +54,6 @@ class Seen:
         return self.attempts.filter(pl.col("job_id") == self.ids[kind]).sort("submitted_at").to_dicts()
 
 
-def trackside(lab: SlurmLab, warehouse: Path, *arguments: str) -> str:
-    """Output of the command line, which must succeed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
-        env=dict(lab.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def look(kinds: Kinds, warehouse: Path, asked: tuple[float, float]) -> Seen:
     with open_reader(warehouse) as reader:
         attempts, nodes = reader.table("attempts"), reader.table("attempt_nodes")
@@ -92,7 +78,7 @@ def dumps(kinds: Kinds, tmp_path_factory: pytest.TempPathFactory) -> dict[str, S
     found = {}
     for name, text in texts.items():
         (folder / name).write_text(text)
-        trackside(kinds.lab, folder / f"{name}.warehouse", "ingest", "slurm", str(folder / name), *OPTIONS[name])
+        trackside_on(kinds.lab, folder / f"{name}.warehouse", "ingest", "slurm", str(folder / name), *OPTIONS[name])
         found[name] = look(kinds, folder / f"{name}.warehouse", asked)
     return found
 
@@ -104,7 +90,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ingest_live(kinds: Kinds, warehouse: Path) -> Seen:
     began = now()
-    trackside(kinds.lab, warehouse, "ingest", "slurm")
+    trackside_on(kinds.lab, warehouse, "ingest", "slurm")
     return look(kinds, warehouse, (began, now()))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ingest.events import driver
 from queries.warehouse import open_reader
-from tests.app.test_live_slurm import trackside
+from tests.app.runs import trackside_on
 from tests.lab.processes import now
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
         did.do(name, *_reservation(name, start), f"flags={flags}", f"nodes={node}", "users=root")
     did.do("course", *_reservation("course", "now"), "nodes=n3", "accounts=llm,vision", "partitionname=main")
     time.sleep(4)
-    trackside(lab, did.warehouse, "ingest", "slurm")
+    trackside_on(lab, did.warehouse, "ingest", "slurm")
     time.sleep(2)
     did.do("patch is smaller", "update", "reservationname=patch", "nodes=n1")
     time.sleep(4)
@@ -71,7 +71,7 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     time.sleep(4)
     lab.sacctmgr("-n", "list", "cluster")  # slurmdbd has the news
     for verb in (["ingest", "slurm"], ["compute"]):
-        trackside(lab, did.warehouse, *verb)
+        trackside_on(lab, did.warehouse, *verb)
     return did
 
 
@@ -147,5 +147,5 @@ def test_two_looks_at_an_unchanged_inventory_are_one_spell(scenario: Scenario) -
 
 
 def test_the_parts_are_shown_as_sources(scenario: Scenario) -> None:
-    shown = trackside(scenario.lab, scenario.warehouse, "status")
+    shown = trackside_on(scenario.lab, scenario.warehouse, "status")
     assert [name for name in ("slurm.topology", "slurm.reservations") if name not in shown] == []

@@ -6,8 +6,6 @@ The truth comes from outside Slurm's accounting: what job scripts, prologs and a
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ import polars as pl
 import pytest
 
 from queries.warehouse import open_reader
+from tests.app.runs import trackside_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +41,7 @@ class Scenario:
     def shown(self, *arguments: str) -> list[dict[str, Any]]:
         """Rows of a `show` in JSON."""
         found: list[dict[str, Any]] = json.loads(
-            trackside(self.lab, self.warehouse, "show", *arguments, "--format", "json")
+            trackside_on(self.lab, self.warehouse, "show", *arguments, "--format", "json")
         )
         return found
 
@@ -56,18 +55,6 @@ class Scenario:
     def seen(self, name: str) -> list[ObservedAttempt]:
         """What was seen from outside of a job."""
         return self.lab.truth.attempts(self.jobs[name])
-
-
-def trackside(lab: SlurmLab, warehouse: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
-        env=dict(lab.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +94,8 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     time.sleep(2)
     lab.truth.look()
     warehouse = tmp_path_factory.mktemp("requeues") / "warehouse"
-    trackside(lab, warehouse, "ingest", "slurm")
-    trackside(lab, warehouse, "compute")
+    trackside_on(lab, warehouse, "ingest", "slurm")
+    trackside_on(lab, warehouse, "compute")
     return Scenario(lab, warehouse, jobs, "n1")
 
 
@@ -189,8 +176,8 @@ def runaway(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Sce
     lab.truth.look()
     jobs = {"lost": lost, "later": later}
     warehouse = tmp_path_factory.mktemp("runaway") / "warehouse"
-    trackside(lab, warehouse, "ingest", "slurm")
-    trackside(lab, warehouse, "compute")
+    trackside_on(lab, warehouse, "ingest", "slurm")
+    trackside_on(lab, warehouse, "compute")
     return Scenario(lab, warehouse, jobs, "n2")
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from app.cli import DUMP_COMMANDS
 from queries.warehouse import open_reader
+from tests.app.runs import trackside_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ class Scenario:
 
     def trackside(self, *arguments: str) -> str:
         """Output of the command line, which must succeed."""
-        return trackside(self.lab, self.warehouse, *arguments)
+        return trackside_on(self.lab, self.warehouse, *arguments)
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """Rows of a `show` in JSON."""
@@ -56,18 +57,6 @@ class Scenario:
     def seen(self, name: str) -> list[ObservedAttempt]:
         """What was seen from outside of a job."""
         return self.lab.truth.attempts(self.jobs[name])
-
-
-def trackside(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = True) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
-        env=dict(lab.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0 or not check, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +94,8 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     time.sleep(2)
     lab.truth.look()
     warehouse = tmp_path_factory.mktemp("live") / "warehouse"
-    trackside(lab, warehouse, "ingest", "slurm")
-    trackside(lab, warehouse, "compute")
+    trackside_on(lab, warehouse, "ingest", "slurm")
+    trackside_on(lab, warehouse, "compute")
     return Scenario(lab, warehouse, jobs, killed_at)
 
 
@@ -260,7 +249,7 @@ def test_slurmdbd_down_says_so_and_loads_no_half(scenario: Scenario, tmp_path: P
     assert "slurmdbd" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) < 30
-    trackside(scenario.lab, tmp_path / "w", "ingest", "slurm")
+    trackside_on(scenario.lab, tmp_path / "w", "ingest", "slurm")
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("attempts").height > 0
 
@@ -271,7 +260,7 @@ def test_the_dumps_of_the_help_make_the_same_picture(scenario: Scenario, tmp_pat
     subprocess.run(["bash", "-euc", commands], env=dict(scenario.lab.env), cwd=tmp_path, check=True)
     files = sorted(str(path) for path in tmp_path.glob("*.txt"))
 
-    said = trackside(scenario.lab, tmp_path / "warehouse", "ingest", "slurm", *files)
+    said = trackside_on(scenario.lab, tmp_path / "warehouse", "ingest", "slurm", *files)
 
     assert len(files) == DUMP_COMMANDS.count(" > ")
     with open_reader(tmp_path / "warehouse") as dumped, open_reader(scenario.warehouse) as live:

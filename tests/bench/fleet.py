@@ -97,13 +97,8 @@ PARTITIONS = ("train", "train-large", "interactive", "preempt")
 MODELS = ("llama", "mixtral", "vit", "whisper", "t5", "gpt-neox", "mamba")
 
 
-def sacct_text(rows: int) -> str:
-    """Accounting of so many rows (attempts), 25 columns, about 400 bytes a row, as text."""
-    return "".join([SACCT_COLUMNS + "\n", *_pieces(rows)])
-
-
 def write_sacct(path: Path, rows: int) -> None:
-    """The same into a file, piece by piece."""
+    """Accounting of so many rows (attempts), 25 columns, about 400 bytes a row, into a file, piece by piece."""
     with path.open("w") as file:
         file.write(SACCT_COLUMNS + "\n")
         file.writelines(_pieces(rows))

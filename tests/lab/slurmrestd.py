@@ -58,10 +58,6 @@ class RestLab(SlurmLab):
         self._claims.append(lock)
         self.start_rest("slurmrestd-tcp")
 
-    def stop_rest(self, name: str = "slurmrestd-tcp") -> None:
-        """End a slurmrestd (`slurmrestd` is the one on the socket)."""
-        self._daemons.pop(name).stop()
-
     def freeze_rest(self, name: str = "slurmrestd-tcp") -> None:
         """Let a slurmrestd take questions and answer none, until it is killed."""
         os.kill(self._daemons[name].process.pid, signal.SIGSTOP)
