@@ -38,7 +38,7 @@ test: setup       ## the tests; REAL=1 installs the real components (root, Debia
 ifeq ($(REAL),1)
 	bash tests/lab/install.sh
 endif
-	TRACKSIDE_TEST_REAL=$(REAL) $(BIN)/python -m pytest -n 2 -q
+	TRACKSIDE_TEST_REAL=$(REAL) $(BIN)/python -m pytest -n auto -q
 
 bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form
 	$(BIN)/python -m tests.bench

@@ -15,7 +15,7 @@ import polars as pl
 
 from app.raw_ids import RawIds
 from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
-from ingest.merge import attempt_nodes, fingerprints, merge_attempts
+from ingest.merge import fingerprints, merge_attempts
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ GROUPS: Final = 2 * ROW_GROUP
 
 _JOB: Final = ("cluster", "scheduler", "job_id")
 _MARK = "#mark"
+_DISPLAYED: Final = pl.when(pl.col("display_id") != pl.col("job_id")).then("display_id").alias("display_id")
 _SECOND = timedelta(seconds=1)
 
 
@@ -45,28 +46,25 @@ class AttemptWriter:
         self._aside: list[pl.DataFrame] = []
         self._n_aside = 0
         self._counted = Counted()
-        self._waiting: dict[str, list[pl.DataFrame]] = {"attempts": [], "attempt_nodes": []}
+        self._waiting: list[pl.DataFrame] = []
 
-    def add(self, attempts: pl.DataFrame, lists: pl.DataFrame | None = None) -> None:
-        """Write a block of attempts that are merged among themselves; `lists` as for `attempt_nodes`."""
+    def add(self, attempts: pl.DataFrame) -> None:
+        """Write a block of attempts that are merged among themselves."""
         if attempts.is_empty():
             return
-        settled = self._raw_ids.settle(attempts)
-        lists = lists if settled is attempts else None
-        attempts = settled.with_columns(pl.coalesce("first_submitted_at", "submitted_at").alias("first_submitted_at"))
+        attempts = self._raw_ids.settle(attempts)
         self._note_several(attempts)
         marks = fingerprints(attempts)
-        again = self._seen.known(marks.to_numpy())
+        again = marks.is_in(self._seen.take_in(marks).implode())
         self._counted.add(marks, attempts["db_index"], again)
-        self._seen.add(marks.filter(pl.Series(~again)).to_numpy())
         if again.any():
-            attempts, repeated = attempts.filter(pl.Series(~again)), attempts.filter(pl.Series(again))
+            attempts, repeated = attempts.filter(~again), attempts.filter(again)
             self._aside.append(repeated)
             self._n_aside += repeated.height
         if self._was_empty:
-            self._append(attempts, lists)
+            self._append(attempts)
         else:
-            self._upsert(attempts, lists)
+            self._upsert(attempts)
         if self._n_aside > MANY:
             self._merge_aside()
 
@@ -75,42 +73,39 @@ class AttemptWriter:
         self._merge_aside()
         self._write_waiting(whole_groups=False)
         if self._several:
-            self._writer.run("set_first_submitted", {"jobs": pl.concat(self._several).unique()})
+            jobs = pl.concat(self._several).unique()
+            self._writer.delete("resubmissions", jobs)
+            self._writer.run("add_resubmissions", {"jobs": jobs})
         return self._counted.total()
 
     def _note_several(self, attempts: pl.DataFrame) -> None:
         """Keep which jobs have more than one attempt: only those do not begin with their own submission."""
         jobs = attempts.select(_JOB)
         marks = jobs.hash_rows(seed=2)
-        known = pl.Series(self._jobs.known(marks.to_numpy()))
-        again = known | marks.is_duplicated()
-        self._jobs.add(marks.filter(~known).unique().to_numpy())
+        again = marks.is_in(self._jobs.take_in(marks, twice=True).implode())
         if again.any():
             self._several.append(jobs.filter(again).unique())
 
     def _merge_aside(self) -> None:
         if self._aside:
             self._write_waiting(whole_groups=False)  # some of them may be what is merged with
-            self._upsert(merge_attempts(*self._aside), None)
+            self._upsert(merge_attempts(*self._aside))
             self._aside, self._n_aside = [], 0
 
-    def _append(self, attempts: pl.DataFrame, lists: pl.DataFrame | None) -> None:
+    def _append(self, attempts: pl.DataFrame) -> None:
         """Have them written as soon as there are many: a row group that is written in part is written again."""
-        self._waiting["attempts"].append(attempts)
-        self._waiting["attempt_nodes"].append(attempt_nodes(attempts, lists=lists))
+        self._waiting.append(attempts)
         self._write_waiting(whole_groups=True)
 
     def _write_waiting(self, *, whole_groups: bool) -> None:
-        for table, frames in self._waiting.items():
-            height = sum(frame.height for frame in frames)
-            ready = height // GROUPS * GROUPS if whole_groups else height
-            if not ready:
-                continue
-            rows = pl.concat(frames, rechunk=True)
-            self._writer.append(table, rows.head(ready))
-            self._waiting[table] = [rows.tail(height - ready)]
+        height = sum(frame.height for frame in self._waiting)
+        ready = height // GROUPS * GROUPS if whole_groups else height
+        if ready:
+            rows = pl.concat(self._waiting)
+            self._writer.append("stored.attempts", rows.head(ready).with_columns(_DISPLAYED))
+            self._waiting = [rows.tail(height - ready)]
 
-    def _upsert(self, attempts: pl.DataFrame, lists: pl.DataFrame | None) -> None:
+    def _upsert(self, attempts: pl.DataFrame) -> None:
         """Merge with what is there, and write what that changes."""
         if attempts.is_empty():
             return
@@ -128,7 +123,7 @@ class AttemptWriter:
         new = attempts.join(there, on=_MARK, how="anti").drop(_MARK)
         if new.height:
             self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}))
-        self._append(new, lists)
+        self._append(new)
         merged = merge_attempts(there, attempts.join(there, on=_MARK, how="semi"))
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))
         changed = merged.join(there, on=merged.columns, how="anti", nulls_equal=True)
@@ -136,9 +131,8 @@ class AttemptWriter:
             return
         self._several.append(changed.select(_JOB))  # a user told only now may make it another's job
         gone = there.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
-        self._writer.delete("attempts", gone)
-        self._writer.delete("attempt_nodes", gone)
-        self._append(merged.join(changed, on=_MARK, how="semi").drop(_MARK), None)
+        self._writer.delete("stored.attempts", gone)
+        self._append(merged.join(changed, on=_MARK, how="semi").drop(_MARK))
 
 
 class Fingerprints:
@@ -147,23 +141,24 @@ class Fingerprints:
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.uint64]] = []
 
-    def add(self, numbers: npt.NDArray[np.uint64]) -> None:
-        """Take in numbers."""
-        run = np.sort(numbers)
+    def take_in(self, numbers: pl.Series, *, twice: bool = False) -> pl.Series:
+        """Take in numbers; those of them that were there before, or (with `twice`) that come more than once now."""
+        ordered = np.sort(numbers.to_numpy())
+        first = np.append(np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1])
+        new = ordered[first]
+        known = np.zeros(len(new), np.bool_)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, new), len(run) - 1)
+            known |= run[at] == new
+        found = [new[known], *([ordered[~first]] if twice else [])]
+        self._add(new[~known])
+        return pl.Series(np.concatenate(found))
+
+    def _add(self, run: npt.NDArray[np.uint64]) -> None:
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")  # merges what is sorted
-        self._runs.append(run)
-
-    def known(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which of the numbers were taken in before."""
-        found = np.zeros(len(numbers), np.bool_)
-        order = np.argsort(numbers)
-        ordered = numbers[order]
-        for run in self._runs:
-            if len(run):
-                at = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
-                found[order] |= run[at] == ordered
-        return found
+        if len(run):
+            self._runs.append(run)
 
 
 class Counted:
@@ -177,12 +172,12 @@ class Counted:
         self._blocks: list[pl.DataFrame] = []
         self._again: list[pl.Series] = []
 
-    def add(self, marks: pl.Series, indexes: pl.Series, again: npt.NDArray[np.bool_]) -> None:
+    def add(self, marks: pl.Series, indexes: pl.Series, again: pl.Series) -> None:
         """Take in the attempts of a block, and which of them lie in a second that was there before."""
         self._rows += len(marks)
         self._blocks.append(pl.DataFrame({"mark": marks, "index": indexes}))
         if again.any():
-            self._again.append(marks.filter(pl.Series(again)))
+            self._again.append(marks.filter(again))
 
     def total(self) -> int:
         """Different attempts so far."""

@@ -17,6 +17,7 @@ import polars as pl
 from polars.exceptions import ComputeError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from app import config_mistakes
 from app.errors import ConfigError
 from ingest.slurm_nodes import PLANNED_REASONS
 
@@ -331,13 +332,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     where = ".".join(str(part) for part in mistake["loc"])
+    there = config_mistakes.place(mistake["loc"], Config)
     if mistake["type"] != "extra_forbidden":
-        return f"{where}{_given(where, mistake['input'])}: {mistake['msg'].removeprefix('Value error, ')}"
+        return f"{where}{_given(where, mistake['input'])}: {config_mistakes.problem(mistake, Config)} ({there})"
     *sections, name = mistake["loc"]
     known = list(_fields(tuple(str(section) for section in sections)))
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-    return f"{where}: no such setting; {hint}"
+    return f"{where}: no such setting; {hint} ({there})"
 
 
 def _given(where: str, value: object) -> str:

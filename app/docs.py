@@ -26,10 +26,11 @@ def dictionary() -> str:
         "Generated from the comments in `queries/schema` and `queries/views` by `make fix`; do not edit.",
         "Times are UTC. Durations end in `_s` and are seconds. Ratios are 0 to 1.",
     ]
+    described = {view.name: view for view in texts.views() if view.columns}
     for table in texts.all_tables():
         lines += [
             "",
-            f"## {table.name.removeprefix('raw.')}",
+            f"## {table.shown}",
             "",
             table.description,
             "",
@@ -37,6 +38,11 @@ def dictionary() -> str:
             "|---|---|---|",
         ]
         lines += [f"| `{column.name}` | {column.type} | {_cell(column.description)} |" for column in table.columns]
+        added = described.pop(table.shown).columns if table.shown in described else ()
+        lines += [f"| `{name}` | computed | {_cell(meaning)} |" for name, meaning in added]
+    for view in described.values():
+        lines += ["", f"## {view.name}", "", view.description, "", "| column | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {_cell(meaning)} |" for name, meaning in view.columns]
     lines += ["", "## Views", "", "| view | one row is |", "|---|---|"]
     lines += [f"| `{view.name}` | {_cell(view.description)} |" for view in texts.views()]
     lines += ["", "## Named queries", "", "| query | parameters | one row is |", "|---|---|---|"]

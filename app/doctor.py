@@ -6,10 +6,12 @@ import importlib.metadata
 import platform
 import shutil
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from app import live_rest, live_roads, output
 from app.errors import UsageError, exit_status
+from app.live_probe import probe
 from app.telemetry import connect
 from ingest.catalog import SOURCES
 from ingest.dcgm import COLUMNS, METRIC, XID_COUNTS, XID_GAUGES
@@ -131,14 +133,15 @@ def _slurm(settings: Config) -> int:
             f"{', '.join(missing)} not found: load files instead (trackside ingest slurm FILE ...)",
         )
         return 0
+    runner = partial(subprocess_runner, timeout_s=min(settings.slurm.timeout_s, PATIENCE_S))
     try:
-        fetch_settings(
-            lambda command, more: subprocess_runner(command, more, timeout_s=min(settings.slurm.timeout_s, PATIENCE_S))
-        )
+        probe(runner, settings)
+        fetch_settings(runner)
     except SourceError as error:
-        _line("warn", str(error).splitlines()[0] + " Live ingest will not work; files can be loaded.")
+        said = " ".join(line.strip().rstrip(".") + "." for line in str(error).splitlines()[:2])
+        _line("warn", f"{said} Live ingest will not work; files can be loaded.")
         return 0
-    _line("ok", "scontrol answers")
+    _line("ok", "scontrol answers, and there is accounting to ask sacct for")
     return 0
 
 
@@ -146,6 +149,7 @@ def _slurmrestd(settings: Config) -> int:
     """Whether slurmrestd answers, and slurmdbd and slurmctld behind it: a live ingest asks both."""
     patient = settings.slurm.model_copy(update={"timeout_s": min(settings.slurm.timeout_s, PATIENCE_S)})
     try:
+        probe(subprocess_runner, settings)
         road = live_rest.road(settings.model_copy(update={"slurm": patient}))
         road.settings()
         road.nodes()

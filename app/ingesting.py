@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import polars as pl
 
+from app import brought
 from app.errors import UsageError
-from app.loading import Report, load
+from app.loading import Report, empty, load
 from app.streaming import load_accounting
+from app.times import iso
 from ingest.clusters import foreign
 from ingest.errors import InputError
 from ingest.frames import NODE_STATES, Parsed, SourceName
-from ingest.given import Given
+from ingest.given import Given, untimed
 from ingest.parsers import NAMELESS, TIMELESS, parse
-from ingest.pieces import Input
+from ingest.pieces import STDIN, Input
 from ingest.slurm_json_answer import is_json
 from ingest.sniff import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from app.config import Config
     from queries.warehouse import Writer
@@ -56,8 +59,15 @@ def ingest_files(
     """Load files of any of the kinds of Slurm text, each in a transaction of its own.
 
     Files that name their cluster go first, so that inventories (`scontrol show node` names none) can take it from
-    them. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
+    them, and files that tell no time go last: what is loaded together was made together, so they are of the time up to
+    which the others reach. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
+
+    Raises:
+        UsageError: standard input is named twice, or the window ends before it begins.
     """
+    once_only(files)
+    if options.since and options.until and options.since >= options.until:
+        raise UsageError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
     reports: list[Report] = []
     inputs: list[tuple[Input, SourceName]] = []
     for name in files:
@@ -66,16 +76,12 @@ def ingest_files(
             inputs.append((source, kind_of(source.head, origin=name)))
         except InputError as error:
             reports.append(Report(name, error=error))
-    inputs.sort(key=lambda each: (each[1] in NAMELESS, KINDS.index(each[1])))
+    inputs.sort(key=lambda each: _place(each[1], options))
     told: list[Parsed] = []
     for number, (source, kind) in enumerate(inputs):
         progress(source.name, number, len(inputs))
-        given = _given(source.name, config, options)
-        if kind in TIMELESS and given.until is None:
-            # What is dumped together is of one time: as late as the other files reach. The time of loading would make
-            # two things of a file that is loaded twice.
-            given = replace(given, until=max((each.covers_until for each in told if each.covers_until), default=None))
         try:
+            given = _given(source, kind, config, options, told)
             if kind == "slurm.accounting" and not is_json(source.head):
                 parsed = load_accounting(writer, source, given, now=now, progress=progress)
             else:
@@ -86,8 +92,23 @@ def ingest_files(
             reports.append(Report(source.name, error=error))
         else:
             told.append(parsed)
-            reports.append(Report(source.name, parsed))
+            reports.append(Report(source.name, parsed, new=brought.brought(writer, parsed, now=now)))
     return reports
+
+
+def once_only(files: Sequence[str]) -> None:
+    """Standard input can be read only once.
+
+    Raises:
+        UsageError: it is named twice.
+    """
+    if list(files).count(STDIN) > 1:
+        raise UsageError("- (standard input) is named twice, but can be read only once; name files, or pipe one text")
+
+
+def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
+    """When an input has its turn."""
+    return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
 
 
 def standard_input() -> bytes:
@@ -95,23 +116,42 @@ def standard_input() -> bytes:
     return Input("-").whole()
 
 
-def _given(origin: str, config: Config, options: Options) -> Given:
-    return Given(
-        origin=origin,
+def _given(source: Input, kind: SourceName, config: Config, options: Options, told: list[Parsed]) -> Given:
+    """What is known of an input.
+
+    Raises:
+        InputError: nobody says when it was made, and what it says holds for a moment only.
+    """
+    given = Given(
+        origin=source.name,
         cluster=options.cluster or config.cluster,
         timezone=options.timezone or config.timezone,
         delimiter=options.delimiter,
         accept_truncated=options.accept_truncated,
         since=options.since,
         until=options.until,
+        # The time of loading would make two things of a file that is loaded twice.
+        reached=max((each.covers_until for each in told if each.covers_until), default=None),
         planned_reasons=config.rules.planned_reasons,
     )
+    if kind in TIMELESS and not (given.until or given.reached):
+        raise untimed(given.origin, _written_at(source.name))
+    return given
+
+
+def _written_at(name: str) -> str | None:
+    """When a file was last written: as likely as not, when the command ran. None of what is no file."""
+    try:
+        return None if name == STDIN else iso(datetime.fromtimestamp(int(Path(name).stat().st_mtime), UTC))
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 def _parse(data: bytes, kind: SourceName, given: Given, told: list[Parsed], writer: Writer) -> Parsed:
     if kind in NAMELESS and given.cluster is None and not _names_clusters(kind, data):
         given = replace(given, cluster=_only_cluster(told, writer, given.origin))
     parsed = parse(kind, data, given)
+    parsed = replace(parsed, warnings=[*parsed.warnings, *empty(parsed)])
     if given.cluster is not None and kind != "slurm.accounting":  # which says so itself
         parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(given.cluster, parsed.clusters)])
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well

@@ -125,6 +125,18 @@ EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Account changes are asked for from the beginning: who was provisioned when is older than any window of accounting."""
 
 
+def _runaways(parsed: Parsed, _: Ask) -> Parsed:
+    """Jobs whose end was lost hold GPUs for ever, unless somebody looks at them."""
+    if not parsed.rows_loaded:
+        return parsed
+    said = (
+        f"{parsed.rows_loaded:,} runaway job(s): accounting takes them for open, and the controller does not know "
+        "them. To list them: trackside export runaway_jobs (sacctmgr show runawayjobs does, too, and offers to close "
+        "them)"
+    )
+    return replace(parsed, warnings=[*parsed.warnings, said])
+
+
 def _of(ask: Ask) -> tuple[str, ...]:
     return (ask.cluster,) if ask.cluster else ()
 
@@ -191,6 +203,7 @@ PARTS: Final[tuple[Part, ...]] = (
         lambda ask: fetch_runaway(ask.runner, clusters=ask.clusters),
         "slurmdbd",
         every_hours=1,
+        finish=_runaways,
     ),
 )
 """Asked in this order, after the settings and before accounting. Events tell since when there is a cluster."""

@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import live_recheck, live_roads, live_windows
+from app import live_recheck, live_roads, live_telling, live_windows
 from app.errors import UsageError
 from app.live_asking import Asker, at_controller_of, timed_out, too_large
+from app.live_counting import Count
 from app.live_parts import Ask, Part, answer
+from app.live_probe import probe
+from app.live_telling import Failed, Loaded, Note
 from app.live_windows import SHORTEST, Window
 from app.loading import Report, load
-from ingest.errors import InputError, SourceDownError, SourceError
-from ingest.frames import REJECTS, Parsed, empty
+from ingest.errors import InputError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from app.config import Config
     from app.ingesting import Options
     from app.live_parts import Service
-    from ingest.frames import SourceName
+    from ingest.frames import Parsed
     from ingest.live import Runner
     from queries.warehouse import Writer
 
@@ -60,7 +62,8 @@ def ingest_live(
     Each part is loaded in a transaction of its own, and so is each window of accounting, oldest first. If one fails,
     the others are still read; what is missing is a gap between loads, which the next ingest asks for again. With
     `options.since`, windows that earlier loads speak for are left out unless `again`. Clusters are read one after the
-    other: one that fails keeps no other from being read.
+    other: one that fails, or turns out to be another cluster than was asked for, keeps no other from being read.
+    Where Slurm cannot be asked at all nothing is tried.
 
     Args:
         writer: The warehouse.
@@ -73,6 +76,9 @@ def ingest_live(
         sleep: Waits; tests give a plain function.
         again: Read windows that are already there, too.
 
+    Returns:
+        A line for each source, then what looks wrong beside earlier loads, then a report for each cause of failure.
+
     Raises:
         UsageError: the time asked for is empty.
     """
@@ -81,12 +87,16 @@ def ingest_live(
         names = (options.cluster,)
     now = now.replace(microsecond=0)
     until = min(_whole(options.until) or now, now)  # nobody can tell of what is to come
+    try:
+        probe(runner, config)
+    except SourceError as error:
+        return [Report("Slurm", error=error)]
     reports: list[Report] = []
     asker = Asker(config.slurm, sleep, lambda what: progress(what, 0, 1))
     for name in names:
         live = _Live(writer, config, runner, now, asker, progress, tell, name, options.cluster or config.cluster)
         live.ingest(_whole(options.since), until, again=again)
-        reports += live.reports
+        reports += live.reports(several=len(names) > 1)
         asker.another()
     return reports
 
@@ -98,7 +108,7 @@ def _whole(moment: datetime | None) -> datetime | None:
 
 @dataclass
 class _Live:
-    """The ingest of one cluster: what it works with, and what came of each part so far.
+    """The ingest of one cluster: what it works with, and what came of each question so far.
 
     `asked_of` is the cluster's name where the configuration gives it (then every command says `-M`); `cluster` is
     what its rows are booked under.
@@ -113,17 +123,21 @@ class _Live:
     tell: Callable[[str], None]
     asked_of: str | None
     cluster: str | None
-    reports: list[Report] = field(default_factory=list)
+    loads: list[Loaded] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+    others: list[Report] = field(default_factory=list)
+    before: pl.DataFrame = field(default_factory=pl.DataFrame)
     seen: list[pl.DataFrame] = field(default_factory=list)
-    unread: list[tuple[Part, Exception]] = field(default_factory=list)
 
     def ingest(self, since: datetime | None, until: datetime, *, again: bool) -> None:
         """Everything, in order."""
+        self.before = self.writer.query("last_loads")
         self.cluster = self.asked_of or self.cluster
         part = live_roads.settings(self.config)
         self.progress(part.title, 0, 1)
         settings = self._part(part, self._ask(part, until, until))
-        self._agree(settings)
+        if not self._agree(settings):
+            return
         self.cluster = self.cluster or self._only_cluster()
         plan = self._plan(since, until, self._overlap(settings), again=again)
         born = self._around(since or min((window.since for window in plan.windows), default=until), until)
@@ -134,21 +148,31 @@ class _Live:
         if whole and plan.windows and until == self.now:
             self._recheck()
         self._compare()
-        self._left_out()
 
-    def _agree(self, settings: Parsed | None) -> None:
-        """Learn the cluster's name from its settings; another name than was asked for would mix up two clusters.
+    def reports(self, *, several: bool) -> Iterator[Report]:
+        """What came of everything; where there are `several` clusters it is said of which."""
+        named = self.cluster or "" if several else ""
+        warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))
+        before = {source: said or [] for source, said in warned.select("source", "warnings").iter_rows()}
+        yield from live_telling.summaries(self.loads, cluster=named, before=before)
+        yield from self.others
+        yield from live_telling.failures(self.failed, cluster=named)
 
-        Raises:
-            UsageError: this is another cluster.
+    def _agree(self, settings: Parsed | None) -> bool:
+        """Learn the cluster's name from its settings; whether it is the one that was asked for.
+
+        Another one would mix up two clusters.
         """
         told = None if settings is None else min(settings.clusters, default=None)
         if told is not None and self.cluster is not None and told != self.cluster:
-            raise UsageError(
+            error = UsageError(
                 f"this Slurm is the cluster {told!r}, not {self.cluster!r}; nothing was read for it.\n"
                 f"Say --cluster {told}, leave it out, or list other clusters under [slurm] clusters."
             )
+            self.others.append(Report(self.cluster, error=error))
+            return False
         self.cluster = self.cluster or told
+        return True
 
     def _only_cluster(self) -> str | None:
         """The one cluster that Slurm told of so far: the one that is asked, where nobody says which it is."""
@@ -171,12 +195,20 @@ class _Live:
         slurm = self.config.slurm
         length = timedelta(days=slurm.window_days)
         if since is not None:
-            settled = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
-            return live_windows.back_to(since, until, [] if again else settled, length)
+            there = [] if again else self._answered(since, overlap)
+            return live_windows.back_to(since, until, there, length)
         there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=slurm.lookback_days)
         spans = live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
         return live_windows.Plan([window for span in spans for window in live_windows.cut(span, length)])
+
+    def _answered(self, since: datetime, overlap: timedelta) -> Sequence[Window]:
+        """The time that need not be asked for again: loads speak for it, or there was no cluster yet."""
+        settled = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+        if settled and settled[0].since <= since:
+            return settled
+        empty = live_windows.asked(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+        return live_windows.together([*settled, *empty])
 
     def _around(self, since: datetime, until: datetime) -> datetime | None:
         """Everything but accounting; the cluster's first sign of life that node events tell of."""
@@ -218,18 +250,15 @@ class _Live:
         return Ask(runner, self.config, self.now, since, until, self.cluster, clusters)
 
     def _part(self, part: Part, ask: Ask) -> Parsed | None:
-        """One part, asked and loaded. None where that failed: it is among the reports."""
+        """One part, asked and loaded. None where that failed: it is among those that did."""
         try:
             return self._load(part, ask)[0]
         except (SourceError, InputError) as error:
-            if part.needed:
-                self.reports.append(Report(part.title, error=error))
-            else:
-                self.unread.append((part, error))
+            self.failed.append(Failed(part.title, error, needed=part.needed, source=part.kind))
             return None
 
     def _load(
-        self, part: Part, ask: Ask, *, title: str | None = None, born: datetime | None = None
+        self, part: Part, ask: Ask, *, window: Window | None = None, born: datetime | None = None
     ) -> tuple[Parsed, int]:
         """Ask, understand, write; and how many bytes the answer had.
 
@@ -243,8 +272,9 @@ class _Live:
             parsed = _alive(parsed, born)
             self.seen.append(live_recheck.still_open(parsed.frames["attempts"]))
         origin, data = fetched.origin, fetched.data
+        count = Count(self.writer, parsed)
         parsed = load(self.writer, parsed, origin=origin, data=data, now=self.now, cluster=self.cluster)
-        self.reports.append(Report(title or fetched.origin, parsed))
+        self.loads.append(Loaded(part.title, live_telling.without_rows(parsed), count.made(), window))
         return parsed, len(fetched.data)
 
     def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
@@ -255,7 +285,7 @@ class _Live:
         gap would show that it is missing. All behind a sign of life speaks for its time.
         """
         part = live_roads.accounting(self.config)
-        waiting, done, failures, in_a_row = deque(windows), 0, 0, 0
+        waiting, done, in_a_row, error = deque(windows), 0, 0, None
         longest = timedelta(days=self.config.slurm.window_days)
         there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
         born = min((moment for moment in (born, there[0].since if there else None) if moment), default=None)
@@ -266,15 +296,15 @@ class _Live:
                 continue
             self.progress(self._named(window), done, done + 1 + len(waiting))
             try:
-                parsed, size = self._load(part, self._ask(part, *window), title=self._named(window), born=born)
-            except (SourceError, InputError) as error:
-                less = self._less(window, error, part.service)
+                parsed, size = self._load(part, self._ask(part, *window), window=window, born=born)
+            except (SourceError, InputError) as caught:
+                less = self._less(window, caught, part.service)
                 if less is not None:
                     longest = less
                     waiting.appendleft(window)
                     continue
-                failures, in_a_row = failures + 1, in_a_row + 1
-                self._failed(window, error)
+                error, in_a_row = caught, in_a_row + 1
+                self.failed.append(Failed(part.title, error, window=window))
                 if self.asker.hangs(part.service) or not self._before(window):
                     break
                 continue
@@ -283,7 +313,9 @@ class _Live:
             if size > self.config.slurm.answer_mb << 20:
                 longest = max(min(longest, (window.until - window.since) / 2), SHORTEST)
             self.asker.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
-        return failures == 0
+        if error is not None:
+            self.failed += [Failed(part.title, error, window=window) for window in waiting]
+        return error is None
 
     def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
         """How much to ask for at a time, where a window was too much; None where asking for less cannot help."""
@@ -310,15 +342,10 @@ class _Live:
         self.tell(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
         return False
 
-    def _failed(self, window: Window, error: SourceError | InputError) -> None:
-        """Keep what went wrong, the same only once."""
-        if all(str(error) != str(report.error) for report in self.reports):
-            self.reports.append(Report(self._named(window), error=error))
-
     def _named(self, window: Window) -> str:
         """What messages call a window of accounting."""
         title = live_roads.accounting(self.config).title
-        return f"{title} {window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M}"
+        return f"{title} {live_telling.shown(window)}"
 
     def _recheck(self) -> None:
         """Ask by id for jobs that are open here, and that the newest windows did not show."""
@@ -343,27 +370,8 @@ class _Live:
         """Say what looks wrong beside earlier loads: a source that is silent, or has other columns."""
         found = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
         for source, kind, says in found.select("source", "kind", "says").iter_rows():
-            if kind != "stale" and any(report.parsed and report.parsed.source == source for report in self.reports):
-                self.reports.append(Report("beside earlier loads", _nothing(source, says)))
-
-    def _left_out(self) -> None:
-        """One warning about all that the ingest can do without, and that this site forbids or lacks."""
-        if self.unread:
-            said = "; ".join(f"{part.title} ({_reason(error)})" for part, error in self.unread)
-            first = self.unread[0][0]
-            self.reports.append(Report("left out", _nothing(first.kind, f"not read, and not needed: {said}")))
-
-
-def _reason(error: Exception) -> str:
-    """Why a part was not read, in a few words."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    said = lines[1] if isinstance(error, SourceDownError) and error.stderr else lines[0]
-    return said.rstrip(".")
-
-
-def _nothing(source: SourceName, warning: str) -> Parsed:
-    """No rows, but something to say."""
-    return Parsed(source, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0, warnings=[warning])
+            if kind != "stale" and any(each.parsed.source == source for each in self.loads):
+                self.others.append(Note(f"{source} beside earlier loads", live_telling.nothing(source, says)))
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -14,13 +16,20 @@ from metrics import frames
 from metrics.capacity import coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ingest.frames import SourceName
     from queries.warehouse import Reader, Writer
 
 SHORTEST: Final = timedelta(hours=1)
 """No window is made shorter: longer than the gaps that are closed, so that one that fails leaves a gap to be seen."""
+
+
+_BY_COMMAND: Final = re.compile(r"sacct .*-S (\d{4}-\d\d-\d\dT[\d:]{8}) -E (\d{4}-\d\d-\d\dT[\d:]{8})( |$)", re.ASCII)
+_BY_REST: Final = re.compile(
+    r"slurmrestd .*[?&]start_time=(?:uts)?(\d{1,10})&end_time=(?:uts)?(\d{1,10})(&|$)", re.ASCII
+)
+"""How `ingest.slurm` and `ingest.slurmrest` ask for a window, in UTC."""
 
 
 class Window(NamedTuple):
@@ -57,6 +66,61 @@ def covered(
     loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
     spans = coverage(frames.conform(loads, frames.COVERAGE), gap_s=0).select("started_at", "ended_at").iter_rows()
     return [Window(since, until) for since, until in spans]
+
+
+def asked(
+    source: Reader | Writer, cluster: str | None, name: SourceName, *, overlap: timedelta = timedelta()
+) -> Windows:
+    """The time before all that loads speak for, that was asked for live all the same, oldest first.
+
+    The answers were empty there: there was no cluster yet, so no load speaks for that time; but nobody need ask again.
+    Once a load speaks for an earlier time this is a gap like any other. What was asked stands in the command.
+    """
+    there = covered(source, cluster, name)
+    loads = source.table("loads").filter(pl.col("cluster").eq_missing(cluster), pl.col("source") == name)
+    loads = loads.filter((pl.col("rows_read") == 0) | pl.col("covers_from").is_not_null())
+    found = []
+    for origin, loaded_at in loads.select("origin", "loaded_at").iter_rows():
+        window = asked_by(origin)
+        if window is not None:
+            until = min([window.until, loaded_at - overlap, *(span.since for span in there[:1])])
+            found += [Window(window.since, until)] if window.since < until else []
+    return together(found)
+
+
+def asked_by(origin: str) -> Window | None:
+    """The window that a question asked for; None where it asked for none.
+
+    >>> asked_by("sacct -a -S 2026-11-01T00:00:00 -E 2026-11-02T00:00:00 -o JobID").until.day
+    2
+    >>> asked_by("slurmrestd unix:/s/slurmdb/v0.0.38/jobs?start_time=uts1793491200&end_time=uts1793577600").since.day
+    1
+    >>> asked_by("sacct.txt")
+    """
+    with contextlib.suppress(ValueError):  # a file may be called so: it asked for nothing
+        if found := _BY_COMMAND.match(origin):
+            since, until = (datetime.fromisoformat(found[each]).replace(tzinfo=UTC) for each in (1, 2))
+            return Window(since, until)
+        if found := _BY_REST.match(origin):
+            since, until = (datetime.fromtimestamp(int(found[each]), UTC) for each in (1, 2))
+            return Window(since, until)
+    return None
+
+
+def together(windows: Iterable[Window]) -> Windows:
+    """The same time, windows that touch as one, oldest first.
+
+    >>> day = lambda n: datetime(2026, 11, n)
+    >>> [(each.since.day, each.until.day) for each in together([Window(day(4), day(6)), Window(day(1), day(4))])]
+    [(1, 6)]
+    """
+    found: Windows = []
+    for since, until in sorted(windows):
+        if found and since <= found[-1].until:
+            found[-1] = Window(found[-1].since, max(found[-1].until, until))
+        else:
+            found.append(Window(since, until))
+    return found
 
 
 def gaps(spans: Sequence[Window]) -> Windows:

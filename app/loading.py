@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import loading_nodes, loading_people
+from app import brought, loading_nodes, loading_people
 from app.attempts import AttemptWriter
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one input: loaded (`parsed`), or not (`error`)."""
+    """What came of one input: loaded (`parsed`, of whose rows so many were `new`, if counted), or not (`error`)."""
 
     origin: str
     parsed: Parsed | None = None
     error: Exception | None = None
+    new: int | None = None
 
 
 def load(
@@ -53,11 +54,37 @@ def load(
         if "attempts" in parsed.frames:
             loading_people.note_first_jobs(writer, parsed.frames["attempts"])
         digest = hashlib.sha256(data).hexdigest()
-        write_account(writer, booked(parsed, cluster), origin=origin, digest=digest, now=now)
+        write_account(writer, _under_clusters(parsed, cluster), origin=origin, digest=digest, now=now)
     return parsed
 
 
 def booked(parsed: Parsed, cluster: str | None) -> Parsed:
+    """A dump under its clusters, or else under `cluster`; one without any row says so."""
+    return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty(parsed)]), cluster)
+
+
+def empty(parsed: Parsed) -> list[str]:
+    """A warning for a dump that has no rows. A quiet window is no mistake, but a wrong one looks the same."""
+    asked = _ASKED_FOR.get(parsed.source)
+    if parsed.rows_read or asked is None:
+        return []
+    if parsed.columns:
+        return [f"0 rows: header only; {asked}"]
+    return [f"0 rows: an empty list; {asked}"] if parsed.source == "slurm.accounting" else []
+
+
+_ASKED_FOR: Final[dict[SourceName, str]] = {
+    "slurm.accounting": "did the window hold any jobs?",
+    "slurm.events": "did the window hold any node events?",
+    "slurm.reservations": "were there any reservations?",
+    "slurm.transactions": "did the window hold any account changes?",
+    "slurm.associations": "was whoever made it allowed to see them?",
+    "slurm.qos": "was whoever made it allowed to see them?",
+}
+"""What to ask oneself where a dump has no rows. That there are no runaway jobs is good news."""
+
+
+def _under_clusters(parsed: Parsed, cluster: str | None) -> Parsed:
     """The input under the clusters that it tells of, or that its refused rows do, or else under `cluster`."""
     if parsed.clusters:
         return parsed
@@ -68,6 +95,7 @@ def booked(parsed: Parsed, cluster: str | None) -> Parsed:
 def write_account(writer: Writer, parsed: Parsed, *, origin: str, digest: str, now: datetime) -> None:
     """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
     writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
+    brought.note(writer, parsed, now=now)
     for name in sorted(parsed.clusters):
         writer.append("loads", _account(parsed, name, origin=origin, digest=digest, now=now))
 
@@ -76,6 +104,10 @@ def _write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:
     attempt_writer = AttemptWriter(writer)
     attempt_writer.add(attempts)
     attempt_writer.finish()
+
+
+def _write_node_lists(writer: Writer, lists: pl.DataFrame) -> None:
+    writer.append_new("node_lists", lists, keys=["node_list"])
 
 
 def _write_node_states(writer: Writer, states: pl.DataFrame) -> None:
@@ -119,6 +151,7 @@ def _write_settings(writer: Writer, settings: pl.DataFrame) -> None:
 
 WAYS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "attempts": _write_attempts,
+    "node_lists": _write_node_lists,
     "node_states": _write_node_states,
     "nodes": _write_nodes,
     "node_topology": _write_topology,

@@ -145,7 +145,16 @@ def _encoded(rows: pl.DataFrame, form: str, extra: dict[str, Any] | None) -> byt
     if form == "csv":
         return _flat(rows).write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.fZ").encode()
     plain = rows.to_dicts()
-    value = plain if extra is None else {"rows": plain, **extra}
+    return _json(plain if extra is None else {"rows": plain, **extra})
+
+
+def document(value: Mapping[str, Any]) -> None:
+    """Print what is no table as JSON."""
+    sys.stdout.buffer.write(_json(value))
+    sys.stdout.flush()
+
+
+def _json(value: object) -> bytes:
     return (json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -60,6 +60,5 @@ class RawIds:
         if there.is_empty():
             return attempts
         gone = there.select(ATTEMPT_KEY)
-        self._writer.delete("attempts", gone)
-        self._writer.delete("attempt_nodes", gone)
+        self._writer.delete("stored.attempts", gone)
         return merge_attempts(conform(there.with_columns(pl.col("raw_id").alias("job_id")), ATTEMPTS), attempts)

@@ -50,7 +50,8 @@ def load_accounting(
     with writer.transaction():
         attempts = AttemptWriter(writer)
         for block in one_ahead(blocks):
-            attempts.add(block.attempts, block.lists)
+            attempts.add(block.attempts)
+            writer.append_new("node_lists", block.lists, keys=["node_list"])
             loading_people.note_first_jobs(writer, block.attempts)
             progress(given.origin, source.done, source.size)
         parsed = booked(tally.parsed({}, rows_loaded=attempts.finish()), given.cluster)

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 import sys
 from typing import TYPE_CHECKING
 
-from app import clock, config, output
+from app import clock, config, output, periods
 from app.errors import UsageError
-from app.results import CLAIMED_GPUS, Window
-from app.times import iso, parse_time
+from app.results import CLAIMED_GPUS
+from app.times import iso
+from queries.errors import QueryError
 from queries.sandbox import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     import polars as pl
 
     from app.loading import Report
     from ingest.live import Runner
-    from queries.warehouse import CheckResult, Reader, Writer
+    from queries.warehouse import CheckResult, Writer
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -99,15 +100,17 @@ def ingest(options: argparse.Namespace) -> int:
 
 def _ingest_prometheus(options: argparse.Namespace) -> int:
     """Read telemetry from a server or from files."""
-    from app import loading, telemetry
+    from app import telemetry
+    from app.ingesting import once_only
 
+    once_only(options.files)
     settings, root = _settings(options)
     now = clock.now()
     asked = telemetry.Asked(
         url=options.url,
         cluster=options.cluster,
-        since=_time(options.since, end=now),
-        until=_time(options.until, end=now),
+        since=periods.moment(options.since, end=now),
+        until=periods.moment(options.until, end=now),
     )
     with (
         _progress(quiet=options.quiet) as tell,
@@ -118,7 +121,7 @@ def _ingest_prometheus(options: argparse.Namespace) -> int:
         else:
             reports = telemetry.ingest_live(writer, settings, asked, now=now, progress=tell)
         known = _knows_jobs(writer)
-    return _done(reports, loading.first_error(reports), quiet=options.quiet, known=known)
+    return _done(reports, files=bool(options.files), quiet=options.quiet, known=known)
 
 
 def _knows_jobs(writer: Writer) -> bool:
@@ -128,21 +131,34 @@ def _knows_jobs(writer: Writer) -> bool:
 
 def _ingest_runlog(options: argparse.Namespace) -> int:
     """Read run logs."""
-    from app import loading, runlogs
+    from app import runlogs
+    from app.ingesting import once_only
 
+    once_only(options.files)
     settings, root = _settings(options)
     now = clock.now()
     cluster = options.cluster or settings.cluster
     with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest runlog", now=now) as writer:
         reports = runlogs.ingest_files(writer, options.files, cluster=cluster, now=now, progress=tell)
         known = _knows_jobs(writer)
-    return _done(reports, loading.first_error(reports), quiet=options.quiet, known=known)
+    return _done(reports, files=bool(options.files), quiet=options.quiet, known=known)
 
 
-def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool, known: bool = True) -> int:
-    _report(reports, quiet=quiet)
-    if error is not None:
-        raise error
+def _done(reports: Sequence[Report], *, files: bool, quiet: bool, known: bool = True) -> int:
+    """Say what came of the inputs.
+
+    Raises:
+        Exception: the first one that an input failed of.
+    """
+    from app import load_reports
+
+    if not quiet:
+        load_reports.say(reports, files=files)
+    errors = [report.error for report in reports if report.error is not None]
+    for error in errors[1:]:  # the first is raised, and said last
+        output.say(f"trackside: {error}", error=True)
+    if errors:
+        raise errors[0]
     if not quiet and known:
         output.say("Next: trackside compute", error=True)
     elif not quiet:
@@ -152,17 +168,18 @@ def _done(reports: Sequence[Report], error: Exception | None, *, quiet: bool, kn
 
 def _ingest_slurm(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
-    from app import ingesting, live_slurm, loading
+    from app import ingesting, live_slurm
 
     settings, root = _settings(options)
     now = clock.now()
+    end = None if options.files else now
     asked = ingesting.Options(
         cluster=options.cluster,
         timezone=options.timezone,
         delimiter=None if options.delimiter is None else delimiter(options.delimiter),
         accept_truncated=options.accept_truncated,
-        since=_time(options.since, end=now),
-        until=_time(options.until, end=now),
+        since=periods.moment(options.since, end=end),
+        until=periods.moment(options.until, end=end),
     )
     with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest slurm", now=now) as writer:
         if options.files:
@@ -172,7 +189,10 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
             reports = live_slurm.ingest_live(
                 writer, settings, asked, now=now, runner=runner, progress=tell, tell=_note(options), again=options.again
             )
-    return _done(reports, loading.first_error(reports), quiet=options.quiet)
+    if options.files and (asked.since or asked.until):
+        since, until = (iso(moment) if moment else "what they tell" for moment in (asked.since, asked.until))
+        _note(options)(f"taken as what the files were asked for: {since} to {until}; no row was left out")
+    return _done(reports, files=bool(options.files), quiet=options.quiet)
 
 
 def _note(options: argparse.Namespace) -> Callable[[str], None]:
@@ -216,26 +236,6 @@ def delimiter(typed: str) -> str:
     return re.sub(r"\\(x[0-9A-Fa-f]{2}|.?)", meant, typed, flags=re.DOTALL)
 
 
-def _report(reports: Sequence[Report], *, quiet: bool) -> None:
-    loaded = [report for report in reports if report.parsed is not None]
-    failed = [report for report in reports if report.error is not None]
-    for report in loaded:
-        parsed = report.parsed
-        if parsed is None or quiet:
-            continue
-        counts = f"{parsed.rows_read:,} rows: {parsed.rows_loaded:,} loaded"
-        for name in ("duplicate", "skipped", "rejected"):
-            count = getattr(parsed, f"rows_{name}")
-            counts += f", {count:,} {name}" if count else ""
-        output.say(f"{parsed.source}  {report.origin}\n  {counts}", error=True)
-        for warning in parsed.warnings:
-            output.say(f"  warning: {warning}", error=True)
-        if parsed.rows_rejected:
-            output.say("  refused rows are kept with their reasons: trackside status", error=True)
-    for report in failed[1:]:  # the first is raised, and said last
-        output.say(f"trackside: {report.error}", error=True)
-
-
 def compute(options: argparse.Namespace) -> int:
     """Rebuild the derived tables."""
     from app import computing
@@ -248,8 +248,8 @@ def compute(options: argparse.Namespace) -> int:
             writer,
             settings,
             now=now,
-            since=_time(options.since, end=None),
-            until=_time(options.until, end=None),
+            since=periods.moment(options.since, end=None),
+            until=periods.moment(options.until, end=None),
             progress=lambda what: tell(what, 0, 1),
         )
     if not options.quiet:
@@ -283,11 +283,14 @@ def _warn(found: Sequence[CheckResult]) -> None:
 
 def status(options: argparse.Namespace) -> int:
     """Show what was read and what was refused."""
-    from app.health import status as show_status
+    from app import health
 
     _, root = _settings(options)
     with open_reader(root) as reader:
-        show_status(reader, now=clock.now())
+        if options.format == "json":
+            output.document(health.document(reader, now=clock.now()))
+        else:
+            health.status(reader, now=clock.now())
     return 0
 
 
@@ -313,7 +316,7 @@ def show(options: argparse.Namespace) -> int:
         raise UsageError("--at is for `show mttf`")
     question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at or CLAIMED_GPUS)
     with open_reader(root) as reader:
-        windows = _windows(reader, options)
+        windows = periods.windows(reader, options)
         answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
@@ -341,7 +344,10 @@ def verify(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     claims = verifying.read_claims(options.claims or settings.claims)
     with open_reader(root) as reader:
-        judged = [(window, verifying.verify(reader, asked, claims)) for window, asked in _periods(reader, options)]
+        judged = [
+            (window, verifying.verify(reader, asked, claims))
+            for window, asked in periods.computed_and_asked(reader, options)
+        ]
     if _form(options) == "table":
         for window, verdicts in judged:
             output.verdicts(verdicts, f"{window.cluster} {iso(window.since)} to {iso(window.until)}")
@@ -370,9 +376,22 @@ def export(options: argparse.Namespace) -> int:
             for name in sorted(reader.relations()):
                 output.say(name)
             return 0
-        rows = reader.table(options.table)
+        rows = reader.table(_known(options.table, reader.relations()))
     _put(rows, options, title=options.table)
     return 0
+
+
+def _known(name: str, names: Collection[str]) -> str:
+    """The name of a table.
+
+    Raises:
+        QueryError: there is none of that name.
+    """
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise QueryError(f"there is no table {name!r}{hint}\nAll of them: trackside export tables")
 
 
 def _put(rows: pl.DataFrame, options: argparse.Namespace, *, title: str = "") -> None:
@@ -397,51 +416,6 @@ def _form(options: argparse.Namespace) -> str:
 def _settings(options: argparse.Namespace) -> tuple[config.Config, Path]:
     settings = config.load(options.config)
     return settings, options.warehouse or settings.warehouse
-
-
-def _time(text: str | None, *, end: datetime | None) -> datetime | None:
-    return None if text is None else parse_time(text, end=end)
-
-
-def _windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
-    """The computed window of each cluster, narrowed to what was asked."""
-    return [window for window, _ in _periods(reader, options)]
-
-
-def _periods(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, Window]]:
-    """The window of each cluster, and the period asked for that it is the known part of."""
-    from app import verifying
-
-    known = [str(name) for name in reader.query("clusters")["cluster"]]
-    if options.cluster is not None and options.cluster not in known:
-        raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
-    found = []
-    for cluster in known if options.cluster is None else [options.cluster]:
-        computed = reader.query("computed", cluster=cluster)
-        if computed.is_empty():
-            continue
-        low, high = computed["since"].item(), computed["until"].item()
-        since, until = _time(options.since, end=high) or low, _time(options.until, end=high) or high
-        if options.since and options.until and since >= until:
-            raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
-        asked = Window(cluster, since, until)
-        covered = verifying.covered(reader, asked)
-        found.append((covered.window, asked))
-        _warn_if_stale(reader, cluster)
-        if covered.share < 1:
-            said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
-            output.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
-    if not found and reader.table("attempts").is_empty():
-        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
-    if not found:
-        raise UsageError("nothing has been computed yet. Run: trackside compute")
-    return found
-
-
-def _warn_if_stale(reader: Reader, cluster: str) -> None:
-    newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item()
-    if newer:
-        output.say(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute", error=True)
 
 
 @contextlib.contextmanager

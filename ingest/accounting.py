@@ -6,18 +6,17 @@ counted in a warning. Nothing that is missing becomes zero, except the holdings 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from ingest import values
-from ingest.frames import ATTEMPTS, GPUS, TEXT, Schema, conform
+from ingest.columns import Columns
+from ingest.frames import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
 from ingest.lines import LINE
-from ingest.nodelist import expand_column
 from ingest.submit_line import without_values
-from ingest.times import Instants, read_instants, settle
+from ingest.times import settle
 
 SCHEDULER: Final = "slurm"
 
@@ -32,8 +31,8 @@ GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
 class Facts:
     """Attempts as read, one per row, and the reason for each refusal by line.
 
-    `until` is the last moment that each row speaks of, `lists` are the node lists, expanded, and `gpus` tells how many
-    GPUs there were at most in a job of each cluster.
+    `until` is the last moment that each row speaks of, `lists` are the node lists that attempts held
+    (`frames.NODE_LISTS`), and `gpus` tells how many GPUs there were at most in a job of each cluster.
     """
 
     attempts: pl.DataFrame
@@ -42,100 +41,6 @@ class Facts:
     until: pl.Series
     lists: pl.DataFrame
     gpus: pl.DataFrame
-
-
-class Columns:
-    """The text columns of a dump by name; absent ones are null. Collects what could not be read."""
-
-    def __init__(self, frame: pl.DataFrame, *, timezone: str | None, origin: str) -> None:
-        self.frame = frame
-        self.unreadable: Counter[str] = Counter()
-        self._tres: dict[str, pl.DataFrame] = {}
-        self.lists = expand_column(self.word("nodelist"))
-        self._timezone = timezone
-        self._origin = origin
-
-    def text(self, *names: str) -> pl.Series:
-        """The first of the columns that the dump has."""
-        for name in names:
-            if name in self.frame.columns:
-                return self.frame[name]
-        return pl.Series(names[0], [None], pl.String).new_from_index(0, self.frame.height)
-
-    def word(self, *names: str) -> pl.Series:
-        """A text in which `None`, `Unknown` and the like mean nothing."""
-        return values.blank_to_null(self.text(*names))
-
-    def label(self, name: str) -> pl.Series:
-        """A name that people chose, so even "None" may be one."""
-        return values.blank_to_null(self.text(name), frozenset({"", "(null)"}))
-
-    def whole(self, *names: str) -> pl.Series:
-        """A count or id."""
-        text = self.word(*names)
-        unset = text.is_in(list(values.UNSET))
-        numbers = values.whole_numbers(text)
-        self._noted(names[0], text.set(unset, None), numbers)
-        return numbers
-
-    def duration(self, *names: str) -> pl.Series:
-        """Seconds from the first column that tells them, row by row."""
-        seconds = pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
-        for name in names:
-            text = self.word(name)
-            seconds = seconds.fill_null(self._noted(name, text, values.durations(text)))
-        return seconds
-
-    def time_limit(self) -> pl.Series:
-        """The time limit in seconds: minutes as they are, or spelled out."""
-        raw, spelled = (values.blank_to_null(self.text(n), values.UNLIMITED) for n in ("timelimitraw", "timelimit"))
-        limit = self._noted("timelimitraw", raw.set(values.is_no_limit(raw), None), values.time_limits(raw))
-        limits = self._noted("timelimit", spelled.set(values.is_no_limit(spelled), None), values.time_limits(spelled))
-        return limit.fill_null(limits)
-
-    def time(self, name: str) -> Instants:
-        """Both readings of a time."""
-        return read_instants(self.text(name).alias(name), timezone=self._timezone, origin=self._origin)
-
-    def memory(self, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
-        """Requested memory in bytes."""
-        text = self.word("reqmem")
-        size = values.memory(text, n_nodes=n_nodes, n_cpus=n_cpus)
-        missing_count = (
-            text.str.contains("(?i)[nc]$") & values.memory(text, n_nodes=_ones(text), n_cpus=_ones(text)).is_not_null()
-        )
-        self._noted("reqmem", text.set(values.is_unset_memory(text) | missing_count, None), size)
-        return size
-
-    def exit_code(self, name: str) -> pl.DataFrame:
-        """Exit status and signal."""
-        text = self.word(name)
-        codes = values.exit_codes(text)
-        self._noted(name, text, codes["code"])
-        return codes
-
-    def tres(self, name: str) -> pl.DataFrame:
-        """A TRES column, or the GRES column of older Slurm in its place."""
-        if name in self._tres:
-            return self._tres[name]
-        if name not in self.frame.columns and (old := name.replace("tres", "gres")) in self.frame.columns:
-            table = values.gres(self.word(old))
-            table = table.with_columns(
-                *(pl.lit(None, pl.Int64).alias(name) for name in ("cpus", "memory_bytes", "nodes")),
-                parts=pl.lit(value=False),
-            )
-        else:
-            table = values.tres(self.word(name))
-        return self._tres.setdefault(name, table)
-
-    def _noted(self, name: str, text: pl.Series, read: pl.Series) -> pl.Series:
-        if lost := int((text.is_not_null() & read.is_null()).sum()):
-            self.unreadable[name] += lost
-        return read
-
-
-def _ones(like: pl.Series) -> pl.Series:
-    return pl.Series([1], dtype=pl.Int64).new_from_index(0, len(like))
 
 
 def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str) -> Facts:
@@ -148,14 +53,21 @@ def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None
     bad = pl.coalesce([name for name in table.columns if name.startswith("!")])
     refused = table.select(LINE, "cluster", bad.alias("reason")).filter(pl.col("reason").is_not_null())
     good = table.filter(bad.is_null())
+    attempts = conform(good, ATTEMPTS)
     return Facts(
-        attempts=conform(good, ATTEMPTS),
+        attempts=attempts,
         refused=refused,
         warnings=_warnings(columns, good),
         until=good["seen_until"],
-        lists=columns.lists,
+        lists=_held(columns.lists, attempts),
         gpus=_gpus_seen(good),
     )
+
+
+def _held(lists: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Those of the node lists that attempts held."""
+    named = lists.select(pl.col("text").alias("node_list"), "nodes")
+    return conform(named.join(attempts, on="node_list", how="semi"), NODE_LISTS)
 
 
 def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
@@ -163,8 +75,6 @@ def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
     display = columns.word("jobid", "jobidraw")
     raw = columns.word("jobidraw", "jobid")
     parts, raw_parts = values.job_ids(display), values.job_ids(raw)
-    state_text = columns.word("state")
-    state = values.states(state_text)
     table = pl.DataFrame(
         {
             "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
@@ -173,11 +83,11 @@ def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
             "db_index": columns.whole("dbindex"),
             "pending_tasks": raw_parts["tasks"],
             "raw_base": raw_parts["base"],
-            "state_text": state_text,
+            "state_text": columns.word("state"),
         }
     )
     is_array = parts["task"].is_not_null() | parts["tasks"].is_not_null()
-    return pl.concat([table, parts, state], how="horizontal").select(
+    return pl.concat([table, parts, columns.state()], how="horizontal").select(
         "cluster",
         "display_id",
         "db_index",
@@ -229,8 +139,7 @@ def _times(columns: Columns) -> pl.DataFrame:
 
 def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES say."""
-    lists = columns.word("nodelist")
-    expanded = _node_counts(lists, columns.lists)
+    lists, expanded = columns.word("nodelist"), columns.nodes()
     asked, given = columns.tres("reqtres"), columns.tres("alloctres")
     table = table.select("submitted_at", "start", "end", "state", "elapsed_s", "suspended").with_columns(
         node_list=lists,
@@ -288,11 +197,6 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         .then(pl.format("{} without an End time", pl.col("state")))
         .alias("!end"),
     )
-
-
-def _node_counts(lists: pl.Series, expanded: pl.DataFrame) -> pl.DataFrame:
-    table = expanded.with_columns(pl.col("nodes").list.len().alias("n")).drop("nodes")
-    return lists.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
 
 
 def _period() -> list[pl.Expr]:

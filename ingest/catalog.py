@@ -25,7 +25,7 @@ SOURCES: Final = (
     Source(
         name="slurm.accounting",
         title="Slurm job accounting",
-        feeds=("attempts", "attempt_nodes"),
+        feeds=("attempts", "node_lists"),
         files="sacct -P text, any columns in any order, or the documented 26 columns without a header; sacct --json, "
         "slurmrestd's slurmdb jobs; gzip",
         command="sacct -a -D -X -P",

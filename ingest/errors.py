@@ -90,17 +90,36 @@ class MissingColumnError(InputError):
 
 
 class TimeZoneError(InputError):
-    """Times without an offset, and no zone (or an unknown one) to read them in."""
+    """Times without an offset, and no zone (or an unknown one) to read them in.
 
-    def __init__(self, origin: str, column: str, sample: str, timezone: str | None = None) -> None:
+    `command` is what to run again for times that need no zone; None where the command knows no others.
+    """
+
+    def __init__(
+        self, origin: str, column: str, sample: str, timezone: str | None = None, *, command: str | None = "sacct ..."
+    ) -> None:
+        self._told = (origin, column, sample, timezone)
         self.sample = sample
         problem = (
             f"{origin}: {column} is a local time without an offset: {shorten(sample)}"
             if timezone is None
             else f"{origin}: no time zone is called {timezone!r} ({column} is {shorten(sample)})"
         )
+        again = "" if command is None else f"\nor export again with times that need no zone: {_with_epochs(command)}"
         super().__init__(
-            f"{problem}\n"
-            f"Say in which zone the machine that ran the command was: --timezone Europe/Berlin\n"
-            f"or export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+            f"{problem}\nSay in which zone the machine that ran the command was: --timezone Europe/Berlin{again}"
         )
+
+    def of(self, command: str | None) -> TimeZoneError:
+        """The same about the output of another command than sacct."""
+        return TimeZoneError(*self._told, command=command)
+
+
+def _with_epochs(command: str) -> str:
+    """The command with times in seconds; behind a pipe the setting stands before the command itself.
+
+    >>> _with_epochs("echo n | sacctmgr show runawayjobs")
+    'echo n | SLURM_TIME_FORMAT=%s sacctmgr show runawayjobs'
+    """
+    before, pipe, slurm = command.rpartition("| ")
+    return f"{before}{pipe}SLURM_TIME_FORMAT=%s {slurm}"

@@ -55,7 +55,6 @@ ATTEMPTS: Final[Schema] = {
     "het_job_id": TEXT,
     "het_offset": WHOLE,
     "db_index": WHOLE,
-    "first_submitted_at": TIME,
     "eligible_at": TIME,
     "started_at": TIME,
     "ended_at": TIME,
@@ -103,14 +102,9 @@ ATTEMPTS: Final[Schema] = {
     "env_run": TEXT,
 }
 
-ATTEMPT_NODES: Final[Schema] = {
-    "cluster": TEXT,
-    "scheduler": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "node": TEXT,
-    "n_gpus": GPUS,
-    "evidence": TEXT,
+NODE_LISTS: Final[Schema] = {
+    "node_list": TEXT,
+    "nodes": TEXTS,
 }
 
 NODES: Final[Schema] = {
@@ -342,7 +336,7 @@ REJECTS: Final[Schema] = {
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "attempts": ATTEMPTS,
-    "attempt_nodes": ATTEMPT_NODES,
+    "node_lists": NODE_LISTS,
     "nodes": NODES,
     "node_states": NODE_STATES,
     "cluster_settings": CLUSTER_SETTINGS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ingest.errors import InputError
 from ingest.events import PLANNED_REASONS
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ class Given:
         timezone: Zone of times without an offset.
         delimiter: What separates the columns; found out when not given.
         accept_truncated: Refuse a last row that is cut off instead of the whole input.
-        since: Start of the window that the input speaks for.
-        until: End of that window; for a snapshot, when it was taken.
+        since: Start of the window that the input was asked for.
+        until: End of that window; for what holds at a moment only, when it was made.
+        reached: How far the inputs that were loaded with it reach: of that time is what does not say when it was made.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
     """
 
@@ -34,4 +36,26 @@ class Given:
     accept_truncated: bool = False
     since: datetime | None = None
     until: datetime | None = None
+    reached: datetime | None = None
     planned_reasons: Sequence[str] = PLANNED_REASONS
+
+    def seen_at(self) -> datetime:
+        """When an input was made that does not tell it: as the caller says, else with the others.
+
+        Raises:
+            InputError: Nobody says.
+        """
+        moment = self.until or self.reached
+        if moment is None:
+            raise untimed(self.origin)
+        return moment
+
+
+def untimed(origin: str, written_at: str | None = None) -> InputError:
+    """The error for a text that holds at a moment only, and nobody says which; `written_at`, if it is a file's."""
+    example = "--until TIME (UTC)" if written_at is None else f"--until {written_at} (when it was last written)"
+    message = (
+        f"{origin}: nothing in it tells when it was made, and what it says may have changed since.\n"
+        f"Load it together with files of the same time (accounting, nodes), or say it: {example}"
+    )
+    return InputError(message)

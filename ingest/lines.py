@@ -14,6 +14,7 @@ torn record lies in one block: whatever the size of the blocks, the same rows co
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ _AHEAD = 2
 
 _SCANNED = 1 << 24
 _SPARE = b"\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
+_ENDS = re.compile(rb"\r+\n")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -116,14 +118,17 @@ def read_blocks(
         TruncatedInputError: The last row is cut off (with `accept_truncated` it is refused instead).
     """
     header: Header | None = None
-    data, n_damaged, offset, wanted = b"", 0, 0, 0
-    for piece, last in _whole_lines(pieces, block):
-        mended, count = _utf8(piece)
-        data, n_damaged = data + mended if data else mended, n_damaged + count
+    rest: list[bytes] = []
+    n_damaged = offset = wanted = 0
+    for lines, last in _whole_lines(pieces, block, rest):
+        data, count = _utf8(lines)
+        n_damaged += count
         if not last and (len(data) < wanted or (header is None and not _shows_header(data))):
+            rest.append(data)
             continue
         if not data or data.isspace():
             if not last:
+                rest.append(data)
                 continue
             message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
             raise UnrecognisedInputError(message)
@@ -133,8 +138,10 @@ def read_blocks(
             stop = _last_whole(text, header, layout)
             if stop is None:  # nothing but torn lines so far; wait for more than a little, or it takes for ever
                 wanted = 2 * len(data)
+                rest.append(data)
                 continue
-            text, data = text.upto(stop), data[_bytes_of(data, text, stop) :]
+            rest.append(data[_bytes_of(data, text, stop) :])
+            text = text.upto(stop)
         rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
         _one_header(rows, layout, origin)
         yield rows
@@ -158,8 +165,8 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     frame = _regular(text, torn, header, layout)
     if rows:
         frame = pl.concat([frame, _irregular(rows, header, layout)]).sort(LINE)
-    repeated = frame.select(_repeated_header(header, frame)).to_series()
-    kept = frame.filter(~repeated) if repeated.any() else frame
+    repeated = _repeated_header(header, frame) if _worded(frame) else None
+    kept = frame if repeated is None else frame.filter(~repeated)
     return Rows(
         frame=kept,
         header=header,
@@ -172,9 +179,12 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     )
 
 
-def _whole_lines(pieces: Iterable[bytes], block: int) -> Iterator[tuple[bytes, bool]]:
-    """The input in pieces that end with a line, without byte order mark and CRLF; and whether it is the last piece."""
-    waiting: list[bytes] = []
+def _whole_lines(pieces: Iterable[bytes], block: int, rest: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The input in pieces that end with a line, without byte order mark and CRLF; and whether it is the last piece.
+
+    What the caller puts into `rest` comes again, in front of the next piece.
+    """
+    waiting: list[bytes | memoryview] = []
     size = 0
     started = False
     for piece in _decoded(pieces):
@@ -182,12 +192,13 @@ def _whole_lines(pieces: Iterable[bytes], block: int) -> Iterator[tuple[bytes, b
         size += len(piece)
         if size < block or b"\n" not in piece:
             continue
-        data = b"".join(waiting)
-        stop = data.rfind(b"\n") + 1
-        waiting, size = [data[stop:]], len(data) - stop
-        yield _plain_ends(data[:stop] if started else data[:stop].removeprefix(codecs.BOM_UTF8)), False
+        stop = piece.rfind(b"\n") + 1
+        data = b"".join([*rest, *waiting[:-1], memoryview(piece)[:stop]])
+        rest.clear()
+        waiting, size = [piece[stop:]], len(piece) - stop
+        yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), False
         started = True
-    data = b"".join(waiting)
+    data = b"".join([*rest, *waiting])
     yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), True
 
 
@@ -237,7 +248,8 @@ def clean(data: bytes, origin: str) -> tuple[bytes, list[str]]:
 
 
 def _plain_ends(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    """Done twice it is done once, as it must be for what comes again in front of the next block."""
+    return _ENDS.sub(b"\n", data) if b"\r" in data else data
 
 
 def _utf8(data: bytes) -> tuple[bytes, int]:
@@ -282,7 +294,7 @@ class _Text:
     def upto(self, stop: int) -> _Text:
         """The same text, ended before a line."""
         short = copy(self)
-        short.data, short.ended = self.data[: self.starts[stop]], True
+        short.ended = True
         short.ends, short.starts, short.counts = self.ends[:stop], self.starts[:stop], self.counts[:stop]
         return short
 
@@ -367,9 +379,13 @@ def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: L
     kept = _kept(header, layout)
     if not len(lines):
         return pl.DataFrame(schema=dict.fromkeys((*kept.values(), LINE), pl.String)).cast({LINE: pl.Int64})
+    data, above = _join(text, whole)
     frame = pl.read_csv(
-        _join(text, whole),
+        data,
         has_header=False,
+        skip_lines=above,
+        n_rows=len(lines),
+        truncate_ragged_lines=True,  # those behind them, that is
         separator=text.mark,
         quote_char=None,
         infer_schema=False,
@@ -379,11 +395,14 @@ def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: L
     return frame.with_columns(pl.Series(LINE, lines, pl.Int64))
 
 
-def _join(text: _Text, whole: npt.NDArray[np.bool_]) -> bytes:
+def _join(text: _Text, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
+    """Bytes that begin with so many lines to skip and go on with the whole ones. Copied only if others lie between."""
     edges = np.flatnonzero(np.diff(whole.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+    if len(edges) == 1:
+        return text.data, int(edges[0, 0])
     view = memoryview(text.data)
     pieces = [view[text.starts[start] : text.ends[stop - 1] + 1] for start, stop in edges.tolist()]
-    return b"".join(pieces)
+    return b"".join(pieces), 0
 
 
 def _irregular(rows: list[Row], header: Header, layout: Layout) -> pl.DataFrame:
@@ -398,14 +417,18 @@ def _kept(header: Header, layout: Layout) -> dict[int, str]:
     return {index: name for index, name in enumerate(header.names) if name in layout.used}
 
 
-def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Expr:
+def _worded(frame: pl.DataFrame) -> bool:
+    """Whether the first column, ids as a rule, has a word anywhere: only then may a row be a header."""
+    names = [name for name in frame.columns if name != LINE]
+    return bool(names) and str(frame[names[0]].max()) >= "A"
+
+
+def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
     """Concatenated dumps bring their header along."""
     shown = dict(zip(header.names, header.shown, strict=False))
     names = [name for name in frame.columns if name != LINE]
-    if not names:
-        return pl.lit(value=False)
     same = [pl.col(name).str.to_lowercase() == shown[name].lower() for name in names[:4]]
-    return pl.all_horizontal(same).fill_null(value=False)
+    return frame.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
 
 
 def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
@@ -414,9 +437,9 @@ def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
     Our own command ends each row with a typed column once more. Such dumps are all alike, and nobody's job name may
     stop one.
     """
-    names = [name for name in rows.frame.columns if name != LINE]
-    if not names or "#" in rows.header.names[-1][1:] or str(rows.frame[names[0]].max()) < "A":
+    if "#" in rows.header.names[-1][1:] or not _worded(rows.frame):
         return
+    names = [name for name in rows.frame.columns if name != LINE]
     worded = rows.frame.filter(pl.col(names[0]).str.to_lowercase().is_in(list(layout.known)))
     for line in worded[LINE]:
         another_header(rows.raw(line).split(rows.header.delimiter), line, layout, origin)

@@ -1,4 +1,4 @@
-"""One row per attempt, whatever was loaded in whatever order; and the nodes that each attempt held.
+"""One row per attempt, whatever was loaded in whatever order.
 
 The same attempt is seen many times: pending, running, ended, and ended again with other words when slurmctld restarts.
 `merge_attempts` is the join of a semilattice: it looks at contents only, so the order of files, of rows and of loads
@@ -10,8 +10,7 @@ makes no difference, and loading twice is loading once. For that to be true
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
 
 Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
-input is found without looking at all of it. Hence nothing is said here of the other attempts of a job: the earliest
-`first_submitted_at` that was told stays, and whoever writes all of them makes it the job's.
+input is found without looking at all of it. Hence nothing is said here of the other attempts of a job.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from typing import Final
 
 import polars as pl
 
-from ingest.frames import ATTEMPT_NODES, ATTEMPTS, GPUS, conform, empty
-from ingest.nodelist import expand_column
+from ingest.frames import ATTEMPTS, conform, empty
 
 LASTING: Final = (
     *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
@@ -82,9 +80,8 @@ def _join(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         phase.otherwise(0).alias("#phase"), pl.col("db_index").fill_null(first_index).alias("#index")
     )
-    least = ("cancelled_by", "first_submitted_at")
-    lasting = rows.group_by(_ATTEMPT).agg(pl.col(least).min(), *(pl.col(name).max() for name in LASTING))
-    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, *least, "submitted_at"}]
+    lasting = rows.group_by(_ATTEMPT).agg(pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING))
+    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, "cancelled_by", "submitted_at"}]
     best = _best(rows).select(*_ATTEMPT, *changing).unique()
     agreed = best.filter(pl.len().over(_ATTEMPT) == 1)
     groups = [*GROUPS, *((name,) for name in changing if not any(name in group for group in GROUPS))]
@@ -116,39 +113,3 @@ def _distinct_times(rows: pl.DataFrame) -> pl.DataFrame:
     """Attempts of one second become a microsecond apart, in the order of db_index."""
     rank = (pl.col("#index").rank("dense").over(_SECOND) - 1).fill_null(0).cast(pl.Int64)
     return rows.with_columns((pl.col("#second") + pl.duration(microseconds=rank)).alias("submitted_at"))
-
-
-def attempt_nodes(attempts: pl.DataFrame, *, lists: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row per attempt and node, the GPUs spread evenly over its nodes; attempts that never got a node have none.
-
-    Accounting does not tell how many GPUs were held where. If they do not divide evenly, the first nodes get one more
-    and all rows of the attempt say `assumed`. `lists` are the node lists from `expand_column`, if they are at hand.
-
-    >>> from datetime import datetime, timezone
-    >>> one = conform(pl.DataFrame({"node_list": ["n[1-2]"], "n_gpus": [3]}), ATTEMPTS)
-    >>> attempt_nodes(one).select("node", pl.col("n_gpus").cast(int), "evidence").rows()
-    [('n1', 2, 'assumed'), ('n2', 1, 'assumed')]
-    """
-    held = attempts.filter(pl.col("node_list").is_not_null())
-    lists = expand_column(held["node_list"]) if lists is None else lists
-    nodes = lists.filter(pl.col("nodes").list.len() > 0).select(
-        pl.col("text").alias("node_list"),
-        pl.col("nodes").alias("node"),
-        pl.col("nodes").list.len().cast(pl.Int64).alias("#width"),
-        pl.int_ranges(pl.col("nodes").list.len().cast(pl.Int64)).alias("#place"),
-    )
-    key = held.select("cluster", "scheduler", "job_id", "submitted_at", "node_list", _thousandths("n_gpus"))
-    rows = key.join(nodes, on="node_list", maintain_order="left").explode("node", "#place")
-    unit = pl.when(pl.col("#milli") % 1000 == 0).then(1000).otherwise(1)
-    units = pl.col("#milli") // unit
-    share = units // pl.col("#width") + (pl.col("#place") < units % pl.col("#width"))
-    uneven = units % pl.col("#width") != 0
-    rows = rows.with_columns(
-        ((share * unit).cast(GPUS) / 1000).cast(GPUS).alias("n_gpus"),
-        pl.when(uneven).then(pl.lit("assumed")).otherwise(pl.lit("accounting")).alias("evidence"),
-    )
-    return conform(rows, ATTEMPT_NODES)
-
-
-def _thousandths(name: str) -> pl.Expr:
-    return (pl.col(name) * 1000).cast(pl.Int64).alias("#milli")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingest.reservations import parse_reservations
+from ingest.errors import TimeZoneError
+from ingest.reservations import is_listing, parse_reservations
 from ingest.runaway import parse_runaway
 from ingest.sdiag import parse_diag
 from ingest.slurm import parse_accounting
@@ -49,20 +50,34 @@ SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(
 )
 """Kinds that tell how things were at one moment, `until`."""
 
-TIMELESS: Final[frozenset[SourceName]] = frozenset(
-    {"slurm.associations", "slurm.qos", "slurm.runaway", "slurm.topology"}
-)
-"""Snapshots whose text does not tell at all when it was taken: somebody else has to."""
+TIMELESS: Final[frozenset[SourceName]] = SNAPSHOTS - {"slurm.nodes", "slurm.diag"}
+"""Kinds whose text does not tell at all when it was made: somebody else has to."""
 
 
 def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
     """Read one input of a known kind.
 
     Raises:
+        TimeZoneError: Its times are local and no zone is given; it names the command that was run.
         InputError: The text as a whole cannot be read; see `ingest.errors`.
         KeyError: There is no parser for this kind.
     """
-    return PARSERS[kind](data, given)
+    try:
+        return PARSERS[kind](data, given)
+    except TimeZoneError as error:
+        listing = kind == "slurm.reservations" and is_listing(data.decode(errors="replace"))
+        raise error.of("scontrol show reservation" if listing else _COMMANDS.get(kind)) from None
+
+
+_COMMANDS: Final[Mapping[SourceName, str]] = {
+    "slurm.accounting": "sacct ...",
+    "slurm.events": "sacctmgr -P show event ...",
+    "slurm.nodes": "scontrol show node",
+    "slurm.reservations": "sacctmgr -P show reservation ...",
+    "slurm.transactions": "sacctmgr -P show transactions ...",
+    "slurm.runaway": "echo n | sacctmgr -P show runawayjobs",
+}
+"""Who prints times as SLURM_TIME_FORMAT says. sdiag does not."""
 
 
 def _accounting(data: bytes, given: Given) -> Parsed:
@@ -117,6 +132,7 @@ def _nodes(data: bytes, given: Given) -> Parsed:
         timezone=given.timezone,
         as_of=given.until,
         planned_reasons=given.planned_reasons,
+        reached=given.reached,
     )
 
 
@@ -126,23 +142,8 @@ def _settings(data: bytes, given: Given) -> Parsed:
     return parse_settings(data, origin=given.origin, cluster=given.cluster)
 
 
-def _topology(data: bytes, given: Given) -> Parsed:
-    return parse_topology(data, origin=given.origin, cluster=given.cluster or "", as_of=given.until)
-
-
 def _reservations(data: bytes, given: Given) -> Parsed:
-    if is_json(data):
-        return parse_reservations_json(data, origin=given.origin, cluster=given.cluster, until=given.until)
-    return parse_reservations(
-        data,
-        origin=given.origin,
-        cluster=given.cluster,
-        timezone=given.timezone,
-        delimiter=given.delimiter,
-        accept_truncated=given.accept_truncated,
-        since=given.since,
-        until=given.until,
-    )
+    return parse_reservations_json(data, given) if is_json(data) else parse_reservations(data, given)
 
 
 PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
@@ -155,6 +156,6 @@ PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
     "slurm.transactions": parse_transactions,
     "slurm.diag": parse_diag,
     "slurm.runaway": parse_runaway,
-    "slurm.topology": _topology,
+    "slurm.topology": parse_topology,
     "slurm.reservations": _reservations,
 }

@@ -16,14 +16,16 @@ from ingest import scontrol, values
 from ingest.errors import MissingColumnError
 from ingest.frames import NODE_STATES, RAW_LIMIT, REJECTS, RESERVATIONS, TEXT, Parsed, conform
 from ingest.header import Layout, words
-from ingest.lines import LINE, clean, read_rows
+from ingest.lines import LINE, clean
 from ingest.nodelist import expand_column
+from ingest.tables import read_given
 from ingest.times import read_instants
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.frames import Schema
+    from ingest.given import Given
     from ingest.lines import Rows
 
 HISTORY_COMMAND: Final = (
@@ -66,26 +68,17 @@ _TOLD: Final[Schema] = {
 """A reservation as text, before anything is read of it."""
 
 
-def parse_reservations(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str | None = None,
-    timezone: str | None = None,
-    delimiter: str | None = None,
-    accept_truncated: bool = False,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> Parsed:
+def parse_reservations(data: bytes, given: Given) -> Parsed:
     """Reservations, from `scontrol show reservation` (with or without -o) or `sacctmgr -P show reservation`.
 
-    `until` says when the command ran. Without it, what another text says of the same reservation counts more, and
-    nothing follows from a reservation that is no longer listed. Of a reservation that repeats itself (DAILY, WEEKLY)
-    only the occurrences that were listed are known.
+    Neither tells when the command ran. Of a reservation that repeats itself (DAILY, WEEKLY) only the occurrences that
+    were listed are known.
 
     Raises:
-        InputError: The text as a whole cannot be read, or names no cluster and neither does the caller.
+        InputError: The text as a whole cannot be read; or nobody names the cluster, or says when it was made.
     """
+    origin, cluster, seen_at = given.origin, given.cluster, given.seen_at()
+    since = given.since
     text, warnings = clean(data, origin)
     if is_listing(text.decode()):
         listed = scontrol.reservation_records(text.decode())
@@ -96,17 +89,17 @@ def parse_reservations(
         )
         raw = {line: record[:RAW_LIMIT] for line, record in listed}
         columns = sorted({key for _, record in listed for key in scontrol.reservation_values(record)})
-        rows, skipped, since = None, 0, until
+        rows, skipped, since = None, 0, seen_at
     else:
-        rows = read_rows(data, HISTORY, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated)
+        rows = read_given(data, HISTORY, given)
         _require(rows, cluster, origin)
         told, columns, warnings = _history(rows, cluster), list(rows.header.shown), rows.warnings
         raw = {line: rows.raw(line) for line in told[LINE]}
         skipped = rows.n_skipped
-    table = _read(told, timezone, until, origin)
+    table = _read(told, given.timezone, seen_at, origin)
     bad = table.filter(pl.col("problem").is_not_null())
     good = conform(table.filter(pl.col("problem").is_null()), RESERVATIONS)
-    if until is None and rows is not None:
+    if given.until is None and rows is not None:
         good = _seen_to_end(good)
     once = merge_reservations(good)
     refused = [(cluster, one.line, one.reason, one.raw) for one in rows.refused] if rows else []
@@ -114,8 +107,6 @@ def parse_reservations(
         (named, line, problem, raw[line]) for named, line, problem in bad.select("cluster", LINE, "problem").rows()
     ]
     rejects = _rejects(refused, cluster or next(iter(once["cluster"]), "unknown"), origin)
-    if until is None:
-        warnings = [*warnings, f"{origin} does not say when it was made; say it with --until"]
     return Parsed(
         source="slurm.reservations",
         clusters=frozenset(once["cluster"].unique()) or frozenset({cluster} if cluster else ()),
@@ -128,8 +119,8 @@ def parse_reservations(
         rows_rejected=rejects.height,
         columns=columns,
         warnings=warnings,
-        covers_from=since if until else None,
-        covers_until=until if since else None,
+        covers_from=since,
+        covers_until=seen_at if since else None,
     )
 
 
@@ -257,17 +248,20 @@ def _history(rows: Rows, cluster: str | None) -> pl.DataFrame:
 
 
 def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
-    """A history that does not say when it was made saw the end of each record that another one goes on from."""
+    """Whenever a history was made, it saw the end of each record that another one goes on from."""
     next_one = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
     goes_on = history.join(next_one.unique(), on=["cluster", "name", "ended_at"], how="semi")
     ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))
     closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("seen")).unique()
     return conform(
-        history.join(closed, on=[*_KEY, "ended_at"], how="left").with_columns(last_seen_at="seen"), RESERVATIONS
+        history.join(closed, on=[*_KEY, "ended_at"], how="left").with_columns(
+            last_seen_at=pl.max_horizontal("last_seen_at", "seen")
+        ),
+        RESERVATIONS,
     )
 
 
-def _read(told: pl.DataFrame, timezone: str | None, until: datetime | None, origin: str) -> pl.DataFrame:
+def _read(told: pl.DataFrame, timezone: str | None, seen_at: datetime, origin: str) -> pl.DataFrame:
     """The reservations with their values read, and what is wrong with each (`problem`)."""
     blank = [values.blank_to_null(told[name]) for name in told.columns if name != LINE]
     told = told.with_columns(blank)
@@ -294,7 +288,7 @@ def _read(told: pl.DataFrame, timezone: str | None, until: datetime | None, orig
         flags.alias("flags"),
         *(_list_of(name).alias(name) for name in _PEOPLE),
         flags.list.contains("MAINT").alias("maintenance"),
-        pl.lit(until, dtype=RESERVATIONS["last_seen_at"]).alias("last_seen_at"),
+        pl.lit(seen_at, dtype=RESERVATIONS["last_seen_at"]).alias("last_seen_at"),
         pl.coalesce(
             pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name")),
             pl.when(pl.col("name").is_null()).then(pl.lit("no name")),

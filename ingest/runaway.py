@@ -16,16 +16,17 @@ import polars as pl
 from ingest import scontrol
 from ingest.account_merge import merge_runaway
 from ingest.errors import SourceError
-from ingest.frames import RUNAWAY_JOBS, Parsed, conform
+from ingest.frames import RUNAWAY_JOBS, conform
 from ingest.header import Layout, words
 from ingest.lines import LINE, clean
 from ingest.live import Fetched, Runner, run
-from ingest.slurm_accounts import Columns, asked_at, read_given, refusals, require
+from ingest.tables import Columns, account, read_given, require
 from ingest.times import read_instants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ingest.frames import Parsed
     from ingest.given import Given
 
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|0|", re.IGNORECASE | re.ASCII)
@@ -72,7 +73,7 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
     lacking = [name for name in ("ID", "State", "TimeSubmit", "TimeStart") if name.lower() not in names]
     lacking += [] if given.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
     require(lacking, rows, given, RUNAWAY_TABLE)
-    seen_at = asked_at(given)
+    seen_at = given.seen_at()
     columns = Columns(rows)
     submit, start = (
         read_instants(columns.word(name), timezone=given.timezone, origin=given.origin)
@@ -98,21 +99,15 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
     told = table.with_columns(problem=problem)
     good = told.filter(pl.col("problem").is_null())
     found = merge_runaway(conform(good, RUNAWAY_JOBS))
-    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.runaway", given)
-    return Parsed(
+    return account(
+        rows,
+        told,
+        given,
         source="slurm.runaway",
-        clusters=frozenset({nothing[1]} if nothing and nothing[1] else found["cluster"].unique()),
         frames={"runaway_jobs": found},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=found.height,
-        rows_duplicate=good.height - found.height,
-        rows_skipped=rows.n_skipped,
-        rows_rejected=rejects.height,
-        columns=list(rows.header.shown),
-        warnings=rows.warnings,
-        covers_from=seen_at,
-        covers_until=seen_at,
+        clusters={nothing[1]} if nothing and nothing[1] else found["cluster"].unique(),
+        loaded=found.height,
+        covers=(seen_at, seen_at),
     )
 
 

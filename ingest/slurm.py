@@ -14,7 +14,7 @@ from ingest.errors import InputError, MissingColumnError, SourceError
 from ingest.header import Header, Layout, words
 from ingest.lines import BLOCK, read_blocks
 from ingest.live import Fetched, Runner, run, subprocess_runner
-from ingest.merge import attempt_nodes, merge_attempts
+from ingest.merge import merge_attempts
 from ingest.tally import Tally
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ingest.frames import Parsed
 
-__all__ = ["ACCOUNTING", "attempt_nodes", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
+__all__ = ["ACCOUNTING", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
 
 DOCUMENTED_ORDER: Final = words(
     "jobid jobidraw cluster partition qos account group gid user uid submit eligible start end elapsed exitcode "
@@ -137,7 +137,7 @@ def parse_accounting(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Parsed:
-    """Attempts and the nodes they held, from sacct text with any columns in any order.
+    """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
     Job steps and repeated headers are skipped, rows that say the same attempt again are merged, and rows that cannot be
     believed are refused with a reason. `since` and `until` are the window that was asked for, where that is known; else
@@ -165,12 +165,12 @@ def parse_accounting(
         accept_truncated=accept_truncated,
         block=len(data) + 1,
     )
-    frames = {"attempts": block.attempts, "attempt_nodes": attempt_nodes(block.attempts, lists=block.lists)}
+    frames = {"attempts": block.attempts, "node_lists": block.lists}
     return tally.parsed(frames, rows_loaded=block.attempts.height)
 
 
 class Block(NamedTuple):
-    """The attempts that a part of a dump tells of, and their node lists, expanded."""
+    """The attempts that a part of a dump tells of, and the node lists in it (`frames.NODE_LISTS`)."""
 
     attempts: pl.DataFrame
     lists: pl.DataFrame
@@ -221,8 +221,9 @@ def _require(header: Header, cluster: str | None, origin: str) -> None:
 def _is_step(frame: pl.DataFrame) -> pl.Series:
     """`9.batch`, `9.0`: what ran inside an allocation, not an allocation."""
     names = [name for name in ("jobidraw", "jobid") if name in frame.columns]
-    steps = pl.any_horizontal(pl.col(name).str.contains("^[^.]*" + values.STEP) for name in names)
-    return frame.select(steps.fill_null(value=False)).to_series()
+    pointed = [name for name in names if frame[name].str.contains(".", literal=True).any()]
+    steps = pl.any_horizontal(pl.lit(value=False), *(pl.col(n).str.contains("^[^.]*" + values.STEP) for n in pointed))
+    return frame.select(pl.repeat(value=False, n=pl.len()).or_(steps.fill_null(value=False))).to_series()
 
 
 # --- live ----------------------------------------------------------------------------------------------

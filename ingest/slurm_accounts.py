@@ -6,23 +6,22 @@ All three are printed by sacctmgr without a time: what they say holds at the mom
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from ingest import values
 from ingest.account_merge import USER_KEY, merge_associations, merge_qos, merge_users
-from ingest.errors import InputError, MissingColumnError
-from ingest.frames import ASSOCIATIONS, QOS, REJECTS, USERS, Parsed, conform
+from ingest.frames import ASSOCIATIONS, QOS, USERS, conform
 from ingest.header import Layout, words
-from ingest.lines import LINE, Rows, read_rows
+from ingest.lines import LINE
 from ingest.live import Fetched, Runner, run
+from ingest.tables import Columns, account, read_given, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
-    from ingest.frames import SourceName
+    from ingest.frames import Parsed
     from ingest.given import Given
 
 DATABASE_HINT: Final = (
@@ -151,7 +150,7 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
     lacking += [] if "user" in names else ["User"]
     lacking += [] if given.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
     require(lacking, rows, given, ASSOCIATION_TABLE)
-    seen_at = asked_at(given)
+    seen_at = given.seen_at()
     columns = Columns(rows)
     table = rows.frame.select(LINE).with_columns(
         columns.word("cluster").fill_null(pl.lit(given.cluster, pl.String)).alias("cluster"),
@@ -180,21 +179,16 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
     )
     users = merge_users(conform(_each_account(people), USERS))
     loaded = people.n_unique(USER_KEY) if partial else associations.height
-    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.associations", given)
-    return Parsed(
+    return account(
+        rows,
+        told,
+        given,
         source="slurm.associations",
-        clusters=frozenset(good["cluster"].unique()),
         frames={"associations": associations, "users": users},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=loaded,
-        rows_duplicate=good.height - loaded,
-        rows_skipped=rows.n_skipped + int(nobody.sum()),
-        rows_rejected=rejects.height,
-        columns=list(rows.header.shown),
-        warnings=rows.warnings,
-        covers_from=seen_at,
-        covers_until=seen_at,
+        clusters=good["cluster"].unique(),
+        loaded=loaded,
+        skipped=int(nobody.sum()),
+        covers=(seen_at, seen_at),
     )
 
 
@@ -215,7 +209,7 @@ def parse_qos(data: bytes, given: Given) -> Parsed:
     lacking = [] if "name" in rows.header.names else ["Name"]
     lacking += [] if given.cluster else ["the cluster's name (say --cluster NAME)"]
     require(lacking, rows, given, QOS_TABLE)
-    seen_at = asked_at(given)
+    seen_at = given.seen_at()
     columns = Columns(rows)
     grace = columns.word("gracetime")
     table = rows.frame.select(LINE).with_columns(
@@ -234,97 +228,16 @@ def parse_qos(data: bytes, given: Given) -> Parsed:
     told = table.with_columns(problem=pl.when(pl.col("name").is_null()).then(pl.lit("no name")))
     good = told.filter(pl.col("problem").is_null())
     qos = merge_qos(conform(good, QOS))
-    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.qos", given)
-    return Parsed(
+    return account(
+        rows,
+        told,
+        given,
         source="slurm.qos",
-        clusters=frozenset({str(given.cluster)}),
         frames={"qos": qos},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=qos.height,
-        rows_duplicate=good.height - qos.height,
-        rows_skipped=rows.n_skipped,
-        rows_rejected=rejects.height,
-        columns=list(rows.header.shown),
-        warnings=rows.warnings,
-        covers_from=seen_at,
-        covers_until=seen_at,
+        clusters={str(given.cluster)},
+        loaded=qos.height,
+        covers=(seen_at, seen_at),
     )
-
-
-# --- what these tables and their neighbours have in common ---------------------------------------------
-
-
-class Columns(NamedTuple):
-    """The columns of one table, by any of their names."""
-
-    rows: Rows
-
-    def word(self, *names: str) -> pl.Series:
-        """The first of the columns that is there; no value, or a word for it, is null."""
-        frame = self.rows.frame
-        name = next((name for name in names if name in frame.columns), None)
-        if name is None:
-            return pl.Series(names[0], [None], pl.String).new_from_index(0, frame.height)
-        # `tree` indents accounts, and a user may be called `none`: only what is empty means nothing here.
-        text = frame[name].str.strip_chars()
-        return text.set(text == "", None)
-
-    def names(self, name: str) -> pl.Series:
-        """A list of names, commas between them; null where the column is not there."""
-        if name not in self.rows.frame.columns:
-            return self._no_lists()
-        return self.word(name).fill_null("").str.split(",").list.eval(pl.element().filter(pl.element() != ""))
-
-    def limits(self, known: Mapping[str, str]) -> pl.Series:
-        """Limits that are set, `GrpTRES=gres/gpu=16`, by name; null where the table has no column of limits."""
-        there = sorted((limit, name) for name, limit in known.items() if name in self.rows.frame.columns)
-        if not there:
-            return self._no_lists()
-        said = [(pl.lit(f"{limit}=") + self.word(name)).alias(name) for limit, name in there]
-        return self.rows.frame.select(pl.concat_list(said).list.drop_nulls().alias("limits")).to_series()
-
-    def _no_lists(self) -> pl.Series:
-        return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)
-
-
-def read_given(data: bytes, layout: Layout, given: Given) -> Rows:
-    """The rows of a delimited text, read as the caller said."""
-    return read_rows(
-        data, layout, origin=given.origin, delimiter=given.delimiter, accept_truncated=given.accept_truncated
-    )
-
-
-def require(lacking: list[str], rows: Rows, given: Given, layout: Layout) -> None:
-    """Raise if anything is lacking that the table cannot do without."""
-    if lacking:
-        message = (
-            f"{given.origin}: missing: {', '.join(lacking)}\nfound: {', '.join(rows.header.shown)}\n"
-            f"A command that gets all of it:\n  {layout.command}"
-        )
-        raise MissingColumnError(message)
-
-
-def asked_at(given: Given) -> datetime:
-    """When sacctmgr was asked. It does not print that."""
-    if given.until is None:
-        message = (
-            f"{given.origin}: nothing in it tells when it was asked, and what it says may have changed since.\n"
-            "Say it: --until 2026-11-21T07:31:00Z"
-        )
-        raise InputError(message)
-    return given.until
-
-
-def refusals(rows: Rows, wrong: pl.DataFrame, source: SourceName, given: Given) -> pl.DataFrame:
-    """Rows of `rejects`: torn rows, and those of `wrong` (LINE, `cluster`, `problem`)."""
-    usual = given.cluster or next(iter(wrong["cluster"].drop_nulls()), None) or "unknown"
-    bad = [(usual, source, given.origin, one.line, one.reason, one.raw) for one in rows.refused]
-    bad += [
-        (cluster or usual, source, given.origin, line, problem, rows.raw(line))
-        for line, cluster, problem in wrong.select(LINE, "cluster", "problem").rows()
-    ]
-    return pl.DataFrame(sorted(bad, key=lambda row: row[3]), schema=REJECTS, orient="row")
 
 
 # --- live ----------------------------------------------------------------------------------------------

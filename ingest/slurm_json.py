@@ -14,7 +14,7 @@ from ingest.accounting import Facts, read_facts
 from ingest.frames import RAW_LIMIT, REJECTS, Parsed
 from ingest.header import words as names_of
 from ingest.lines import LINE
-from ingest.merge import attempt_nodes, merge_attempts
+from ingest.merge import merge_attempts
 from ingest.slurm_json_answer import KNOWN, Rows, Whole, read_rows, whole, words
 from ingest.slurm_json_job import Array, Association, Comments, Exit, Job, Required, Resources, Tres
 
@@ -118,7 +118,7 @@ def parse_accounting_json(
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),
-        frames={"attempts": attempts, "attempt_nodes": attempt_nodes(attempts, lists=facts.lists)},
+        frames={"attempts": attempts, "node_lists": facts.lists},
         rejects=rejects,
         rows_read=rows.n_read,
         rows_loaded=attempts.height,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from ingest.slurm_json_answer import Whole, Words, read_rows, words
 from ingest.slurm_json_nodes import in_their_places, plain, record
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from ingest.given import Given
 
 
 class Reservation(msgspec.Struct, gc=False):
@@ -30,25 +31,21 @@ class Reservation(msgspec.Struct, gc=False):
     accounts: str | None = None
 
 
-def parse_reservations_json(
-    data: bytes, *, origin: str, cluster: str | None = None, until: datetime | None = None
-) -> Parsed:
+def parse_reservations_json(data: bytes, given: Given) -> Parsed:
     """Reservations that there are now; as from text (`ingest.reservations.parse_reservations`).
 
     The `line` of a refused one is its number in the list.
 
-    Args:
-        data: The answer as bytes.
-        origin: File name, command or address, for messages and rejects.
-        cluster: The cluster, where the answer does not name it (before 0.0.40 none does).
-        until: When it was asked.
+    Which cluster it is of must be given where the answer does not name it (before 0.0.40 none does), and when it was
+    asked always.
 
     Raises:
         SlurmAnswerError: The answer tells of errors.
-        InputError: The answer as a whole cannot be read; see `ingest.errors`.
+        InputError: The answer as a whole cannot be read, or nobody says when it was made.
     """
+    origin = given.origin
     rows = read_rows(data, "reservations", Reservation, origin=origin)
-    named = cluster or rows.form.cluster
+    named = given.cluster or rows.form.cluster
     nameless = [(number, "no name", "{}") for number, one in rows.rows if not one.name.strip()]
     rows = rows._replace(
         rows=[(number, one) for number, one in rows.rows if one.name.strip()], refused=[*rows.refused, *nameless]
@@ -58,7 +55,7 @@ def parse_reservations_json(
         for number, reason, raw in rows.refused
     ]
     text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NOBODY
-    found = parse_reservations(text.encode(), origin=origin, cluster=named, timezone="UTC", until=until)
+    found = parse_reservations(text.encode(), replace(given, cluster=named, timezone="UTC"))
     return in_their_places(found, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
 
 

@@ -12,6 +12,7 @@ from ingest import scontrol, values
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError, shorten
 from ingest.events import EVENTS, PLANNED_REASONS, as_node_states, node_state, parse_events
 from ingest.frames import CLUSTER_SETTINGS, NODES, RAW_LIMIT, REJECTS, TIME, Parsed
+from ingest.given import untimed
 from ingest.lines import clean
 from ingest.live import Fetched, Runner, run
 from ingest.node_merge import merge_node_states
@@ -66,15 +67,18 @@ def parse_nodes(
     timezone: str | None = None,
     as_of: datetime | None = None,
     planned_reasons: Sequence[str] = PLANNED_REASONS,
+    reached: datetime | None = None,
 ) -> Parsed:
     """Inventory from `scontrol show node` (with or without -o), and the nodes that are out of service now.
 
-    `as_of` says when the command ran; else it is the latest time in the text, which is never after that. A node out of
-    service is so since the stamp in its Reason (since `as_of` where there is none), and still is.
+    `as_of` says when the command ran; else it is the latest time in the text, which is never after that. `reached`
+    is what to take where there is none. A node out of service is so since the stamp in its Reason (since `as_of` where
+    there is none), and still is.
 
     Raises:
         UnrecognisedInputError: There is no `NodeName=` record.
         TimeZoneError: The times are local and no zone is given.
+        InputError: Nobody says when it was made.
     """
     text, warnings = clean(data, origin)
     records = scontrol.node_records(text.decode())
@@ -84,10 +88,9 @@ def parse_nodes(
         raise UnrecognisedInputError(message)
     told = [scontrol.node_values(record) for _, record in records]
     moments = _moments(told, timezone, origin)
-    seen_at = as_of or max(filter(None, moments.values()), default=None)
+    seen_at = as_of or max(filter(None, moments.values()), default=None) or reached
     if seen_at is None:
-        message = f"{origin}: no BootTime, SlurmdStartTime or LastBusyTime tells when this was; say it with --as-of"
-        raise InputError(message)
+        raise untimed(origin)
     nodes, rejects = _inventory(records, told, cluster, seen_at, origin)
     states = as_node_states(_states_now(told, cluster, seen_at, moments), "slurm.nodes", planned_reasons)
     once = nodes.unique(["cluster", "node"], keep="last", maintain_order=True)

@@ -15,14 +15,16 @@ import polars as pl
 
 from ingest.account_merge import merge_users
 from ingest.errors import InputError
-from ingest.frames import TRANSACTIONS, USERS, Parsed, conform
+from ingest.frames import TRANSACTIONS, USERS, conform
 from ingest.header import Layout, words
 from ingest.lines import LINE
 from ingest.live import Fetched, Runner, run
-from ingest.slurm_accounts import DATABASE_HINT, Columns, read_given, refusals, require
+from ingest.slurm_accounts import DATABASE_HINT
+from ingest.tables import Columns, account, read_given, require
 from ingest.times import read_instants
 
 if TYPE_CHECKING:
+    from ingest.frames import Parsed
     from ingest.given import Given
 
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", re.ASCII)
@@ -90,21 +92,15 @@ def parse_transactions(data: bytes, given: Given) -> Parsed:
     where = pl.when(pl.col("cluster").is_null()).then(pl.lit(all_clusters)).otherwise(pl.concat_list("cluster"))
     spread = once.with_columns(cluster=where).explode("cluster")
     changes = conform(spread, TRANSACTIONS).unique().sort(*TRANSACTIONS)
-    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), "slurm.transactions", given)
-    return Parsed(
+    return account(
+        rows,
+        told,
+        given,
         source="slurm.transactions",
-        clusters=frozenset(changes["cluster"].unique()),
         frames={"transactions": changes, "users": provisioned(changes)},
-        rejects=rejects,
-        rows_read=rows.n_read,
-        rows_loaded=once.height,
-        rows_duplicate=good.height - once.height,
-        rows_skipped=rows.n_skipped,
-        rows_rejected=rejects.height,
-        columns=list(rows.header.shown),
-        warnings=rows.warnings,
-        covers_from=given.since or _moment(once["ts"].min()),
-        covers_until=given.until or _moment(once["ts"].max()),
+        clusters=changes["cluster"].unique(),
+        loaded=once.height,
+        covers=(given.since or _moment(once["ts"].min()), given.until or _moment(once["ts"].max())),
     )
 
 

@@ -16,7 +16,8 @@ from ingest.nodelist import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
+
+    from ingest.given import Given
 
 NOTHING: Final = "No topology information available"
 """What scontrol prints of a flat network."""
@@ -48,31 +49,26 @@ def is_topology(text: str) -> bool:
     return bool(_BEGINNING.search(text)) or text.lstrip().startswith(NOTHING)
 
 
-def parse_topology(data: bytes, *, origin: str, cluster: str, as_of: datetime | None = None) -> Parsed:
+def parse_topology(data: bytes, given: Given) -> Parsed:
     """The place of each node, outermost switch (or aggregated block) first.
 
     Both forms are read: `scontrol show topology`, whose upper switches list all nodes below them, and topology.conf,
     where they do not. In a tree a node hangs on the switch that lists it and has no switches below it. Lines that
     cannot be used are refused one by one. Where a text tells of several networks, the first one to name a node counts.
 
-    Args:
-        data: the text; it tells no time and no cluster.
-        origin: file name or command.
-        cluster: whose network it is.
-        as_of: when the command ran.
+    The text tells no time and no cluster: both are given.
 
     Raises:
         UnrecognisedInputError: There is neither a switch nor a block.
         InputError: Nobody says when it was made; or switches hang on each other in a circle.
     """
+    origin, cluster = given.origin, given.cluster or ""
     cleaned, warnings = clean(data, origin)
     text = cleaned.decode()
     if not is_topology(text):
         message = f"{origin}: neither SwitchName= nor BlockName=; it begins with\n  {shorten(text.strip()[:200])}"
         raise UnrecognisedInputError(message)
-    if as_of is None:
-        message = f"{origin} does not say when it was made; say it with --until"
-        raise InputError(message)
+    seen_at = given.seen_at()
     lines = _lines(text)
     places: dict[tuple[str, str], _Place] = {}
     refused: list[tuple[int, str, str]] = []
@@ -96,7 +92,7 @@ def parse_topology(data: bytes, *, origin: str, cluster: str, as_of: datetime | 
     paths = _tree_paths([one for one in places.values() if one.plugin == "tree"], origin, warnings)
     for node, path in _block_paths(one for one in places.values() if one.plugin == "block").items():
         paths.setdefault(node, ("block", path))
-    rows = [(cluster, node, as_of, as_of, plugin, path) for node, (plugin, path) in sorted(paths.items())]
+    rows = [(cluster, node, seen_at, seen_at, plugin, path) for node, (plugin, path) in sorted(paths.items())]
     rejects = [(cluster, "slurm.topology", origin, line, why, raw[:RAW_LIMIT]) for line, why, raw in refused]
     return Parsed(
         source="slurm.topology",
@@ -110,8 +106,8 @@ def parse_topology(data: bytes, *, origin: str, cluster: str, as_of: datetime | 
         rows_rejected=len(refused),
         columns=sorted({key for _, line in lines for key, _ in _PAIR.findall(line)}),
         warnings=warnings,
-        covers_from=as_of,
-        covers_until=as_of,
+        covers_from=seen_at,
+        covers_until=seen_at,
     )
 
 

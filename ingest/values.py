@@ -94,6 +94,9 @@ def durations(text: pl.Series) -> pl.Series:
     seconds = text.cast(pl.Float64, strict=False)
     if seconds.null_count() == text.null_count():
         return _sound(seconds)
+    seconds = seconds.fill_null(_usual_clock(text))
+    if seconds.null_count() == text.null_count():
+        return _sound(seconds)
     spelled = text.filter(seconds.is_null()).unique().drop_nulls().alias("text")
     table = spelled.to_frame().with_columns(_clock(spelled).alias("seconds"))
     rows = text.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
@@ -103,6 +106,13 @@ def durations(text: pl.Series) -> pl.Series:
 def _sound(seconds: pl.Series) -> pl.Series:
     """Without what is no length of time: a mark for "not set" would be 136 years, and infinite is one of polars'."""
     return seconds.set(~(seconds >= 0) | (seconds >= NO_NUMBER), None)
+
+
+def _usual_clock(text: pl.Series) -> pl.Series:
+    """Seconds from `HH:MM:SS`; null for every other form."""
+    usual = text.str.contains(r"^\d\d:\d\d:\d\d$")
+    hours, minutes, seconds = (text.str.slice(at, 2).cast(pl.Int64, strict=False) for at in (0, 3, 6))
+    return (hours * 3600 + minutes * 60 + seconds).cast(pl.Float64).set(~usual, None)
 
 
 def _clock(text: pl.Series) -> pl.Series:
@@ -152,8 +162,17 @@ def memory(text: pl.Series, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Seri
     >>> memory(pl.Series(["1G", "3000Mc", "2147486448Mn"]), n_nodes=ones, n_cpus=ones).to_list()
     [1073741824, 6291456000, None]
     """
-    table = by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
-    table = table.with_columns(n_nodes.alias("n"), n_cpus.alias("c"))
+    return total_memory(memory_sizes(text), n_nodes=n_nodes, n_cpus=n_cpus)
+
+
+def memory_sizes(text: pl.Series) -> pl.DataFrame:
+    """Columns `bytes` and `per`: `n` for each node, `c` for each core, else empty."""
+    return by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
+
+
+def total_memory(sizes: pl.DataFrame, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
+    """Bytes in all, of sizes for each node or core; null where their number is not known."""
+    table = sizes.with_columns(n_nodes.alias("n"), n_cpus.alias("c"))
     factor = pl.when(pl.col("per") == "n").then("n").when(pl.col("per") == "c").then("c").otherwise(1)
     total = pl.col("bytes").cast(pl.Float64) * factor
     return table.select(pl.when(total < 2.0**63).then(total.cast(pl.Int64, strict=False))).to_series()
@@ -448,7 +467,7 @@ def job_ids(text: pl.Series) -> pl.DataFrame:
     """
     whole = text.cast(pl.Int64, strict=False)
     unset = whole.is_in(_MARKS)
-    if whole.null_count() == 0 and not text.str.contains(r"^[+-]").any():
+    if whole.null_count() == 0 and not (text.str.starts_with("+") | text.str.starts_with("-")).any():
         return pl.DataFrame({"base": text.set(unset, None)}).select(
             "base", *(pl.lit(None, dtype).alias(name) for name, dtype in JOB_ID_SCHEMA.items() if name != "base")
         )

@@ -1,25 +1,24 @@
-"""Model FLOP utilisation: FLOP that a model needs per token, peaks of GPUs, and the ratio over logged steps.
+"""Model FLOP utilisation: FLOP that a model needs per token, and the ratio to the GPUs' peak over logged steps.
 
-The convention by which FLOP are counted changes MFU by more than a tenth of its value, and a peak "with sparsity" by
-two. So every value carries its convention, and peaks here are dense ones. FLOP and FLOP/s, never tera.
+The convention by which FLOP are counted changes MFU by more than a tenth of its value, so every value carries it. Peaks
+are dense ones (`metrics.peaks`). FLOP and FLOP/s, never tera.
 
 Sources, by the short names used below:
     PaLM: Chowdhery et al., arXiv 2204.02311, appendix B.
     Megatron: Narayanan et al., arXiv 2104.04473, and Megatron-LM's own count.
     torchtitan: pytorch/torchtitan, models/utils.py.
-    ml-engineering: stas00/ml-engineering, compute/accelerator, where each row links the vendor's sheet.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from metrics.peaks import check_peak, peak
 from metrics.statistics import bootstrap_ratio_interval, ratio_of_sums
 
 if TYPE_CHECKING:
@@ -40,26 +39,6 @@ CONVENTIONS: tuple[Convention, ...] = (
 )
 """The first three can be worked out from what a run log tells; the others only where it states FLOP per token itself.
 `stated` takes whatever the log states."""
-
-DTYPES = {
-    "bf16": "bf16",
-    "bfloat16": "bf16",
-    "fp16": "bf16",
-    "float16": "bf16",
-    "half": "bf16",
-    "amp": "bf16",
-    "fp8": "fp8",
-    "float8": "fp8",
-    "mxfp8": "fp8",
-    "fp4": "fp4",
-    "float4": "fp4",
-    "mxfp4": "fp4",
-    "nvfp4": "nvfp4",
-}
-"""Data type of the matrix products, as people write it, to the column of the peak table (fp16 runs at bf16's rate)."""
-
-SPARSE_TOLERANCE = 0.01
-"""A stated peak this close to a figure with sparsity is taken to be that."""
 
 
 # --- FLOP per token ------------------------------------------------------------------------------------------------
@@ -181,145 +160,6 @@ def active_params(params: float, *, expert_params: float, experts: int, top_k: i
     40.0
     """
     return params - expert_params * (1 - top_k / experts)
-
-
-# --- peaks -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A kind of GPU: the words that name it, and its dense peaks in FLOP/s by column of `DTYPES`.
-
-    `words` must all be in a name for it to be this kind. `peak_clock_mhz` is the SM clock that the peak is computed
-    with, where it is known. A step MFU above `implausible_above` says that something does not fit.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    peaks: dict[str, float] = field(hash=False)
-    peak_clock_mhz: int | None = None
-    note: str | None = None
-    implausible_above: float = 1.0
-
-
-_T = 1e12
-_HOPPER_SXM = {"bf16": 989 * _T, "fp8": 1979 * _T}
-_HOPPER_CLOCK = 1830  # 132 SMs x 4096 FLOP x 1.83 GHz = 989.4 TFLOP/s
-_HOPPER_MOST = 0.85  # a plain matrix product reaches 80 % (ml-engineering)
-_ASSUMED_SXM = "the name does not tell the variant: taken as H100 SXM"
-
-GPUS: tuple[Gpu, ...] = (
-    Gpu("H100 PCIe", ("h100", "pcie"), {"bf16": 756 * _T, "fp8": 1513 * _T}, implausible_above=_HOPPER_MOST),
-    Gpu("H100 PCIe", ("h100", "hbm2e"), {"bf16": 756 * _T, "fp8": 1513 * _T}, implausible_above=_HOPPER_MOST),
-    Gpu("H100 NVL", ("h100", "nvl"), {"bf16": 835 * _T}, implausible_above=_HOPPER_MOST),
-    *(
-        Gpu("H100 SXM", ("h100", word), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST)
-        for word in ("hbm3", "sxm", "sxm5")
-    ),
-    Gpu("H100 SXM", ("h100",), _HOPPER_SXM, _HOPPER_CLOCK, _ASSUMED_SXM, _HOPPER_MOST),
-    Gpu("H200 NVL", ("h200", "nvl"), {}),
-    Gpu("H200", ("h200",), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST),
-    Gpu("GH200", ("gh200",), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST),
-    Gpu("H20", ("h20",), {"bf16": 148 * _T}, note="second-hand figure"),
-    Gpu("A100", ("a100",), {"bf16": 312 * _T}),
-    Gpu("L40S", ("l40s",), {"bf16": 362 * _T, "fp8": 733 * _T}),
-    Gpu("GB300", ("gb300",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 15000 * _T, "nvfp4": 15000 * _T}),
-    Gpu("GB200", ("gb200",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10000 * _T, "nvfp4": 10000 * _T}),
-    Gpu("B300", ("b300",), {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 12600 * _T, "nvfp4": 15000 * _T}),
-    Gpu("B200", ("b200",), {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 9000 * _T, "nvfp4": 10000 * _T}),
-    Gpu("MI300X", ("mi300x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}),
-    Gpu("MI325X", ("mi325x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}),
-    Gpu("MI355X", ("mi355x",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10100 * _T}),
-    Gpu("MI250X", ("mi250x",), {"bf16": 191.5 * _T}, note="per GCD, which ROCm counts as a GPU; a card has two"),
-    Gpu("Gaudi3", ("gaudi3",), {"bf16": 1677 * _T, "fp8": 1677 * _T}, note="at the measured clock; 1835 on paper"),
-    Gpu("TPU v5p", ("v5p",), {"bf16": 459 * _T}),
-    Gpu("TPU v6e", ("v6e",), {"bf16": 918 * _T, "fp8": 918 * _T}),
-)
-"""Dense peaks (ml-engineering; H100 NVL, H20 and MI250X from torchtitan)."""
-
-_SLICE = re.compile(r"mig|\d+g")
-"""A word of a name that is of a slice of a GPU: `A100 MIG 1g.10gb`, `nvidia_a100_3g.20gb`."""
-
-
-@dataclass(frozen=True)
-class Peak:
-    """A dense peak: of which GPU, for which column of `DTYPES`, and what was assumed."""
-
-    gpu: Gpu
-    dtype: str
-    flops: float
-    note: str | None
-
-
-def gpu_of(name: str | None) -> Gpu | None:
-    """The kind of GPU that a name means; None if it is unknown, or names a slice of one.
-
-    Names come from drivers (`NVIDIA H100 80GB HBM3`), node labels (`NVIDIA-A100-SXM4-80GB`) and Slurm (`h200`). They
-    are compared word by word, in any case, so that H20 is no H200; of several kinds that fit, the one with most words
-    is it.
-
-    >>> gpu_of("NVIDIA H100 80GB HBM3").name, gpu_of("NVIDIA-H100-PCIe").name, gpu_of("h200").name
-    ('H100 SXM', 'H100 PCIe', 'H200')
-    >>> gpu_of("NVIDIA A100-SXM4-40GB MIG 1g.5gb") is gpu_of("Tesla V100") is None
-    True
-    """
-    words = set(re.findall(r"[a-z0-9]+", (name or "").lower()))
-    if any(_SLICE.fullmatch(word) for word in words):
-        return None
-    fitting = [gpu for gpu in GPUS if words >= set(gpu.words)]
-    return max(fitting, key=lambda gpu: len(gpu.words), default=None)
-
-
-def peak(gpu_model: str | None, dtype: str | None) -> Peak | None:
-    """The dense peak of one GPU for a data type; None where the table cannot tell.
-
-    >>> peak("NVIDIA H100 80GB HBM3", "bf16").flops / 1e12
-    989.0
-    >>> peak("h100", "bf16").note
-    'the name does not tell the variant: taken as H100 SXM'
-    >>> peak("NVIDIA A100-SXM4-80GB", "fp8") is None  # it has none
-    True
-    """
-    gpu, column = gpu_of(gpu_model), _column(dtype)
-    if gpu is None or column is None or column not in gpu.peaks:
-        return None
-    return Peak(gpu, column, gpu.peaks[column], gpu.note)
-
-
-def _column(dtype: str | None) -> str | None:
-    """The column of the peak table for a data type as people write it: `torch.bfloat16`, `FP8`, `float8_e4m3fn`.
-
-    >>> _column("torch.bfloat16"), _column("float8_e4m3fn"), _column("fp32")
-    ('bf16', 'fp8', None)
-    """
-    words = re.findall(r"[a-z0-9]+", (dtype or "").lower())
-    return next((DTYPES[word] for word in words if word in DTYPES), None)
-
-
-def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:
-    """A peak that a person states, if it can be a dense one.
-
-    Args:
-        flops: in FLOP/s, of one GPU.
-        gpu_model: the GPU it is said to be of.
-        dtype: the data type it is said to be for.
-
-    Returns:
-        `flops`.
-
-    Raises:
-        ValueError: it is no positive number, or the figure with sparsity, twice the dense one: an MFU over it would be
-            half the true one.
-    """
-    if not 0 < flops < math.inf:
-        raise ValueError(f"a peak is a number of FLOP/s above 0, not {flops}")
-    known = peak(gpu_model, dtype)
-    if known is not None and abs(flops / (2 * known.flops) - 1) <= SPARSE_TOLERANCE:
-        raise ValueError(
-            f"{flops / _T:g} TFLOP/s is the figure of {known.gpu.name} with sparsity (or of a type half as wide); for "
-            f"{dtype} its dense peak is {known.flops / _T:g} TFLOP/s. Training uses no sparsity: state the dense one"
-        )
-    return flops
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ Severity = Literal["stop", "warn"]
 _TABLE = re.compile(r"((?:^--[^\n]*\n)+)CREATE TABLE ([\w.]+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r'^ {4}"?(\w+)"?\s+(.+?),?\s+-- (.+)$')
 _ADDED = re.compile(r'^ALTER TABLE ([\w.]+) ADD COLUMN "?(\w+)"? (.+?); +-- (.+)$', re.MULTILINE)
+_DROPPED = re.compile(r"^DROP TABLE ([\w.]+);", re.MULTILINE)
+_SELECTED = re.compile(r'^ {4}[^-\n]*?"?(\w+)"?,? +-- (.+)$', re.MULTILINE)
 _PARAMETER = re.compile(r"\$([a-z_]+)")
 
 
@@ -36,6 +38,11 @@ class Table:
     name: str
     description: str
     columns: tuple[Column, ...]
+
+    @property
+    def shown(self) -> str:
+        """The name that people use: of what is kept in a schema of its own, the view's."""
+        return self.name.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,11 @@ class Named:
     name: str
     description: str
     sql: str
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Columns that have a comment beside them: name and meaning."""
+        return tuple(_SELECTED.findall(self.sql))
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -136,9 +148,11 @@ def added_by(step: Step) -> tuple[tuple[str, Column], ...]:
 
 
 def all_tables() -> tuple[Table, ...]:
-    """Every declared table, in schema order, with columns added later; where one is declared anew, that counts."""
+    """Every table that is there, in schema order, with columns added later; where one is declared anew, that counts."""
     found: dict[str, Table] = {}
     for step in schema_steps():
+        for name in _DROPPED.findall(step.sql):
+            del found[name]
         found.update({table.name: table for table in tables_of(step)})
         for name, column in added_by(step):
             found[name] = replace(found[name], columns=(*found[name].columns, column))
@@ -147,4 +161,4 @@ def all_tables() -> tuple[Table, ...]:
 
 def sample_tables() -> tuple[str, ...]:
     """Tables whose rows live in Parquet partitions (declared in the schema `raw`)."""
-    return tuple(table.name.removeprefix("raw.") for table in all_tables() if table.name.startswith("raw."))
+    return tuple(table.shown for table in all_tables() if table.name.startswith("raw."))

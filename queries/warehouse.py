@@ -96,7 +96,7 @@ class _Connection:
     def relations(self) -> frozenset[str]:
         """Names of all tables and views a person can read."""
         views = {view.name for view in texts.views()}
-        return frozenset({table.name.removeprefix("raw.") for table in texts.all_tables()} | views)
+        return frozenset({table.shown for table in texts.all_tables()} | views)
 
     def meta(self, key: str) -> str | None:
         """A fact about the warehouse itself."""
@@ -150,7 +150,7 @@ class Writer(_Connection):
             return
         many = rows.height > ROW_GROUP
         with self._handed_over(_portions(rows) if many else rows) as name, self._in_any_order(many=many):
-            self._connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM {name}')  # noqa: S608 - our names
+            self._connection.execute(f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name}")  # noqa: S608 - our names
 
     @contextlib.contextmanager
     def _in_any_order(self, *, many: bool) -> Iterator[None]:
@@ -174,9 +174,9 @@ class Writer(_Connection):
         """Delete the table's rows whose values equal a row of `keys` in all its columns."""
         if keys.is_empty():
             return
-        match = " AND ".join(f'"{table}"."{column}" = k."{column}"' for column in keys.columns)
+        match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
         with self._handed_over(keys) as name:
-            self._connection.execute(f'DELETE FROM "{table}" USING {name} AS k WHERE {match}')  # noqa: S608 - our names
+            self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
 
     def append_new(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
         """Append those rows whose key the table does not have yet (and each key once)."""
@@ -186,8 +186,8 @@ class Writer(_Connection):
         match = " AND ".join(f't."{column}" IS NOT DISTINCT FROM f."{column}"' for column in keys)
         with self._handed_over(rows) as name:
             self._connection.execute(
-                f'INSERT INTO "{table}" BY NAME SELECT * FROM {name} AS f '  # noqa: S608 - our names
-                f'WHERE NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {match})'
+                f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name} AS f "  # noqa: S608 - our names
+                f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})"
             )
 
     def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
@@ -481,8 +481,9 @@ def _duckdb_errors(root: Path) -> Iterator[None]:
 
 
 def _made_of(views: Sequence[texts.Named]) -> str:
-    """What tells these views from those of another version."""
-    return hashlib.sha256("".join(view.sql for view in views).encode()).hexdigest()
+    """What tells these views from those of another version: `SELECT *` follows the schema, too."""
+    last = texts.schema_steps()[-1].sha256
+    return hashlib.sha256("".join([last, *(view.sql for view in views)]).encode()).hexdigest()
 
 
 def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, *, temporary: bool) -> str:
@@ -494,6 +495,11 @@ def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, 
     reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{files}], hive_partitioning = false)" if files else ""  # noqa: S608 - our own names and files
     kind = "TEMP VIEW" if temporary else "VIEW"
     return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"  # noqa: S608 - as above
+
+
+def _named(table: str) -> str:
+    """A table's name as SQL, with its schema if it has one."""
+    return ".".join(f'"{part}"' for part in table.split("."))
 
 
 def _literal(text: str) -> str:

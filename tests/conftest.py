@@ -1,4 +1,4 @@
-"""Fixtures of all tests, and a summary of what was skipped and how to get it."""
+"""Fixtures of all tests, how workers share them out, and a summary of what was skipped and how to get it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ import pytest
 
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
+
+pytest_plugins = ("tests.scheduling",)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app import cli, config, docs
-from app.cli import DUMP_COMMANDS
 from app.errors import EXIT_STATUS
+from app.help_texts import DUMP_COMMANDS
 from metrics.catalog import METRICS
 from queries import texts
 
@@ -58,7 +58,7 @@ def test_every_metric_and_status_is_in_the_readme() -> None:
 def test_every_table_is_in_the_dictionary() -> None:
     dictionary = (ROOT / "queries" / "DICTIONARY.md").read_text()
     for table in texts.all_tables():
-        assert f"\n## {table.name.removeprefix('raw.')}\n" in dictionary
+        assert f"\n## {table.shown}\n" in dictionary
 
 
 def test_every_file_that_the_readme_links_to_is_there() -> None:

@@ -24,8 +24,10 @@ CLOCKS = {
     "meta": None,
     "schema_steps": None,
     "partitions": None,
+    "node_lists": None,
 }
-"""What differs between two warehouses that say the same: logs of loading, and columns that tell when it was done."""
+"""What differs between two warehouses that say the same: logs of loading, columns that tell when it was done, and node
+lists of sightings that were corrected later."""
 
 
 def trackside(
@@ -59,8 +61,7 @@ def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
     """Every table of a published warehouse, sorted, without what only tells when things were done."""
     found = {}
     with open_reader(warehouse) as reader:
-        for table in texts.all_tables():
-            name = table.name.removeprefix("raw.")
+        for name in (*(table.shown for table in texts.all_tables()), "attempt_nodes"):
             left_out = CLOCKS.get(name, [])
             if left_out is None:
                 continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli, verbs
+from app import cli, help_texts, verbs
 from app.errors import UsageError
 from app.questions import QUESTIONS
 from queries.warehouse import open_reader
@@ -50,7 +50,7 @@ def test_every_verb_and_option_has_help() -> None:
 def test_what_can_be_shown_is_what_the_help_lists() -> None:
     assert tuple(QUESTIONS) == cli.SHOWN
     for what in QUESTIONS:
-        assert f"\n  {what}" in cli.SHOW_EPILOG
+        assert f"\n  {what}" in help_texts.SHOW_EPILOG
 
 
 @pytest.mark.parametrize("what", QUESTIONS)

@@ -462,7 +462,7 @@ def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
     assert told.error is None
     assert told.waits == []
     (warning,) = told.warnings
-    assert "sdiag (Access/permission denied)" in warning
+    assert "sdiag, squeue and sacct: runaway jobs (Access/permission denied)" in warning
 
 
 def test_each_cluster_is_asked_on_its_own(tmp_path: Path) -> None:

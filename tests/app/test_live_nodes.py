@@ -55,7 +55,8 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     time.sleep(2)  # so that something was before
     did.do("drained", "update", "nodename=n5", "state=drain", "reason=k8s: cordon: GPU fell off the bus")
     did.do("down", "update", "nodename=n6", "state=down", "reason=bad dimm|slot 3")
-    lab.wait_until(lambda: lab.node_state("n6") == "idle", 60, "n6 to register again")  # ReturnToService=2
+    # ReturnToService=2
+    lab.wait_until(lambda: lab.node_state("n6") == "idle", 60, "n6 to register again", seldom=0.1)
     did.did["back"] = now()
     for name, flags, node, start in (("patch", "maint", "n[1-2]", "now"), ("later", "maint", "n4", "now+3600")):
         did.do(name, *_reservation(name, start), f"flags={flags}", f"nodes={node}", "users=root")

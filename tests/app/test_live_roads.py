@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 from ingest.errors import ServerDownError
+from ingest.given import Given
 from ingest.live import Completed
 from ingest.reservations import parse_reservations
 from ingest.slurm import fetch_accounting, parse_accounting
@@ -28,6 +29,7 @@ from ingest.slurm_json_reservations import parse_reservations_json
 from ingest.slurm_nodes import fetch_nodes, fetch_reservations, parse_nodes
 from ingest.slurmrest import Client, RestRoad
 from queries.warehouse import open_reader
+from tests.ingest.placing import on_nodes
 from tests.lab.needed import need
 from tests.lab.processes import now
 from tests.lab.slurmrestd import RestLab, missing_for_rest
@@ -158,9 +160,7 @@ def test_every_row_is_as_text_has_it_wherever_the_road_carries_the_column(scenar
 
 @pytest.mark.parametrize("road", ROADS)
 def test_the_nodes_held_are_the_same(scenario: Scenario, road: str) -> None:
-    text, told = (
-        parsed.frames["attempt_nodes"].sort([*KEY, "node"]) for parsed in (scenario.text, scenario.roads[road])
-    )
+    text, told = (on_nodes(parsed).sort([*KEY, "node"]) for parsed in (scenario.text, scenario.roads[road]))
     assert told.equals(text)
     assert told.height >= len(scenario.jobs)
 
@@ -230,8 +230,8 @@ def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:  # noq
 def test_reservations_are_the_same(scenario: Scenario) -> None:
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_reservations(runner(scenario.lab)), over_tcp(scenario.lab).reservations()
-    text = parse_reservations(shown.data, origin="t", cluster="bench", until=as_of)
-    told = parse_reservations_json(answered.data, origin="j", cluster="bench", until=as_of)
+    text = parse_reservations(shown.data, Given("t", cluster="bench", until=as_of))
+    told = parse_reservations_json(answered.data, Given("j", cluster="bench", until=as_of))
     assert told.frames["reservations"].equals(text.frames["reservations"])
     assert told.frames["reservations"].select("name", "node_list", "users", "maintenance").rows() == [
         ("maint1", "n6", ["alice", "root"], True)

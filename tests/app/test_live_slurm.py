@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.cli import DUMP_COMMANDS
+from app.help_texts import DUMP_COMMANDS
 from queries.warehouse import open_reader
 from tests.app.runs import trackside_on
 
@@ -234,11 +234,12 @@ def test_ingesting_again_changes_nothing(scenario: Scenario) -> None:
 
 
 def test_slurmdbd_down_says_so_and_loads_no_half(scenario: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "trackside.toml").write_text("[slurm]\nretry_s = 0.2\n")  # asks as often, and sooner
     scenario.lab.stop_slurmdbd()
     try:
         done = subprocess.run(
             [sys.executable, "-m", "app.cli", "ingest", "slurm", "--warehouse", str(tmp_path / "w")],
-            env=dict(scenario.lab.env),
+            env={**scenario.lab.env, "TRACKSIDE_CONFIG": str(tmp_path / "trackside.toml")},
             capture_output=True,
             text=True,
             check=False,

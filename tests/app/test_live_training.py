@@ -110,7 +110,10 @@ def training(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
         for name in ("n1", "n2"):
             busy(exporters[name], 0.9)
         lab.wait_until(
-            lambda: any(line.get("step") == KILLED_AT_STEP for line in truth_of(work)), 60, "the loop to be on its way"
+            lambda: any(line.get("step") == KILLED_AT_STEP for line in truth_of(work)),
+            60,
+            "the loop to be on its way",
+            seldom=0.1,  # before the next checkpoint
         )
         exporters["n1"].set("DCGM_FI_DEV_XID_ERRORS", 79, gpu=3)
         killed_at = lab.kill_node("n1")

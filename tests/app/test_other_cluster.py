@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from app import config, live_slurm
 from app.errors import UsageError
 from app.ingesting import Options
+from app.loading import first_error
+from ingest.live import Completed
 from queries.warehouse import open_writer
-from tests.app.fake_slurm import BORN, FakeSlurm, Job, hours, table
+from tests.app.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +19,25 @@ if TYPE_CHECKING:
 def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
 
-    with (
-        open_writer(tmp_path, verb="test", now=slurm.now) as writer,
-        pytest.raises(UsageError, match="this Slurm is the cluster 'c1', not 'nosuch'"),
-    ):
-        live_slurm.ingest_live(
+    with open_writer(tmp_path, verb="test", now=slurm.now) as writer:
+        reports = live_slurm.ingest_live(
             writer, config.Config(), Options(cluster="nosuch"), now=slurm.now, runner=slurm, progress=lambda *_: None
         )
 
-    assert [command for command in slurm.commands if command[0] == "sacct"] == []
+    error = first_error(reports)
+    assert isinstance(error, UsageError)
+    assert "this Slurm is the cluster 'c1', not 'nosuch'" in str(error)
+    assert slurm.windows() == []
     assert "nosuch" not in set(table(tmp_path, "loads")["cluster"])
+
+
+def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
+    another = Completed(0, b"ClusterName = c9\n", b"")
+    slurm.failing = lambda command: another if command[:3] == ["scontrol", "-M", "c2"] and "config" in command else None
+
+    told = ingest(tmp_path, slurm, clusters=["c2", "c1"])
+
+    assert isinstance(told.error, UsageError)
+    assert {value(command, "-M") for command in slurm.commands if "-S" in command} == {"c1"}
+    assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]

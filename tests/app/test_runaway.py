@@ -13,12 +13,13 @@ import pytest
 from app import computing
 from app.config import Config
 from app.loading import load
-from app.questions import runs
 from app.results import Window
+from app.run_questions import runs
 from app.showing import Question
 from ingest.frames import SCHEMAS
 from ingest.given import Given
-from ingest.merge import attempt_nodes, merge_attempts
+from ingest.merge import merge_attempts
+from ingest.nodelist import expand_column
 from ingest.runaway import parse_runaway
 from queries.warehouse import open_reader, open_writer
 
@@ -125,8 +126,9 @@ def make(
     root = folder / "warehouse"
     with open_writer(root, verb="test", now=NOW) as writer:
         attempts = merge_attempts(rows("attempts", *jobs))
-        writer.append("attempts", attempts)
-        writer.append("attempt_nodes", attempt_nodes(attempts))
+        writer.append("stored.attempts", attempts)
+        lists = expand_column(attempts["node_list"]).select(pl.col("text").alias("node_list"), "nodes")
+        writer.append("node_lists", lists)
         writer.append("runaway_jobs", rows("runaway_jobs", *runaway))
         writer.append("node_states", rows("node_states", *states))
         for node in inventory:

@@ -168,11 +168,11 @@ def test_sessions_without_an_attempt_are_warned_of_once_there_is_accounting(refe
                 "n_nodes": 1,
                 "n_gpus": 8,
             }
-            writer.append("attempts", pl.DataFrame([attempt]))
+            writer.append("stored.attempts", pl.DataFrame([attempt]))
         (found,) = [result for result in writer.checks() if result.check.name == name]
         assert found.count == 3
         with writer.transaction():
-            writer.append("attempts", pl.DataFrame([attempt | {"job_id": "29"}]))
+            writer.append("stored.attempts", pl.DataFrame([attempt | {"job_id": "29"}]))
         assert name not in {result.check.name for result in writer.checks()}
 
 

@@ -22,11 +22,12 @@ from polars.exceptions import PanicException
 from werkzeug.test import Client
 
 from app import config, exporter, runlogs, service
+from app import worker as worker_module
 from app.answers import Answers, Claims
 from app.config import Config, Prometheus, Serve, Slurm
 from app.errors import UsageError
 from app.explorer import create_app
-from app.service import Worker
+from app.worker import Worker
 from ingest.live import Completed
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, tiny
@@ -150,7 +151,9 @@ def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
 ) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     with monkeypatch.context() as broken_warehouse:
-        broken_warehouse.setattr(service, "open_writer", lambda *_args, **_more: (_ for _ in ()).throw(kind("no")))
+        broken_warehouse.setattr(
+            worker_module, "open_writer", lambda *_args, **_more: (_ for _ in ()).throw(kind("no"))
+        )
         worker._guarded_cycle(NOW)  # noqa: SLF001 - what the thread does
     assert worker.failures(NOW) == ["trackside: no"]
     worker._guarded_cycle(NOW + EVERY)  # noqa: SLF001 - as above
@@ -191,7 +194,7 @@ def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path
     file = runlog(folder / "logs")
     (folder / "trackside.toml").write_text('[serve]\nrunlogs = ["logs/*.jsonl", "/var/log/**/*.jsonl"]\n')
     settings = config.load(folder / "trackside.toml")
-    assert list(service._stamps(settings.serve.runlogs[:1])) == [str(file)]  # noqa: SLF001 - what the worker looks for
+    assert list(worker_module._stamps(settings.serve.runlogs[:1])) == [str(file)]  # noqa: SLF001 - what the worker looks for
     assert settings.serve.runlogs[1] == "/var/log/**/*.jsonl"
 
 
@@ -253,7 +256,7 @@ def test_a_stop_in_a_cycle_ends_it_between_two_steps_and_loses_nothing(tmp_path:
         return slurm(command, environment)
 
     worker.runner = stopping
-    with pytest.raises(service.StoppedError):
+    with pytest.raises(worker_module.StoppedError):
         worker.cycle(now=NOW)
     again = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     again.cycle(now=NOW + EVERY)

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tests.ingest.helpers import DATA, attempt, parse, text
+from tests.ingest.placing import on_nodes
 
 FEDERATED = (2 << 26) + 7
 """Job 7 of the cluster that is number 2 in its federation."""
@@ -21,7 +22,7 @@ def test_rows_of_several_clusters_stay_apart_though_their_ids_are_the_same() -> 
     assert parsed.rows_duplicate == 0
     found = parsed.frames["attempts"].sort("cluster").select("cluster", "job_id", "state").rows()
     assert found == [("a", "7", "COMPLETED"), ("b", "7", "FAILED")]
-    nodes = parsed.frames["attempt_nodes"].group_by("cluster").agg(pl.col("n_gpus").sum()).sort("cluster").rows()
+    nodes = on_nodes(parsed).group_by("cluster").agg(pl.col("n_gpus").sum()).sort("cluster").rows()
     assert [(name, int(gpus)) for name, gpus in nodes] == [("a", 16), ("b", 16)]
 
 
@@ -38,7 +39,7 @@ def test_a_sibling_that_was_revoked_holds_nothing_whatever_else_its_row_says(nod
     assert (found["state"], found["n_nodes"], int(found["n_gpus"])) == ("REVOKED", 0, 0)
     assert found["started_at"] is None
     assert found["ended_at"] is not None
-    assert parsed.frames["attempt_nodes"].is_empty()
+    assert on_nodes(parsed).is_empty()
     assert parsed.warnings == []
 
 
@@ -58,4 +59,4 @@ def test_each_job_of_a_real_federation_ran_on_one_cluster_and_was_revoked_on_the
         *((job, "other") for job in ("67108865", "67108866", "67108867")), ("67108868", "bench"),
     ]  # fmt: skip
     assert revoked.select("started_at", "node_list").null_count().row(0) == (4, 4)
-    assert [int(gpus) for gpus in parsed.frames["attempt_nodes"]["n_gpus"].sort()] == [1, 1, 1, 1, 1, 8]
+    assert [int(gpus) for gpus in on_nodes(parsed)["n_gpus"].sort()] == [1, 1, 1, 1, 1, 8]

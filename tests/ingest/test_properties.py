@@ -16,6 +16,7 @@ from ingest.lines import read_blocks, read_rows
 from ingest.merge import merge_attempts
 from ingest.slurm import ACCOUNTING, parse_accounting
 from tests.ingest.helpers import same_rows, text
+from tests.ingest.placing import on_nodes
 from tests.ingest.rendering import (
     IDENTITY,
     PLAIN,
@@ -52,7 +53,7 @@ def read_back(parsed: Parsed, table: Sequence[Job], *, texts: Sequence[str] = TE
     assert (parsed.rows_read, parsed.rows_loaded) == (len(table), len(table))
     agree(parsed)
     got = {int(one["job_id"]): one for one in parsed.frames["attempts"].to_dicts()}
-    held = {int(job): nodes for job, nodes in parsed.frames["attempt_nodes"].group_by("job_id").agg("node").rows()}
+    held = {int(job): nodes for job, nodes in on_nodes(parsed).group_by("job_id").agg("node").rows()}
     for job in table:
         one, want = got[job.number], wanted(job)
         if "JobName" in texts:
@@ -172,7 +173,7 @@ def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
     rows = [{"JobIDRaw": str(n % 3), "DBIndex": str(n % 4), "ElapsedRaw": str(n)} for n in range(8)]
     straight, mixed = (parse_accounting(text(*chosen), origin="x") for chosen in (rows, [rows[n] for n in order]))
     assert straight.frames["attempts"].sort(KEY).equals(mixed.frames["attempts"].sort(KEY))
-    nodes = [parsed.frames["attempt_nodes"].sort(*KEY, "node") for parsed in (straight, mixed)]
+    nodes = [on_nodes(parsed).sort(*KEY, "node") for parsed in (straight, mixed)]
     assert nodes[0].equals(nodes[1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.frames import NODE_STATES, RESERVATIONS, Parsed, empty
+from ingest.given import Given
 from ingest.reservations import maintenance_states, merge_reservations, parse_reservations
 from ingest.sniff import kind_of
 from tests.ingest.helpers import DATA, at, refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = at(1795281830)
 START = 1795281817
@@ -32,12 +36,12 @@ REOPENED = "2|c|1795285417|MAINT,SPEC_NODES|1|m|n1|1795281824|cpu=64|0.000000"
 
 def listed(*records: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     text = "\n".join([*records, ""])
-    return parse_reservations(text.encode(), origin="r.txt", cluster="c", **{"until": NOW, **options})
+    return parse_reservations(text.encode(), Given("r.txt", **{"cluster": "c", "until": NOW, **options}))
 
 
 def history(*rows: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     text = "\n".join([header, *rows, ""])
-    return parse_reservations(text.encode(), origin="r.txt", **{"until": NOW, **options})
+    return parse_reservations(text.encode(), Given("r.txt", **{"until": NOW, **options}))
 
 
 def frame(parsed: Parsed) -> pl.DataFrame:
@@ -55,7 +59,7 @@ def rows(parsed: Parsed) -> list[dict[str, Any]]:
 def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
     data = (DATA / name).read_bytes()
     assert kind_of(data) == "slurm.reservations"
-    parsed = parse_reservations(data, origin=name, cluster="bench", until=NOW)
+    parsed = parse_reservations(data, Given(name, cluster="bench", until=NOW))
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (5, 5, 0)
     assert dict(frame(parsed).schema) == RESERVATIONS
     daily, future, _, patch, project = rows(parsed)
@@ -81,7 +85,7 @@ def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
 def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
     data = (DATA / "reservations-second.sacctmgr.txt").read_bytes()
     assert kind_of(data) == "slurm.reservations"
-    parsed = parse_reservations(data, origin="x", until=NOW)
+    parsed = parse_reservations(data, Given("x", until=NOW))
     assert parsed.clusters == {"bench"}
     found = frame(parsed).filter(pl.col("name").is_in(["gone", "maint1"]))
     assert found.select("name", "started_at", "ended_at", "node_list").rows() == [
@@ -94,7 +98,7 @@ def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
 def test_an_empty_list_is_a_look_and_no_error() -> None:
     text = b"No reservations in the system\n"
     assert kind_of(text) == "slurm.reservations"
-    parsed = parse_reservations(text, origin="x", cluster="c", until=NOW)
+    parsed = parse_reservations(text, Given("x", cluster="c", until=NOW))
     assert (parsed.rows_read, set(parsed.clusters)) == (0, {"c"})
     assert parsed.covers_from == parsed.covers_until == NOW
 
@@ -105,11 +109,16 @@ def test_a_reservation_by_count_has_no_nodes_yet() -> None:
     assert maintenance_states(frame(listed(RECORD.replace("Nodes=n[1-2]", "Nodes=(null)")))).is_empty()
 
 
-def test_a_list_without_a_date_is_taken_with_a_warning_and_is_no_look() -> None:
-    parsed = listed(RECORD, until=None)
-    assert rows(parsed)[0]["last_seen_at"] is None
-    assert (parsed.covers_from, parsed.covers_until) == (None, None)
-    assert ["--until" in warning for warning in parsed.warnings] == [True]
+@pytest.mark.parametrize("read", [lambda: listed(RECORD, until=None), lambda: history(CLOSED, until=None)])
+def test_reservations_without_a_date_are_of_no_use(read: Callable[[], Parsed]) -> None:
+    with pytest.raises(InputError, match="--until"):
+        read()
+
+
+def test_a_list_without_a_date_is_of_the_time_of_what_is_loaded_with_it() -> None:
+    parsed = listed(RECORD, until=None, reached=NOW)
+    assert rows(parsed)[0]["last_seen_at"] == parsed.covers_from == parsed.covers_until == NOW
+    assert parsed.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(dat
     text = whole[:place] + data.draw(st.sampled_from(["", "|", "=", "\n", "n[", "\x00", "é", "ReservationName="]))
     text += data.draw(st.sampled_from(["", whole[place:], whole[place + 3 :]]))
     try:
-        parsed = parse_reservations(text.encode(), origin="x", cluster="c", timezone="UTC", until=NOW)
+        parsed = parse_reservations(text.encode(), Given("x", cluster="c", timezone="UTC", until=NOW))
     except InputError:
         return
     told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
@@ -242,8 +251,8 @@ def test_a_history_that_is_read_after_the_list_corrects_it() -> None:
 
 
 def test_a_history_without_a_date_has_closed_what_another_record_goes_on_from() -> None:
-    undated = history(CLOSED, REOPENED, until=None)
-    assert frame(undated)["last_seen_at"].to_list() == [at(1795281824), None]
+    undated = history(CLOSED, REOPENED, until=None, reached=at(START))
+    assert frame(undated)["last_seen_at"].to_list() == [at(1795281824), at(START)]
     found = merged(frame(undated), later(RECORD.replace("n[1-2]", "n1"), 2000))
     assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]"), (at(1795285417), "n1")]
 

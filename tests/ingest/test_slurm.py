@@ -5,8 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from ingest.frames import ATTEMPT_NODES, ATTEMPTS
+from ingest.frames import ATTEMPTS, NODE_LISTS
 from tests.ingest.helpers import DATA, NEVER_RAN, at, attempt, parse, refusals, text
+from tests.ingest.placing import on_nodes
 
 START, END = 1795247786, 1795247886
 
@@ -52,7 +53,6 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "het_job_id": None,
         "het_offset": None,
         "db_index": 70,
-        "first_submitted_at": None,
         "eligible_at": at(1795247700),
         "started_at": at(START),
         "ended_at": at(END),
@@ -112,7 +112,7 @@ def test_columns_that_a_dump_lacks_are_null() -> None:
 def test_frames_have_the_declared_columns_and_types() -> None:
     frames = parse(text({})).frames
     assert dict(frames["attempts"].schema) == ATTEMPTS
-    assert dict(frames["attempt_nodes"].schema) == ATTEMPT_NODES
+    assert dict(frames["node_lists"].schema) == NODE_LISTS
 
 
 # --- jobs that never ran ------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_a_job_that_never_got_a_node_holds_nothing_whatever_its_tres_say(row: di
     parsed = parse(text(row))
     got = parsed.frames["attempts"].row(0, named=True)
     assert (got["started_at"], got["node_list"], got["n_nodes"], got["n_gpus"]) == (None, None, 0, 0)
-    assert parsed.frames["attempt_nodes"].height == 0
+    assert on_nodes(parsed).height == 0
     assert got["alloc_tres"]
 
 
@@ -196,7 +196,7 @@ def test_each_requeue_is_an_attempt_of_one_chain() -> None:
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (6, 2, 4)
     assert rows["state"].to_list() == ["NODE_FAIL", "COMPLETED"]
     assert rows["submitted_at"].to_list() == [at(1795247632), at(1795247658)]
-    assert parsed.frames["attempt_nodes"].height == 4
+    assert on_nodes(parsed).height == 4
     assert (parsed.covers_from, parsed.covers_until) == (at(1795247633), at(1795247705))
 
 
@@ -282,7 +282,7 @@ def test_old_slurm_tells_gpus_in_gres() -> None:
 
 
 def test_gpus_are_spread_evenly_over_the_nodes() -> None:
-    rows = parse(text({})).frames["attempt_nodes"].sort("node")
+    rows = on_nodes(parse(text({}))).sort("node")
     assert rows.select("node", "n_gpus", "evidence").rows() == [
         ("n1", Decimal(8), "accounting"),
         ("n2", Decimal(8), "accounting"),
@@ -291,13 +291,13 @@ def test_gpus_are_spread_evenly_over_the_nodes() -> None:
 
 def test_an_uneven_split_is_marked_as_assumed() -> None:
     row = {"NodeList": "n[1-4]", "AllocTRES": "gres/gpu=6,node=4"}
-    rows = parse(text(row)).frames["attempt_nodes"].sort("node")
+    rows = on_nodes(parse(text(row))).sort("node")
     assert rows["n_gpus"].to_list() == [2, 2, 1, 1]
     assert set(rows["evidence"]) == {"assumed"}
 
 
 def test_a_job_without_gpus_still_has_its_nodes() -> None:
-    rows = parse(text({"AllocTRES": "cpu=1"})).frames["attempt_nodes"]
+    rows = on_nodes(parse(text({"AllocTRES": "cpu=1"})))
     assert rows["n_gpus"].to_list() == [0, 0]
 
 

@@ -24,6 +24,7 @@ from ingest.slurm_json_reservations import parse_reservations_json
 from ingest.slurm_nodes import parse_nodes
 from ingest.sniff import kind_of
 from tests.ingest.helpers import DATA
+from tests.ingest.placing import on_nodes
 from tests.ingest.slurm_answers import NEWEST, VERSIONS, answer, exit_code, job, meta, node, number
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_jobs_of_a_real_cluster_are_as_its_text_says_or_null_and_listed() -> Non
     for name in told.columns:
         if name not in LOST["0.0.38"]:
             assert told[name].equals(text[name]), name
-    nodes = [found.frames["attempt_nodes"].sort([*KEY, "node"]) for found in (from_json, from_text)]
+    nodes = [on_nodes(found).sort([*KEY, "node"]) for found in (from_json, from_text)]
     assert nodes[0].equals(nodes[1])
 
 
@@ -483,17 +484,17 @@ def test_a_reservation_is_the_same_as_in_text_in_the_words_of_every_version(vers
         b"CoreCnt=64 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=64 Users=root,alice "
         b"Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)"
     )
-    told = parse_reservations_json(answer(version, reservations=[one]), origin="j", cluster="bench", until=NOW)
-    listed = parse_reservations(text, origin="t", cluster="bench", timezone="UTC", until=NOW)
+    told = parse_reservations_json(answer(version, reservations=[one]), Given("j", cluster="bench", until=NOW))
+    listed = parse_reservations(text, Given("t", cluster="bench", timezone="UTC", until=NOW))
     assert told.frames["reservations"].equals(listed.frames["reservations"])
     assert told.frames["reservations"]["maintenance"].to_list() == [True]
 
 
 def test_no_reservations_and_bad_ones() -> None:
-    nobody = parse_reservations_json(answer(reservations=[]), origin="x", until=NOW)
+    nobody = parse_reservations_json(answer(reservations=[]), Given("x", until=NOW))
     assert (nobody.rows_read, nobody.rejects.height, set(nobody.clusters)) == (0, 0, {"bench"})
     bad = [{"start_time": 7}, {"name": " "}, {"name": "late", "start_time": 0}]
-    found = parse_reservations_json(answer(reservations=bad), origin="x", until=NOW)
+    found = parse_reservations_json(answer(reservations=bad), Given("x", until=NOW))
     assert found.rejects["line"].to_list() == [1, 2, 3]
     assert (found.rows_read, found.rows_loaded) == (3, 0)
 

@@ -270,7 +270,7 @@ def test_without_a_stamp_a_node_is_out_of_service_since_it_was_seen() -> None:
 
 
 def test_an_inventory_without_any_time_must_be_dated() -> None:
-    with pytest.raises(InputError, match="--as-of"):
+    with pytest.raises(InputError, match="--until"):
         nodes("NodeName=n1 State=IDLE\n")
     assert nodes("NodeName=n1 State=IDLE\n", as_of=at(1795249999)).covers_until == at(1795249999)
 

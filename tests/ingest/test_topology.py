@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError
 from ingest.frames import NODE_TOPOLOGY, Parsed
+from ingest.given import Given
 from ingest.sniff import kind_of
 from ingest.topology import node_path, parse_topology
 from tests.ingest.helpers import at, refusals
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 NOW = at(1795281830)
 
@@ -39,8 +43,8 @@ AggregatedBlock=b[0-1] BlockIndex=2 Nodes=n[1-4] BlockSize=4
 """`scontrol show topology` with topology/block, as of Slurm 25.05."""
 
 
-def read(text: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
-    return parse_topology(text.encode(), origin="topology.txt", cluster="c", **{"as_of": NOW, **options})
+def read(text: str, *, until: datetime | None = NOW) -> Parsed:
+    return parse_topology(text.encode(), Given("topology.txt", cluster="c", until=until))
 
 
 def places(parsed: Parsed) -> dict[str, tuple[str, str]]:
@@ -122,7 +126,7 @@ def test_a_switch_below_two_others_and_a_node_on_two_leaves_are_warned_of() -> N
 
 def test_a_text_without_a_date_must_be_dated() -> None:
     with pytest.raises(InputError, match="--until"):
-        read(TREE, as_of=None)
+        read(TREE, until=None)
 
 
 def test_a_flat_network_is_no_error() -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.ingest.helpers import NEVER_RAN, attempt, parse, text
+from tests.ingest.placing import on_nodes
 from tests.ingest.trapping import Trap, agree, refused, spring, traps
 
 
@@ -15,7 +16,7 @@ def held(text_: str) -> list[str]:
     parsed = parse(text({"NodeList": text_, "NNodes": ""}))
     assert parsed.warnings == []
     agree(parsed)
-    return parsed.frames["attempt_nodes"]["node"].to_list()
+    return on_nodes(parsed)["node"].to_list()
 
 
 LISTS = [
@@ -69,7 +70,7 @@ def test_a_list_of_thousands_is_expanded_once_for_all_its_jobs() -> None:
         for job in range(1, 9)
     ]
     parsed = parse(text(*rows))
-    nodes = parsed.frames["attempt_nodes"]
+    nodes = on_nodes(parsed)
     assert nodes.height == 8 * 4096
     assert nodes["node"].n_unique() == 4096
     assert nodes["n_gpus"].unique().to_list() == [Decimal(8)]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from tests.ingest.helpers import parse, refusals, text
+from tests.ingest.placing import on_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ def spring(trap: Trap, **options: object) -> None:
 
 def agree(parsed: Parsed) -> None:
     """Attempts and the nodes they held tell the same."""
-    nodes = parsed.frames["attempt_nodes"].group_by("job_id", "submitted_at").agg(pl.len(), pl.col("n_gpus").sum())
+    nodes = on_nodes(parsed).group_by("job_id", "submitted_at").agg(pl.len(), pl.col("n_gpus").sum())
     both = parsed.frames["attempts"].join(nodes, on=["job_id", "submitted_at"], how="left", suffix="_on_nodes")
     both = both.with_columns(pl.col("len", "n_gpus_on_nodes").fill_null(0))
     assert both.filter(

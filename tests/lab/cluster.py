@@ -457,8 +457,11 @@ class SlurmLab:
 
     # --- waiting
 
-    def wait_until(self, predicate: Callable[[], object], timeout: float, what: str) -> None:
-        """Wait until `predicate` is true. A daemon that dies meanwhile ends the wait with its log."""
+    def wait_until(self, predicate: Callable[[], object], timeout: float, what: str, *, seldom: float = 0.4) -> None:
+        """Wait until `predicate` is true, known `seldom` seconds later at most.
+
+        A daemon that dies meanwhile ends the wait with its log.
+        """
 
         def asked() -> object:
             if dead := self._obituaries():
@@ -466,7 +469,7 @@ class SlurmLab:
             return predicate()
 
         try:
-            wait_until(asked, timeout, what)
+            wait_until(asked, timeout, what, seldom=seldom)
         except LabError as error:
             error.add_note(tail(self.layout.log("slurmctld")))
             raise

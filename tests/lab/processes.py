@@ -179,14 +179,22 @@ def end_ledger(ledger: Path, logs: Collection[Path]) -> None:
     kill_stepds(logs)
 
 
-def wait_until(predicate: Callable[[], object], timeout: float, what: str, *, every: float = 0.1) -> None:
-    """Ask again and again until `predicate` is true; LabError naming `what` when it does not come true."""
-    deadline = time.monotonic() + timeout
+def wait_until(
+    predicate: Callable[[], object], timeout: float, what: str, *, every: float = 0.05, seldom: float = 0.4
+) -> None:
+    """Ask again and again until `predicate` is true; LabError naming `what` when it does not come true.
+
+    First it asks every `every` seconds, then the more seldom the longer it waits, at last every `seldom` seconds: a
+    question is often a process, and the tests beside this one need the processor, too. So the answer comes late by a
+    tenth of the wait at most.
+    """
+    began = time.monotonic()
     while not predicate():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout:
             message = f"waited {timeout:g} s in vain: {what}"
             raise LabError(message)
-        time.sleep(every)
+        time.sleep(max(every, min(waited / 10, seldom)))
 
 
 # --- what two labs on one machine must share out

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from metrics import mfu as m
-from metrics.mfu import check_peak, fleet, flops_per_token, gpu_of, peak, step_mfu, summary
+from metrics.mfu import fleet, flops_per_token, step_mfu, summary
+from metrics.peaks import check_peak, gpu_of, peak
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}

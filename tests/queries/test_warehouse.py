@@ -257,7 +257,7 @@ def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
 
     def load(writer: Writer) -> None:
         with writer.transaction():
-            writer.append("attempts", twice)
+            writer.append("stored.attempts", twice)
             writer.stop_on_failed_checks()
 
     with open_writer(root, verb="t", now=NOW) as writer:

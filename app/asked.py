@@ -1,0 +1,76 @@
+"""What a question was asked for: what to split it by, and which runs are meant."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from metrics.run_rules import APART
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+
+def split_by(asked: str | None, allowed: tuple[str, ...], default: str) -> str:
+    """What to split by.
+
+    Raises:
+        UsageError: the question cannot be split by that.
+    """
+    if asked is None:
+        return default
+    if asked not in allowed:
+        raise UsageError(f"--by {asked} is not for this question; it takes: {', '.join(allowed)}")
+    return asked
+
+
+def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
+    """The runs that a run id or a job id means.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = results.resolve_run(source, window.cluster, text)
+    if not found:
+        raise UsageError(
+            f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
+        )
+    return found
+
+
+def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
+    """The rows of these runs, in the order in which the runs are given."""
+    order = pl.DataFrame({"run_id": meant}).with_row_index("_order")
+    return rows.join(order, on="run_id", maintain_order="left").sort("_order", maintain_order=True).drop("_order")
+
+
+def asked_runs(
+    rows: pl.DataFrame, source: Reader, window: Window, asked: str | None
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows of the runs that `--run` means, the newest first, and what must be said of them; else all rows."""
+    if asked is None:
+        return rows, ()
+    meant = runs_meant(source, window, asked)
+    return only(rows, meant), several(asked, meant)
+
+
+def several(asked: str, meant: list[str]) -> tuple[str, ...]:
+    """That a job id or a name means more than one run, which, and how to ask for one of them."""
+    if len(meant) < 2:
+        return ()
+    named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")
+    by_job = f"{len(meant):,} runs have a job {asked} (Slurm uses job ids again, and jobs of an array share one)"
+    by_name = f"{asked} is the name of {len(meant):,} runs"
+    return (
+        f"{by_name if all(each.startswith(asked + APART) for each in meant) else by_job}, the newest first: {named}.",
+        f"To choose one, give its run id: --run {shlex.quote(meant[0])}",
+    )
+
+
+MOST_NAMED = 10
+"""Runs of a job id or of a name that a note names."""

@@ -1,0 +1,114 @@
+"""What `trackside --help` and `trackside VERB --help` say beyond the options. Nothing is imported here."""
+
+from __future__ import annotations
+
+DESCRIPTION = """\
+Does GPU time become training progress? Trackside accounts for every GPU-second of a cluster exactly once, and derives
+goodput, ETTR, MTTF and time to restart from that one account, each with its definition and evidence."""
+
+EPILOG = """\
+See it all on a simulated cluster:  trackside demo
+
+A first look at your own cluster, on a machine where sacct works:
+  trackside ingest slurm          read Slurm (the last 30 days; later only what is new)
+  trackside compute               build the ledger and the numbers
+  trackside show goodput          ... ettr mttf restarts lost interruptions runs nodes
+  trackside ingest prometheus     add GPU telemetry; ingest runlog: what training loops logged
+  trackside explore               look at it in a browser
+  trackside verify                judge a vendor's headline claims against your data
+
+Without Slurm at hand, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
+Every verb explains itself: trackside VERB --help"""
+
+SHOW_EPILOG = """\
+what to show, and what it can be split --by:
+  goodput        productive share of GPU-time, of what was allocated and of what there was
+                 --by day, node, user, account, partition, run
+  ettr           productive share of queued and scheduled time, over runs; --run R: the arithmetic of one
+                 --by run
+  mttf           mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size
+  mfu            model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run
+                 --by run
+  restarts       from an interruption to the next start, by cause
+                 --by event
+  lost           where all GPU-time went, by category and cause
+                 --by day, node, user, account, partition, run
+  interruptions  every attempt that ended otherwise than by completing, and why
+  runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
+  nodes          nodes, those whose failures cost most first, and what to do
+
+times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"""
+
+DUMP_COMMANDS = """\
+export TZ=UTC SLURM_TIME_FORMAT=%s
+sacct -a -D -X -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
+sacctmgr -P show event Start=2026-10-01 \\
+    Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User > events.txt
+sacctmgr -P show reservation Start=2026-10-01 End=now \\
+    Format=Cluster,ID,Name,Start,End,NodeNames,Flags,TRES,UnusedWall,Associations > reservations.txt
+sacctmgr -P show transactions Start=2026-10-01 \\
+    Format=Time,Action,Actor,Where,Cluster,ID,Info > transactions.txt
+sacctmgr -P show assoc > assoc.txt
+sacctmgr -P show qos > qos.txt
+scontrol show node > nodes.txt
+scontrol show topology > topology.txt
+scontrol show config > config.txt
+sdiag > sdiag.txt
+"""
+"""What makes a complete picture, for a shell on a machine where Slurm works."""
+
+INGEST_EPILOG = f"""\
+Files are told apart by content: accounting, node events, nodes, reservations, topology, settings, accounts, QOS,
+account changes, runaway jobs, sdiag; sacct --json and slurmrestd's answers, too. A complete picture, made where Slurm
+works (only the first is a must):
+
+  {DUMP_COMMANDS.replace(chr(10), chr(10) + "  ").rstrip()}
+
+then: trackside ingest slurm *.txt
+
+What holds at a moment only is of the time that --until says; else of the time in it (nodes, sdiag); else, where it
+tells none (reservations, topology, accounts, QOS, runaway jobs), of the time up to which the files loaded with it
+reach. Alone and without --until it is refused: it is never taken for what holds now."""
+
+STATUS_EPILOG = """\
+rows now: what is in the warehouse, however often it was loaded. The last load is all that was read in one ingest: its
+rows were new, known already (the same again, or news of them), skipped by design (job steps), or rejected.
+
+--format json prints one object; times are UTC, what nobody knows is null:
+  warehouse, data_version, seen_at
+  sources   cluster, source, rows (by table, now), loads, covers_from, covers_until, age_s, and last_load: loaded_at,
+            inputs, read, new, known, skipped, rejected, warnings
+  warnings  cluster, source, kind, says           what looks wrong beside earlier loads
+  gaps      cluster, source, started_at, ended_at, gap_s    time that no load speaks for
+  ledgers   cluster, since, until, computed_at, loads_since
+  rejects   cluster, source, reason, n, first_seen          refused rows
+  checks    name, severity, says, n               data checks that found something"""
+
+PROMETHEUS_EPILOG = """\
+Without files the server is asked (--url, or [prometheus] url in the configuration); a token comes from the environment
+variable that token_env names, never from the command line. Files: OpenMetrics text with timestamps, or Parquet with the
+columns of gpu_hours. Reading twice equals reading once."""
+
+RUNLOG_EPILOG = """\
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that
+still grows may be read again at any time: what is new is added. --cluster is for logs that name none themselves."""
+
+RECORDER_EPILOG = """\
+trackside recorder > trackside_log.py     one file, standard library only: copy it beside your training script
+  import trackside_log
+  log = trackside_log.start("run.jsonl", run_id="llama-8b", n_gpus=16, params_active=8.03e9, layers=32, heads=32,
+                            head_dim=128, seq_len=8192, dtype="bf16", gpu_model="H100")
+  for step in range(first, last):
+      with log.step(step, tokens=batch_tokens): train()
+      if step % 500 == 0:
+          with log.checkpoint(step): save()
+It never stops training: what goes wrong with the log is said once on stderr. Only rank 0 writes (RANK, SLURM_PROCID).
+The file itself tells the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
+then: trackside ingest runlog run.jsonl"""
+
+VERIFY_EPILOG = """\
+A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
+(delivered: judged by bounds; capability: judged by its 95 % interval), target, direction (at_least or at_most), and
+where they apply gpus, min_run_hours and flop_convention. Copy app/claims.toml, the default, and change it.
+
+exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""

@@ -1,0 +1,81 @@
+"""Whether Slurm can be asked from here at all: found out once, before anything is asked that would be tried again."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from app import live_rest, live_roads
+from app.advice import WITHOUT_SLURM
+from ingest.errors import ServerDownError, SourceDownError, SourceError, SourceMissingError
+from ingest.live import run
+from ingest.slurmrest import UNIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.config import Config
+    from ingest.live import Runner
+
+COMMAND: Final = ("sacct", "-e")
+"""Names sacct's columns. It needs slurm.conf and asks nobody, so it is answered at once or never."""
+
+NEVER: Final = (
+    "accounting storage is disabled",
+    "supported accounting_storage plugin",
+    "could not establish a configuration source",
+    "unable to process configuration file",
+)
+"""What Slurm's commands say where waiting does not help: there is no accounting, or no slurm.conf."""
+
+
+class NoSlurmError(SourceMissingError):
+    """Slurm's commands are not here; what can be done instead."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        super().__init__(command)
+        self.args = (f"{command[0]} is not installed here (not on PATH).\n{WITHOUT_SLURM}",)
+
+
+def probe(runner: Runner, config: Config) -> None:
+    """Return where it is worth asking; what may get better by waiting is left to whoever asks.
+
+    Raises:
+        SourceError: no question can be answered here, now or later.
+    """
+    if live_roads.by_rest(config):
+        live_rest.road(config)
+        _find_socket(config.slurm.rest_url or "")
+        return
+    try:
+        run(runner, COMMAND, hint=WITHOUT_SLURM)
+    except SourceMissingError:
+        raise NoSlurmError(COMMAND) from None
+    except SourceDownError as error:
+        if never(error):
+            raise
+
+
+def never(error: SourceError) -> bool:
+    """Whether it says that nobody will ever answer here."""
+    return any(words in str(error).lower() for words in NEVER)
+
+
+def _find_socket(url: str) -> None:
+    """Raise ServerDownError if a socket is configured and is not there."""
+    if not url.startswith(UNIX):
+        return
+    try:
+        there, problem = stat.S_ISSOCK(Path(url.removeprefix(UNIX)).stat().st_mode), "is no socket."
+    except FileNotFoundError:
+        there, problem = False, "is not there: no such socket."
+    except OSError as error:
+        there, problem = False, f"cannot be found: {error.strerror}."
+    if not there:
+        raise ServerDownError(
+            url,
+            problem,
+            "slurmrestd does not run here, or listens elsewhere (systemctl cat slurmrestd shows where): rest_url\n"
+            f"under [slurm] in the configuration has to say it.\n{WITHOUT_SLURM}",
+        )

@@ -1,0 +1,69 @@
+"""What an ingest says: each input with what came of its rows, and all of them in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app import output
+from app.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.loading import Report
+    from ingest.frames import Parsed
+
+
+def say(reports: Sequence[Report], *, files: bool) -> None:
+    """Say on stderr what came of each input, and of all if they are files and more than one."""
+    for report in reports:
+        if report.parsed is None:
+            continue
+        output.say(f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed, report.new)}", error=True)
+        for warning in report.parsed.warnings:
+            output.say(f"  warning: {warning}", error=True)
+        if report.parsed.rows_rejected:
+            output.say("  refused rows are kept with their reasons: trackside status", error=True)
+    if files and len(reports) > 1:
+        output.say(summary(reports), error=True)
+
+
+def summary(reports: Sequence[Report]) -> str:
+    """All inputs in one line: files, rows, warnings, and the time that they span."""
+    loaded = [report.parsed for report in reports if report.parsed is not None]
+    failed = len(reports) - len(loaded)
+    taken = [_taken(report) for report in reports if report.parsed is not None]
+    counts = [
+        f"{sum(new for new, _ in taken):,} rows new",
+        f"{sum(known for _, known in taken):,} known already",
+        f"{sum(each.rows_skipped for each in loaded):,} skipped",
+        f"{sum(each.rows_rejected for each in loaded):,} rejected",
+        f"{sum(len(each.warnings) for each in loaded):,} warning(s)",
+    ]
+    files = f"{len(reports):,} files" + (f" ({failed:,} could not be loaded)" if failed else "")
+    return f"{files}: {', '.join(counts)}{_span(loaded)}"
+
+
+def _taken(report: Report) -> tuple[int, int]:
+    """New and known rows; where nobody has counted, all that were loaded may be new."""
+    if report.parsed is None:
+        return 0, 0
+    new = report.parsed.rows_loaded if report.new is None else report.new
+    return new, report.parsed.rows_loaded + report.parsed.rows_duplicate - new
+
+
+def _counts(parsed: Parsed, new: int | None) -> str:
+    known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
+    told = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
+    more = {} if new is None else {"known already": known}
+    rest = {"skipped": parsed.rows_skipped, "rejected": parsed.rows_rejected}
+    first, *others = {**told, **more, **rest}.items()
+    said = [first, *((name, count) for name, count in others if count)]
+    return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in said)
+
+
+def _span(loaded: Sequence[Parsed]) -> str:
+    """The time that the inputs speak for, from the first to the last; gaps within are `trackside status`'s."""
+    since = min((each.covers_from for each in loaded if each.covers_from), default=None)
+    until = max((each.covers_until for each in loaded if each.covers_until), default=None)
+    return "" if since is None or until is None else f"; {iso(since)} to {iso(until)}"

@@ -1,0 +1,60 @@
+"""Several workers share out whole modules, and never split what belongs together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scheduling import unit_of
+
+ROOT = Path(__file__).parents[1]
+TESTS = """\
+import os, pathlib, time, pytest
+pytestmark = [{marks}]
+
+@pytest.mark.parametrize("number", range(6))
+def test_one_of_many(number):
+    time.sleep(0.02)
+    with open(pathlib.Path(__file__).with_name("said"), "a") as file:
+        file.write("{unit} " + os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
+
+
+def test_modules_and_groups_stay_together_and_labs_come_first(tmp_path: Path) -> None:
+    group, lab = 'pytest.mark.xdist_group("shared")', "pytest.mark.lab"
+    modules = {"a": ("a", ""), "b": ("shared", group), "c": ("shared", group), "d": ("d", ""), "e": ("e", lab)}
+    for name, (unit, marks) in modules.items():
+        (tmp_path / f"test_{name}.py").write_text(TESTS.format(marks=marks, unit=unit))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = lab\n")
+    options = ("-n2", "--dist=loadfile", "--no-loadscope-reorder", "-p", "tests.scheduling", "-p", "no:dash")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options, "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
+    assert len(said) == 6 * len(modules)
+    workers = {unit: {worker for who, worker in said if who == unit} for unit, _ in said}
+    assert {unit: len(those) for unit, those in workers.items()} == {"a": 1, "shared": 1, "d": 1, "e": 1}
+    assert len(set.union(*workers.values())) == 2
+    assert "e" in {who for who, _ in said[:3]}
+
+
+@pytest.mark.parametrize(
+    ("module", "unit"),
+    [
+        ("tests/app/test_live_slurm.py", "lab"),
+        ("tests/lab_tests/test_lab.py", "lab"),
+        ("tests/dashboards/test_fleet.py", "prometheus"),
+        ("tests/lab_tests/test_truth.py", "tests/lab_tests/test_truth.py"),
+        ("README.md", "README.md"),
+    ],
+)
+def test_the_unit_of_a_module_is_its_group_or_itself(module: str, unit: str) -> None:
+    assert unit_of(ROOT, module) == unit
