@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app import brought, output
+from app import output
 from app.times import iso
 from ingest.catalog import source
 
@@ -110,17 +110,14 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     rows = there.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
     told = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
     last = reader.query("last_loads")
-    counted = [brought.new_rows(reader, *row) for row in last.select("cluster", "source", "loaded_at").iter_rows()]
-    # The rows of an input of several clusters are counted with the first of them.
-    new = pl.when(pl.col("rows_taken").is_not_null()).then(pl.Series("new", counted, pl.Int64))
-    last = last.with_columns(new=new).select(
+    last = last.select(
         "cluster",
         "source",
         "loaded_at",
         "inputs",
         pl.col("rows_read").alias("read"),
-        "new",
-        (pl.col("rows_taken") - pl.col("new")).alias("known"),
+        pl.col("rows_new").alias("new"),
+        (pl.col("rows_taken") - pl.col("rows_new")).alias("known"),
         pl.col("rows_skipped").alias("skipped"),
         pl.col("rows_rejected").alias("rejected"),
         "warnings",

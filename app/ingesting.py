@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, get_args
 
 import polars as pl
 
-from app import brought
 from app.errors import UsageError
 from app.loading import Report, empty, load
 from app.streaming import load_accounting
@@ -92,7 +91,7 @@ def ingest_files(
             reports.append(Report(source.name, error=error))
         else:
             told.append(parsed)
-            reports.append(Report(source.name, parsed, new=brought.brought(writer, parsed, now=now)))
+            reports.append(Report(source.name, parsed))
     return reports
 
 

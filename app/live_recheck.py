@@ -30,8 +30,8 @@ def batches(source: Reader | Writer, cluster: str, seen: Sequence[pl.DataFrame],
 
 
 def still_open(attempts: pl.DataFrame) -> pl.DataFrame:
-    """The keys of those that have no end."""
-    return attempts.filter(pl.col("ended_at").is_null()).select(ATTEMPT_KEY)
+    """The keys of those whose end is not told."""
+    return attempts.filter(pl.col("ended_at").is_null() | pl.col("end_guessed")).select(ATTEMPT_KEY)
 
 
 def without_time(parsed: Parsed) -> Parsed:

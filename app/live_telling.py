@@ -90,7 +90,8 @@ def summaries(loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Col
         parsed = _added([load.parsed for load in answers], fresh)
         said = f"{_asked(answers)}: {', '.join(_came_of(answers, parsed, len(warnings), len(fresh)))}"
         counted = [load.counts.new for load in answers if load.counts is not None]
-        yield Summary(f"{cluster}: {said}" if cluster else said, parsed, new=sum(counted) if counted else None)
+        parsed = replace(parsed, rows_new=sum(counted) if counted else None)
+        yield Summary(f"{cluster}: {said}" if cluster else said, parsed)
 
 
 def _asked(answers: Sequence[Loaded]) -> str:

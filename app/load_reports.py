@@ -19,7 +19,7 @@ def say(reports: Sequence[Report], *, files: bool) -> None:
     for report in reports:
         if report.parsed is None:
             continue
-        output.say(f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed, report.new)}", error=True)
+        output.say(f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}", error=True)
         for warning in report.parsed.warnings:
             output.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
@@ -48,11 +48,12 @@ def _taken(report: Report) -> tuple[int, int]:
     """New and known rows; where nobody has counted, all that were loaded may be new."""
     if report.parsed is None:
         return 0, 0
-    new = report.parsed.rows_loaded if report.new is None else report.new
+    new = report.parsed.rows_loaded if report.parsed.rows_new is None else report.parsed.rows_new
     return new, report.parsed.rows_loaded + report.parsed.rows_duplicate - new
 
 
-def _counts(parsed: Parsed, new: int | None) -> str:
+def _counts(parsed: Parsed) -> str:
+    new = parsed.rows_new
     known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
     told = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
     more = {} if new is None else {"known already": known}

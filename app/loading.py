@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import brought, loading_nodes, loading_people
+from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
+from ingest import catalog
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from datetime import datetime
 
     from ingest.frames import Parsed, SourceName
@@ -26,12 +27,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one input: loaded (`parsed`, of whose rows so many were `new`, if counted), or not (`error`)."""
+    """What came of one input: loaded (`parsed`), or not (`error`)."""
 
     origin: str
     parsed: Parsed | None = None
     error: Exception | None = None
-    new: int | None = None
+
+
+class Growth:
+    """Counts the rows that come to the table which an input feeds; begun before they are written."""
+
+    def __init__(self, writer: Writer, source: SourceName) -> None:
+        self._writer = writer
+        self._before = {table: self._height(table) for table in catalog.source(source).feeds}
+
+    def rows(self, fed: Container[str]) -> int:
+        """New rows of the first of the source's tables that is among those `fed`.
+
+        Merging may make one row of two that were there; a table that shrinks has nothing new.
+        """
+        table = next((name for name in self._before if name in fed), None)
+        return 0 if table is None else max(self._height(table) - self._before[table], 0)
+
+    def _height(self, table: str) -> int:
+        return self._writer.height("stored.attempts" if table == "attempts" else table)
 
 
 def load(
@@ -43,9 +62,10 @@ def load(
     are booked under `cluster`.
 
     Returns:
-        The input with the warnings that follow from what was there.
+        The input with the warnings that follow from what was there, and how many of its rows are new.
     """
     with writer.transaction():
+        growth = Growth(writer, parsed.source)
         parsed = replace(parsed, warnings=[*parsed.warnings, *loading_nodes.removed(writer, parsed)])
         ways = WAYS if parsed.rejects.is_empty() else WAYS | IN_PART
         for name, frame in parsed.frames.items():
@@ -53,6 +73,8 @@ def load(
                 ways[name](writer, frame)
         if "attempts" in parsed.frames:
             loading_people.note_first_jobs(writer, parsed.frames["attempts"])
+        fed = {name for name, frame in parsed.frames.items() if frame.height}
+        parsed = replace(parsed, rows_new=growth.rows(fed))
         digest = hashlib.sha256(data).hexdigest()
         write_account(writer, _under_clusters(parsed, cluster), origin=origin, digest=digest, now=now)
     return parsed
@@ -95,7 +117,6 @@ def _under_clusters(parsed: Parsed, cluster: str | None) -> Parsed:
 def write_account(writer: Writer, parsed: Parsed, *, origin: str, digest: str, now: datetime) -> None:
     """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
     writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
-    brought.note(writer, parsed, now=now)
     for name in sorted(parsed.clusters):
         writer.append("loads", _account(parsed, name, origin=origin, digest=digest, now=now))
 
@@ -187,6 +208,7 @@ def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: dat
         "rows_duplicate": parsed.rows_duplicate,
         "rows_skipped": parsed.rows_skipped,
         "rows_rejected": parsed.rows_rejected,
+        "rows_new": parsed.rows_new,
     }
     return pl.DataFrame(
         {
@@ -201,7 +223,7 @@ def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: dat
             "columns": [parsed.columns],
             "warnings": [parsed.warnings if first else []],
         },
-        schema_overrides={"columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
+        schema_overrides={"rows_new": pl.Int64, "columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app import loading_people
 from app.ahead import one_ahead
 from app.attempts import AttemptWriter
-from app.loading import booked, write_account
+from app.loading import Growth, booked, write_account
 from ingest.slurm import accounting_blocks
-from ingest.tally import Tally
+from ingest.tally import SOURCE, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,7 @@ def load_accounting(
         accept_truncated=given.accept_truncated,
     )
     with writer.transaction():
+        growth = Growth(writer, SOURCE)
         attempts = AttemptWriter(writer)
         for block in one_ahead(blocks):
             attempts.add(block.attempts)
@@ -55,5 +57,6 @@ def load_accounting(
             loading_people.note_first_jobs(writer, block.attempts)
             progress(given.origin, source.done, source.size)
         parsed = booked(tally.parsed({}, rows_loaded=attempts.finish()), given.cluster)
+        parsed = replace(parsed, rows_new=growth.rows({"attempts"}))
         write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)
     return parsed

@@ -163,8 +163,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
     # if it has an End.
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
-    # For a moment sacct may show a final state without its End, which then is at least Start + Elapsed; a later look
-    # at the row corrects it, since of two ends the later one counts.
+    # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it tells one.
     guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
     table = table.with_columns(guessed=guessed).with_columns(
         end=pl.when("guessed").then(_last_seen_running()).otherwise("end")
@@ -191,6 +190,8 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         (pl.col("held") & pl.col("given_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
         (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
         "guessed",
+        pl.when("guessed").then(pl.lit(value=True)).alias("end_guessed"),
+        (pl.col("held") & ~pl.col("ended") & pl.col("end").is_not_null()).alias("cut"),
         pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
         pl.when("held").then("given_error").alias("!tres"),
         pl.when(pl.col("final") & pl.col("end").is_null())
@@ -281,6 +282,12 @@ UNSURE: Final = (
 )
 
 
+CUT: Final = (
+    "rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window asked for. "
+    "Their End is not believed, but what their Start was cannot be told. Export again without it"
+)
+
+
 def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
     """What a person should know about these rows."""
     unread = [
@@ -292,6 +299,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *(f"unknown state {state}: {count} rows" for state, count in novel),
         *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
         *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
+        *_counted(good, "cut", CUT),
         *_counted(good, "unsure", UNSURE),
         *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),
         *_counted(

@@ -58,6 +58,7 @@ ATTEMPTS: Final[Schema] = {
     "eligible_at": TIME,
     "started_at": TIME,
     "ended_at": TIME,
+    "end_guessed": FLAG,
     "state": TEXT,
     "cancelled_by": TEXT,
     "exit_code": WHOLE,
@@ -364,6 +365,7 @@ class Parsed:
 
     `rows_read` is always the sum of loaded, duplicate, skipped and rejected rows, and `rejects` has one row for
     each rejected one. `covers_from` and `covers_until` are aware; both are None where the input tells no time.
+    `rows_new`, how many were not known before, is told by whoever writes them.
     """
 
     source: SourceName
@@ -375,6 +377,7 @@ class Parsed:
     rows_duplicate: int = 0
     rows_skipped: int = 0
     rows_rejected: int = 0
+    rows_new: int | None = None
     columns: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     covers_from: datetime | None = None

@@ -75,7 +75,9 @@ def fingerprints(attempts: pl.DataFrame) -> pl.Series:
 
 def _join(rows: pl.DataFrame) -> pl.DataFrame:
     """The join of all sightings of each attempt. Only the few that contradict each other take the slow way."""
-    phase = pl.when(pl.col("ended_at").is_not_null()).then(2).when(pl.col("started_at").is_not_null()).then(1)
+    ended = pl.col("ended_at").is_not_null()
+    told = ended & pl.col("end_guessed").is_null()
+    phase = pl.when(told).then(3).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
     first_index = pl.col("db_index").min().over(_SECOND)
     rows = rows.with_columns(
         phase.otherwise(0).alias("#phase"), pl.col("db_index").fill_null(first_index).alias("#index")

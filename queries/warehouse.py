@@ -144,6 +144,11 @@ class Writer(_Connection):
                     self._connection.execute("ROLLBACK")
                 raise
 
+    def height(self, table: str) -> int:
+        """How many rows a table has."""
+        row = self._connection.execute(f"SELECT COUNT(*) FROM {_named(table)}").fetchone()  # noqa: S608 - our names
+        return int(row[0]) if row else 0
+
     def append(self, table: str, rows: pl.DataFrame) -> None:
         """Add rows to a table; columns go by name, and those the frame lacks become null."""
         if rows.is_empty():

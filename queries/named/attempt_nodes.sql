@@ -1,4 +1,5 @@
--- One row is an attempt of a cluster on a node, as metrics read it. How long a runaway held its GPUs is assumed.
+-- One row is an attempt of a cluster on a node, as metrics read it. How long a runaway held its GPUs is assumed, and so is
+-- an end that accounting has not told.
 SELECT
     n.cluster,
     n.scheduler,
@@ -9,7 +10,7 @@ SELECT
     COALESCE(r.ended_at, a.ended_at) AS ended_at,
     a.suspended_s,
     CAST(n.n_gpus * 1000 AS BIGINT) AS milli_gpus,
-    CASE WHEN r.job_id IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
+    CASE WHEN r.job_id IS NULL AND a.end_guessed IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
 FROM attempt_nodes AS n
 JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)

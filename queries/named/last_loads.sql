@@ -12,6 +12,7 @@ SELECT
     COUNT(*) AS inputs,
     CAST(SUM(rows_read) FILTER (counted_here) AS BIGINT) AS rows_read,
     CAST(SUM(rows_loaded + rows_duplicate) FILTER (counted_here) AS BIGINT) AS rows_taken,
+    CASE WHEN BOOL_AND(rows_new IS NOT NULL) THEN CAST(SUM(rows_new) FILTER (counted_here) AS BIGINT) END AS rows_new,
     CAST(SUM(rows_skipped) FILTER (counted_here) AS BIGINT) AS rows_skipped,
     CAST(SUM(rows_rejected) FILTER (counted_here) AS BIGINT) AS rows_rejected,
     list_distinct(flatten(LIST(warnings))) AS warnings

@@ -1,6 +1,7 @@
--- One row is an attempt of a cluster that has no end yet; those that were asked for by id come last, the latest at the end.
+-- One row is an attempt of a cluster whose end nobody has told yet; those that were asked for by id come last, the latest
+-- at the end.
 SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at
 FROM attempts AS a
 LEFT JOIN rechecks AS r USING (cluster, scheduler, job_id, submitted_at)
-WHERE a.cluster = $cluster AND a.scheduler = 'slurm' AND a.ended_at IS NULL
+WHERE a.cluster = $cluster AND a.scheduler = 'slurm' AND (a.ended_at IS NULL OR a.end_guessed)
 ORDER BY r.checked_at NULLS FIRST, a.submitted_at, a.job_id;

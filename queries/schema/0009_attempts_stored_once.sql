@@ -18,6 +18,7 @@ CREATE TABLE stored.attempts (
     eligible_at         TIMESTAMPTZ,           -- when it was allowed to start
     started_at          TIMESTAMPTZ,           -- when it got its nodes; null if it never did. After a resize: the time of the resize
     ended_at            TIMESTAMPTZ,           -- when it lost them; null while it runs or waits
+    end_guessed         BOOLEAN,               -- true where accounting told no end: Start + Elapsed was taken until it does; else null
     state               VARCHAR NOT NULL,      -- Slurm's state without its tail: COMPLETED, NODE_FAIL, ...
     cancelled_by        VARCHAR,               -- uid that cancelled it, from the first sight
     exit_code           BIGINT,                -- exit status as accounting shows it
@@ -94,3 +95,5 @@ SELECT node_list, list(node ORDER BY LENGTH(node), node) FROM held GROUP BY node
 
 DROP TABLE attempt_nodes;
 DROP TABLE attempts;
+
+ALTER TABLE loads ADD COLUMN rows_new BIGINT; -- how many of the rows taken in made the source's table grow; null where nobody counted

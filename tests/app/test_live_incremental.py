@@ -73,6 +73,11 @@ def settle(lab: SlurmLab) -> None:
     time.sleep(2)
 
 
+def shown(lab: SlurmLab) -> set[str]:
+    """Job id and state of all jobs that a window up to now shows."""
+    return set(lab.sacct("-aXPn", "-S", "now-1hour", "-E", "now", "-o", "JobIDRaw,State").splitlines())
+
+
 def once(lab: SlurmLab, folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """The rows of one ingest of everything."""
     assert ingest(lab, folder / "once") is None
@@ -82,7 +87,8 @@ def once(lab: SlurmLab, folder: Path) -> dict[str, list[tuple[object, ...]]]:
 def test_jobs_that_run_and_end_between_ingests_are_as_in_one_ingest(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
     lab, often = own_slurm_lab, tmp_path / "often"
     jobs = [lab.sbatch(f"sleep {seconds}", *ONE_GPU) for seconds in (1, 5, 11)]
-    lab.wait_for(jobs[2], "RUNNING")
+    # Running for slurmctld is not running for slurmdbd yet, nor within a window that ends with this second.
+    lab.wait_until(lambda: f"{jobs[2]}|RUNNING" in shown(lab), 30, "accounting to show it running")
     assert ingest(lab, often, overlap_hours=0) is None
     assert "RUNNING" in states(often).values()
     for number in range(3):
@@ -103,8 +109,8 @@ def test_a_held_job_that_is_cancelled_is_found(own_slurm_lab: SlurmLab, tmp_path
     lab.wait_for(blocking, "RUNNING")
     job = lab.sbatch("sleep 300", "-p", "main", "-w", "n3", "-n1", "--exclusive")
     array = lab.sbatch("sleep 300", "-p", "main", "-w", "n3", "-n1", "--exclusive", "--array=0-3")
-    shown = ("-a", "-X", "-P", "-n", "-S", "now-1hour", "-E", "now", "-o", "JobIDRaw")
-    lab.wait_until(lambda: {str(job), str(array)} <= set(lab.sacct(*shown).split()), 30, "both to be eligible")
+    both = {f"{job}|PENDING", f"{array}|PENDING"}
+    lab.wait_until(lambda: both <= shown(lab), 30, "both to be eligible")
     assert ingest(lab, warehouse) is None
     assert (states(warehouse)[str(job)], states(warehouse)[str(array)]) == ("PENDING", "PENDING")
     lab.scontrol("hold", str(job))

@@ -7,9 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from app import brought, cli, health, help_texts
+from app import cli, health, help_texts
 from app.config import Config
 from app.ingesting import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
@@ -53,7 +51,8 @@ def test_a_file_that_is_loaded_twice_is_there_once_and_the_second_load_brought_n
     once = source(tmp_path / "w")
     assert (once["rows"], counts(once)) == ({"attempts": 43}, (43, 43, 0, 0, 0))
     [again] = ingest(tmp_path / "w", SACCT, now=NOW + timedelta(hours=1))
-    assert again.new == 0
+    assert again.parsed is not None
+    assert again.parsed.rows_new == 0
     twice = source(tmp_path / "w")
     assert (twice["rows"], counts(twice)) == ({"attempts": 43}, (43, 0, 43, 0, 0))
     assert twice["loads"] == 2
@@ -83,14 +82,12 @@ def test_all_files_of_one_ingest_are_the_last_load_with_all_their_warnings(tmp_p
     assert any("header only" in warning for warning in told["last_load"]["warnings"])
 
 
-def test_what_was_there_before_anybody_counted_is_not_called_new(tmp_path: Path) -> None:
+def test_of_a_load_that_nobody_counted_it_is_not_known_what_was_new(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
-        kept = [row for row in writer.table("meta").rows() if row[0].startswith("rows of ")]
-        writer.delete("meta", pl.DataFrame({"key": [key for key, _ in kept]}))
-    assert len(kept) == 1
-    [report] = ingest(tmp_path / "w", SACCT, now=NOW + timedelta(hours=1))
-    assert report.new is None
+        written_before = writer.table("loads").drop("rows_new")
+        writer.delete("loads", written_before.select("cluster"))
+        writer.append("loads", written_before)
     told = source(tmp_path / "w")
     assert (told["rows"], counts(told)) == ({"attempts": 43}, (43, None, None, 0, 0))
     ingest(tmp_path / "w", SACCT, now=NOW + timedelta(hours=2))
@@ -110,7 +107,7 @@ def test_each_kind_counts_its_own_table(tmp_path: Path) -> None:
         "slurm.nodes": {"nodes": 6},
         "slurm.qos": {"qos": 3},
     }
-    assert {report.origin: report.new for report in reports}[QOS] == 3
+    assert {report.origin: report.parsed and report.parsed.rows_new for report in reports}[QOS] == 3
     ingest(tmp_path / "w", *everything, now=NOW + timedelta(hours=1))
     for each in state(tmp_path / "w")["sources"]:
         assert each["rows"] == first[each["source"]]["rows"]
@@ -122,7 +119,8 @@ def test_rows_of_an_input_of_two_clusters_are_counted_with_the_first(tmp_path: P
     one, other = (source(tmp_path / "w", cluster=name) for name in ("bench", "other"))
     there = [each["rows"]["attempts"] for each in (one, other)]
     assert min(there) > 0
-    assert report.new == sum(there) == one["last_load"]["new"]
+    assert report.parsed is not None
+    assert report.parsed.rows_new == sum(there) == one["last_load"]["new"]
     assert counts(other) == (None, None, None, None, None)
 
 
@@ -131,8 +129,7 @@ def test_a_load_is_counted_in_the_transaction_that_writes_it(tmp_path: Path) -> 
         before = writer.data_version
         ingest_files(writer, Config(), [SACCT], Options(), now=NOW, progress=lambda *_: None)
         assert writer.data_version == before + 1
-        assert brought.new_rows(writer, "bench", "slurm.accounting", NOW) == 43
-        assert brought.new_rows(writer, "bench", "slurm.accounting", NOW + timedelta(hours=1)) is None
+        assert writer.table("loads")["rows_new"].to_list() == [43]
 
 
 def test_status_shows_rows_now_and_what_the_last_load_brought(

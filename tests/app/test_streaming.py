@@ -123,7 +123,7 @@ def test_what_is_there_already_is_not_written_again(tmp_path: Path, monkeypatch:
         streaming.load_accounting(
             writer, Input(str(file)), Given(str(file), timezone="UTC"), now=NOW, progress=lambda *_: None
         )
-    assert set(written) == {"loads", "meta"}
+    assert set(written) == {"loads"}
 
 
 def test_a_dump_that_stops_in_the_middle_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,3 +183,12 @@ def test_a_dump_read_in_pieces_is_the_dump_read_at_once(size: int) -> None:
     whole = parse(text(*rows)).frames["attempts"]
     pieces = [parse(text(*rows[n : n + size + 1])).frames["attempts"] for n in range(0, len(rows), size)]
     assert same_rows(merge_attempts(*pieces[::-1]), whole)
+
+
+def test_an_end_that_is_told_replaces_a_guessed_one_even_if_it_is_earlier() -> None:
+    guessed = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 900), end_guessed=True, elapsed_s=890.0)
+    told = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 60), elapsed_s=50.0)
+    [found] = merged(RUNNING, guessed, told)
+    assert (found["ended_at"], found["end_guessed"]) == (at(T + 60), None)
+    [found] = merged(LATER, guessed)
+    assert (found["ended_at"], found["end_guessed"]) == (at(T + 900), True)

@@ -56,6 +56,7 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "eligible_at": at(1795247700),
         "started_at": at(START),
         "ended_at": at(END),
+        "end_guessed": None,
         "state": "COMPLETED",
         "cancelled_by": None,
         "exit_code": 0,

@@ -196,7 +196,10 @@ def test_a_job_over_the_gap_ran_an_hour_less_than_the_clock_says(zone: str, star
 LIVES = [
     Trap("running", OPEN, {"started_at": at(START), "ended_at": None, "n_gpus": 16}),
     Trap(
-        "running, with an End that --truncate made", {"State": "RUNNING"}, {"started_at": at(START), "ended_at": None}
+        "running, with an End that --truncate made",
+        {"State": "RUNNING"},
+        {"started_at": at(START), "ended_at": None},
+        warned="1 rows run and tell an End: this comes of sacct --truncate (-T)",
     ),
     Trap(
         "running for months: its end message was lost",
