@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import output
+from app.live_telling import Summary
 from app.times import iso
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def say(reports: Sequence[Report], *, files: bool) -> None:
     for report in reports:
         if report.parsed is None:
             continue
-        output.say(f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}", error=True)
+        said = f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}"
+        output.say(report.line if isinstance(report, Summary) else said, error=True)
         for warning in report.parsed.warnings:
             output.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:

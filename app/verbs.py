@@ -170,6 +170,7 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
     from app import ingesting, live_slurm
 
+    _refuse_mixed(options)
     settings, root = _settings(options)
     now = clock.now()
     end = None if options.files else now
@@ -193,6 +194,14 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
         since, until = (iso(moment) if moment else "what they tell" for moment in (asked.since, asked.until))
         _note(options)(f"taken as what the files were asked for: {since} to {until}; no row was left out")
     return _done(reports, files=bool(options.files), quiet=options.quiet)
+
+
+def _refuse_mixed(options: argparse.Namespace) -> None:
+    """What is about files is nothing for live reading, and the other way round."""
+    if options.files and options.again:
+        raise UsageError("--again asks Slurm for what was read before; leave it out with files: loading twice is safe")
+    if not options.files and (options.timezone or options.delimiter or options.accept_truncated):
+        raise UsageError("--timezone, --delimiter and --accept-truncated are about files, and none is named")
 
 
 def _note(options: argparse.Namespace) -> Callable[[str], None]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -51,6 +52,9 @@ _CONFIG = {
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on all cores at once."""
+
+
+_HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
 
 
 @dataclass(frozen=True)
@@ -154,21 +158,24 @@ class Writer(_Connection):
         if rows.is_empty():
             return
         many = rows.height > ROW_GROUP
-        with self._handed_over(_portions(rows) if many else rows) as name, self._in_any_order(many=many):
+        with self._handed_over(_portions(rows) if many else rows) as name, self._in_bulk(many=many):
             self._connection.execute(f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name}")  # noqa: S608 - our names
 
     @contextlib.contextmanager
-    def _in_any_order(self, *, many: bool) -> Iterator[None]:
-        """Many rows are written twice as fast if their order need not be kept."""
+    def _in_bulk(self, *, many: bool) -> Iterator[None]:
+        """Many rows are written twice as fast if their order need not be kept, on half the cores.
+
+        The other half reads what is written next, and a core of ours that waits for another would only turn in circles.
+        """
         if not many:
             yield
             return
-        self._connection.execute("SET preserve_insertion_order = false")
+        self._connection.execute(f"SET preserve_insertion_order = false; SET threads = {_HALF_THE_CORES}")
         try:
             yield
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed insert may have ended the transaction
-                self._connection.execute("SET preserve_insertion_order = true")
+                self._connection.execute("RESET preserve_insertion_order; RESET threads")
 
     def replace(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
         """Delete the table's rows that share these key columns with `rows`, then append `rows`."""

@@ -11,26 +11,16 @@ from tests.lab.needed import need
 pytest_plugins = ("tests.scheduling",)
 
 
-@pytest.fixture(scope="session")
-def slurm_lab() -> Iterator[SlurmLab]:
-    """A running Slurm cluster, one for all tests; leave its nodes up behind you.
-
-    Its tests carry `lab` and `xdist_group("lab")`, so that one worker alone starts one.
-    """
-    with _started() as lab:
-        yield lab
-
-
 @pytest.fixture(scope="module")
 def own_slurm_lab() -> Iterator[SlurmLab]:
-    """A running Slurm cluster of a module's own, where no other test has killed a node a minute ago."""
-    with _started() as lab:
-        yield lab
+    """A running Slurm cluster of a module's own, where no other test has killed a node a minute ago.
 
-
-def _started() -> SlurmLab:
+    Its tests carry `lab` and `xdist_group("lab")`: one worker runs them all, so one lab at a time is up, and has the
+    cgroups. No lab may outlive its module, or the next ones would go without and see no real OUT_OF_MEMORY.
+    """
     need("Slurm lab", missing())
-    return SlurmLab()
+    with SlurmLab() as lab:
+        yield lab
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

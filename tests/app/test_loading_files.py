@@ -273,3 +273,20 @@ def test_an_unknown_table_is_answered_with_the_closest_name(name: str, close: st
     assert (f"did you mean {close}" in shell.err) if close else ("did you mean" not in shell.err)
     assert len(shell.err.splitlines()) == 2
     assert len(shell.err) < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([SACCT, "--again"], "leave it out with files"),
+        (["--timezone", "UTC"], "are about files, and none is named"),
+        (["--delimiter", ";"], "are about files, and none is named"),
+        (["--accept-truncated"], "are about files, and none is named"),
+    ],
+)
+def test_what_is_about_files_is_refused_without_and_the_other_way_round(
+    shell: Shell, arguments: list[object], said: str
+) -> None:
+    assert shell("ingest", "slurm", *arguments) == 2
+    assert said in shell.err
+    assert not shell.root.exists()

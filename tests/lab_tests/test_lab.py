@@ -21,6 +21,12 @@ PRECISION_S = 1.5
 EPOCH_UTC = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 
 
+@pytest.fixture
+def slurm_lab(own_slurm_lab: SlurmLab) -> SlurmLab:
+    """One for all tests of this module; leave its nodes up behind you."""
+    return own_slurm_lab
+
+
 class Row(NamedTuple):
     """What accounting has of one attempt."""
 
