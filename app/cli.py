@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 SHOWN = ("goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes")
 
 
+_MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
+"""polars gives memory back to the system after ten seconds, not after half a second: large inputs need it again."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
+    os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.version:

@@ -48,6 +48,7 @@ _CONFIG = {
     "autoload_known_extensions": "false",
     # How a new file is laid out: dictionaries over compressed text are half the work to write.
     "storage_compatibility_version": "v1.3.0",
+    "write_buffer_row_group_count": "2",
 }
 
 ROW_GROUP = 122_880
