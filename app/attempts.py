@@ -44,7 +44,7 @@ class AttemptWriter:
         self._jobs = Fingerprints()
         self._several: list[pl.DataFrame] = []
         self._aside: list[pl.DataFrame] = []
-        self._n_aside = 0
+        self._n_aside = self._n_fetched = 0
         self._counted = Counted()
         self._waiting: list[pl.DataFrame] = []
 
@@ -52,7 +52,9 @@ class AttemptWriter:
         """Write a block of attempts that are merged among themselves."""
         if attempts.is_empty():
             return
+        told = attempts.height
         attempts = self._raw_ids.settle(attempts)
+        self._n_fetched += max(attempts.height - told, 0)
         self._note_several(attempts)
         marks = fingerprints(attempts)
         again = marks.is_in(self._seen.take_in(marks).implode())
@@ -76,7 +78,7 @@ class AttemptWriter:
             jobs = pl.concat(self._several).unique()
             self._writer.delete("resubmissions", jobs)
             self._writer.run("add_resubmissions", {"jobs": jobs})
-        return self._counted.total()
+        return self._counted.total() - self._n_fetched
 
     def _note_several(self, attempts: pl.DataFrame) -> None:
         """Keep which jobs have more than one attempt: only those do not begin with their own submission."""

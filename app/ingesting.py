@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -15,7 +16,7 @@ from app.loading import Report, empty, load
 from app.streaming import load_accounting
 from app.times import iso
 from ingest.clusters import foreign
-from ingest.errors import InputError
+from ingest.errors import InputError, UntimedError
 from ingest.frames import NODE_STATES, Parsed, SourceName
 from ingest.given import Given, untimed
 from ingest.parsers import NAMELESS, TIMELESS, parse
@@ -77,8 +78,9 @@ def ingest_files(
             reports.append(Report(name, error=error))
     inputs.sort(key=lambda each: _place(each[1], options))
     told: list[Parsed] = []
-    for number, (source, kind) in enumerate(inputs):
-        progress(source.name, number, len(inputs))
+    waiting: list[tuple[Input, SourceName]] = []  # for somebody to say what time it is
+    for number, (source, kind) in enumerate(chain(inputs, waiting)):
+        progress(source.name, min(number, len(inputs) - 1), len(inputs))
         try:
             given = _given(source, kind, config, options, told)
             if kind == "slurm.accounting" and not is_json(source.head):
@@ -87,6 +89,11 @@ def ingest_files(
                 data = source.whole()
                 parsed = _parse(data, kind, given, told, writer)
                 parsed = load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
+        except UntimedError as error:
+            if number < len(inputs) and source.name != STDIN:
+                waiting.append((source, kind))
+            else:
+                reports.append(Report(source.name, error=error))
         except (InputError, UsageError) as error:
             reports.append(Report(source.name, error=error))
         else:

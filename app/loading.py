@@ -16,7 +16,7 @@ from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Collection, Container, Sequence
     from datetime import datetime
 
     from ingest.frames import Parsed, SourceName
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one input: loaded (`parsed`), or not (`error`)."""
+    """What came of one input: loaded (`parsed`), or not (`error`); `said_before` are warnings that nobody need hear."""
 
     origin: str
     parsed: Parsed | None = None
     error: Exception | None = None
+    said_before: Collection[str] = ()
+
+    @property
+    def fresh(self) -> list[str]:
+        """The warnings that are to be said."""
+        return [each for each in self.parsed.warnings if each not in self.said_before] if self.parsed else []
 
 
 class Growth:
@@ -41,13 +47,15 @@ class Growth:
         self._writer = writer
         self._before = {table: self._height(table) for table in catalog.source(source).feeds}
 
-    def rows(self, fed: Container[str]) -> int:
-        """New rows of the first of the source's tables that is among those `fed`.
+    def counted(self, parsed: Parsed, fed: Container[str]) -> Parsed:
+        """The input with its new rows: by how much the first of the source's tables grew that is among those `fed`.
 
-        Merging may make one row of two that were there; a table that shrinks has nothing new.
+        Merging may make one row of two that were there; a table that shrinks has nothing new. An input's row that makes
+        several of the table (a switch, its nodes) is one.
         """
         table = next((name for name in self._before if name in fed), None)
-        return 0 if table is None else max(self._height(table) - self._before[table], 0)
+        grown = 0 if table is None else self._height(table) - self._before[table]
+        return replace(parsed, rows_new=min(max(grown, 0), parsed.rows_loaded))
 
     def _height(self, table: str) -> int:
         return self._writer.height("stored.attempts" if table == "attempts" else table)
@@ -72,9 +80,9 @@ def load(
             if name in ways:
                 ways[name](writer, frame)
         if "attempts" in parsed.frames:
-            loading_people.note_first_jobs(writer, parsed.frames["attempts"])
+            loading_people.set_first_jobs(writer)
         fed = {name for name, frame in parsed.frames.items() if frame.height}
-        parsed = replace(parsed, rows_new=growth.rows(fed))
+        parsed = growth.counted(parsed, fed)
         digest = hashlib.sha256(data).hexdigest()
         write_account(writer, _under_clusters(parsed, cluster), origin=origin, digest=digest, now=now)
     return parsed

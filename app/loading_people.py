@@ -41,8 +41,7 @@ def write_users(writer: Writer, users: pl.DataFrame) -> None:
     """Rows of `users`, with the first jobs that the warehouse knows of, and the levels that account changes gave."""
     merge, key = account_merge.merge_users, account_merge.USER_KEY
     _write_seen(writer, "users", users, merge, key=key, existing="existing_users")
-    firsts = writer.query_with("first_jobs", {"incoming": users.select(key).unique()})
-    writer.run("set_first_jobs", {"firsts": firsts})
+    set_first_jobs(writer)
     writer.run("set_admin_levels")
 
 
@@ -61,11 +60,10 @@ def write_scheduler_stats(writer: Writer, numbers: pl.DataFrame) -> None:
     writer.replace("scheduler_stats", conform(merged, SCHEDULER_STATS), keys=moment)
 
 
-def note_first_jobs(writer: Writer, attempts: pl.DataFrame) -> None:
-    """Attempts that are loaded after their users tell those users' first jobs."""
-    known = attempts.filter(pl.col("user").is_not_null() & pl.col("account").is_not_null())
-    firsts = known.group_by(account_merge.USER_KEY).agg(pl.col("submitted_at").min().alias("first_job_at"))
-    writer.run("set_first_jobs", {"firsts": firsts})
+def set_first_jobs(writer: Writer) -> None:
+    """Users have their first job of all that accounting told; one that was moved to another account is that one's."""
+    if writer.height("users"):
+        writer.run("set_first_jobs")
 
 
 def _write_seen(

@@ -61,4 +61,5 @@ class RawIds:
             return attempts
         gone = there.select(ATTEMPT_KEY)
         self._writer.delete("stored.attempts", gone)
+        self._writer.delete("resubmissions", gone)
         return merge_attempts(conform(there.with_columns(pl.col("raw_id").alias("job_id")), ATTEMPTS), attempts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app import loading_people
@@ -54,9 +53,9 @@ def load_accounting(
         for block in one_ahead(blocks):
             attempts.add(block.attempts)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
-            loading_people.note_first_jobs(writer, block.attempts)
             progress(given.origin, source.done, source.size)
         parsed = booked(tally.parsed({}, rows_loaded=attempts.finish()), given.cluster)
-        parsed = replace(parsed, rows_new=growth.rows({"attempts"}))
+        loading_people.set_first_jobs(writer)
+        parsed = growth.counted(parsed, {"attempts"})
         write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)
     return parsed

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from polars.exceptions import PanicException
 
-from app import clock, computing, ingesting, live_roads, live_slurm, loading, output, runlogs, telemetry
+from app import clock, computing, ingesting, live_roads, live_slurm, output, runlogs, telemetry
 from app.errors import EXIT_STATUS
 from app.times import iso
 from ingest.live import subprocess_runner
@@ -194,11 +194,11 @@ class Worker:
                 log("info", "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
                     rejected=report.parsed.rows_rejected)  # fmt: skip
                 for warning in report.parsed.warnings:
-                    self._warn(name, warning)
-        failure = loading.first_error(list(reports))
-        if failure is not None:
-            self._failed(name, failure, now)
-        else:
+                    self._warn(name, warning, fresh=warning in report.fresh)
+        failed = [report.error for report in reports if report.error is not None]
+        for each in reversed(failed):  # the first one is what health is to say
+            self._failed(name, each, now)
+        if not failed:
             self._worked(name, now)
 
     def _slurm(self, writer: Writer, now: datetime) -> Sequence[Report]:
@@ -239,10 +239,11 @@ class Worker:
         if self._stop.is_set():
             raise StoppedError
 
-    def _warn(self, name: str, text: str) -> None:
-        """Log what a source gives to think about, for the step that is being done."""
+    def _warn(self, name: str, text: str, *, fresh: bool = True) -> None:
+        """Note what a source gives to think about, for the step that is being done, and log it if it is new."""
         said = without_secrets(text, self.settings)
-        log("warning", said, source=name)
+        if fresh:
+            log("warning", said, source=name)
         self._warned.append(said.strip().splitlines()[0])
 
     def _faulted(self, name: str, error: Exception, now: datetime) -> None:
@@ -287,7 +288,8 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 def without_secrets(text: str, settings: Config) -> str:
     """A message without what logs must not hold: credentials in addresses, and the token.
 
-    >>> without_secrets("GET http://me:pw@prometheus:9090/api failed", config.Config())
+    >>> from app.config import Config
+    >>> without_secrets("GET http://me:pw@prometheus:9090/api failed", Config())
     'GET http://***@prometheus:9090/api failed'
     """
     token = os.environ.get(settings.prometheus.token_env or "", "")

@@ -73,6 +73,10 @@ class InputError(ValueError):
     """A file or an answer could not be understood."""
 
 
+class UntimedError(InputError):
+    """What an input says holds at a moment only, and nobody says which."""
+
+
 class UnrecognisedInputError(InputError):
     """The input is none of the kinds of text we read."""
 

@@ -385,7 +385,8 @@ class Parsed:
 
     def __post_init__(self) -> None:
         told = self.rows_loaded + self.rows_duplicate + self.rows_skipped + self.rows_rejected
-        if told != self.rows_read or self.rows_rejected != self.rejects.height:
+        least = min(self.rows_loaded, self.rows_duplicate, self.rows_skipped)
+        if told != self.rows_read or self.rows_rejected != self.rejects.height or least < 0:
             message = f"{self.source}: {self.rows_read} rows read, {told} accounted for, {self.rejects.height} kept"
             raise AssertionError(message)
         for name, frame in (*self.frames.items(), ("rejects", self.rejects)):

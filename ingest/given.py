@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ingest.errors import InputError
+from ingest.errors import UntimedError
 from ingest.events import PLANNED_REASONS
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class Given:
         return moment
 
 
-def untimed(origin: str, written_at: str | None = None) -> InputError:
+def untimed(origin: str, written_at: str | None = None) -> UntimedError:
     """The error for a text that holds at a moment only, and nobody says which; `written_at`, if it is a file's."""
     example = "--until TIME (UTC)" if written_at is None else f"--until {written_at} (when it was last written)"
     message = (
         f"{origin}: nothing in it tells when it was made, and what it says may have changed since.\n"
         f"Load it together with files of the same time (accounting, nodes), or say it: {example}"
     )
-    return InputError(message)
+    return UntimedError(message)

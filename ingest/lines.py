@@ -96,7 +96,7 @@ def read_rows(
         TruncatedInputError: The last row is cut off (with `accept_truncated` it is refused instead).
     """
     [rows] = read_blocks(
-        [data], layout, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated, block=len(data) + 1
+        [data], layout, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated, block=2 * len(data) + 1
     )
     return rows
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest import scontrol
 from ingest.account_merge import merge_runaway
 from ingest.errors import SourceError
 from ingest.frames import RUNAWAY_JOBS, conform
 from ingest.header import Layout, words
 from ingest.lines import LINE, clean
 from ingest.live import Fetched, Runner, run
+from ingest.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
 from ingest.tables import Columns, account, read_given, require
 from ingest.times import read_instants
 
@@ -126,17 +126,18 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
     """Jobs that sacct takes for open and squeue does not know, in the form of sacctmgr's own list. Changes nothing.
 
     squeue is asked before and after, so that a job that came or went meanwhile is not taken for lost. Where others'
-    jobs are hidden from us (PrivateData=jobs, and we are not root) nobody can tell; an empty list would say that there
-    are none. While slurmdbd is behind with its news, ended jobs may be listed: accounting tells their ends later, and
-    an attempt that has an end is not open.
+    jobs are hidden from us (`ingest.privacy`) nobody can tell; an empty list would say that there are none. While
+    slurmdbd is behind with its news, ended jobs may be listed: accounting tells their ends later, and an attempt that
+    has an end is not open.
 
     Raises:
         SourceError: There is no answer, or others' jobs are hidden.
     """
     origin = "sacct -s RUNNING,PENDING,SUSPENDED without what squeue knows"
     there = ("-M", ",".join(clusters)) if clusters else ()
-    if _others_are_hidden(runner, there):
-        message = "PrivateData hides other users' jobs from us: run this as root to find runaway jobs"
+    scontrol, *show = CONTROLLER
+    if others_are_hidden(runner, (scontrol, *there, *show)) or others_are_hidden(runner, ACCOUNTING):
+        message = "PrivateData hides other users' jobs from us: run this as root or an operator to find runaway jobs"
         raise SourceError(message)
     before = run(runner, ["squeue", *there, *_KNOWN], hint=_HINT)
     shown = run(runner, ["sacct", *(there or ("--local",)), *_OPEN], hint=_HINT)
@@ -148,10 +149,3 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
         if job is not None and job[0] not in known:
             lost.append(job[0] + line[line.index("|") :])
     return Fetched("\n".join((_HEADER, *lost, "")).encode(), origin, shown.warnings)
-
-
-def _others_are_hidden(runner: Runner, there: Sequence[str]) -> bool:
-    shown = run(runner, ["scontrol", *there, "show", "config"], hint=_HINT)
-    settings = scontrol.settings(shown.data.decode(errors="replace"))
-    hidden = settings.get("PrivateData", "").lower().split(",")
-    return "jobs" in hidden and run(runner, ["id", "-u"], hint=_HINT).data.strip() != b"0"

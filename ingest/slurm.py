@@ -163,7 +163,7 @@ def parse_accounting(
         timezone=timezone,
         delimiter=delimiter,
         accept_truncated=accept_truncated,
-        block=len(data) + 1,
+        block=2 * len(data) + 1,  # UTF-16 may grow
     )
     frames = {"attempts": block.attempts, "node_lists": block.lists}
     return tally.parsed(frames, rows_loaded=block.attempts.height)

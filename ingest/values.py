@@ -1,8 +1,8 @@
 """Slurm's ways to write a value, as whole columns: durations, memory, exit codes, states, TRES, GRES, job ids.
 
-Every function takes a text column and returns columns of the same length. Texts that mean "nothing" are null. Texts
-that mean nothing to us are null too, and `unreadable` tells them apart, so that callers can refuse or warn. Repeated
-texts (TRES, states, sizes) are read once each and joined back.
+Every function takes a text column and returns columns of the same length. Texts that mean "nothing" are null, and so
+are texts that mean nothing to us: callers tell them apart and refuse or warn. Repeated texts (TRES, states, sizes) are
+read once each and joined back.
 """
 
 from __future__ import annotations
@@ -152,21 +152,15 @@ def is_no_limit(text: pl.Series) -> pl.Series:
     return text.is_in(["0", *UNSET])
 
 
-def memory(text: pl.Series, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
-    """Bytes from a requested memory: binary units, a bare number means MB, `n` is per node and `c` per core.
+def memory_sizes(text: pl.Series) -> pl.DataFrame:
+    """Columns `bytes` and `per` of requested memory: a bare number means MB, `n` is for each node, `c` for each core.
 
     2147486448Mn and its like are null: an unset 32-bit number with a flag in its top bit, not two petabytes per node.
     Without the letter it comes from a Slurm that counts in 64 bits, and a whole cluster may have as much.
 
-    >>> ones = pl.Series([2, 2, 2])
-    >>> memory(pl.Series(["1G", "3000Mc", "2147486448Mn"]), n_nodes=ones, n_cpus=ones).to_list()
-    [1073741824, 6291456000, None]
+    >>> memory_sizes(pl.Series(["1G", "3000Mc", "2147486448Mn"])).rows()
+    [(1073741824, ''), (3145728000, 'c'), (None, None)]
     """
-    return total_memory(memory_sizes(text), n_nodes=n_nodes, n_cpus=n_cpus)
-
-
-def memory_sizes(text: pl.Series) -> pl.DataFrame:
-    """Columns `bytes` and `per`: `n` for each node, `c` for each core, else empty."""
     return by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
 
 
@@ -190,7 +184,7 @@ def _memory(text: str) -> tuple[int | None, str | None]:
 
 
 def is_unset_memory(text: pl.Series) -> pl.Series:
-    """Which texts are the mark for memory that was not set (see :func:`memory`): null, but nothing to warn about.
+    """Which texts are the mark for memory that was not set (see :func:`memory_sizes`): null, but nothing to warn about.
 
     Newer Slurm keeps memory in 64 bits, the flag in the top one of those.
     """

@@ -2,4 +2,4 @@
 SELECT a.cluster, a.job_id, a.submitted_at, a.state, r.checked_at
 FROM attempts AS a
 JOIN rechecks AS r USING (cluster, scheduler, job_id, submitted_at)
-WHERE a.ended_at IS NULL AND NOT r.known;
+WHERE (a.ended_at IS NULL OR a.end_guessed) AND NOT r.known;

@@ -1,5 +1,13 @@
--- Writes users: the first submission of each user in an account, where the frame `firsts` has an earlier one.
+-- Writes users: the first submission of each user in an account, of all attempts that there are.
+WITH firsts AS (
+    SELECT u.cluster, u."user", u.account, MIN(a.submitted_at) AS first_job_at
+    FROM users AS u
+    LEFT JOIN stored.attempts AS a USING (cluster, "user", account)
+    GROUP BY ALL
+)
 UPDATE users AS u
-SET first_job_at = LEAST(u.first_job_at, f.first_job_at)
+SET first_job_at = f.first_job_at
 FROM firsts AS f
-WHERE u.cluster = f.cluster AND u."user" = f."user" AND u.account = f.account;
+WHERE
+    u.cluster = f.cluster AND u."user" = f."user" AND u.account = f.account
+    AND u.first_job_at IS DISTINCT FROM f.first_job_at;

@@ -88,10 +88,12 @@ WHERE first_submitted_at <> submitted_at;
 
 INSERT INTO node_lists
 WITH held AS (
-    SELECT DISTINCT a.node_list, n.node
+    SELECT a.node_list, n.node, MAX(n.n_gpus) AS most
     FROM attempts AS a JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
+    WHERE a.node_list IS NOT NULL
+    GROUP BY ALL
 )
-SELECT node_list, list(node ORDER BY LENGTH(node), node) FROM held GROUP BY node_list;
+SELECT node_list, list(node ORDER BY most DESC, LENGTH(node), node) FROM held GROUP BY node_list;
 
 DROP TABLE attempt_nodes;
 DROP TABLE attempts;

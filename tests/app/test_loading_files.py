@@ -113,6 +113,19 @@ def test_the_window_of_a_file_is_what_its_dump_was_asked_for_and_leaves_nothing_
     assert "left out" not in shell.err
 
 
+@pytest.mark.parametrize("how", ["torn row", "no dump"])
+def test_where_rows_were_refused_or_a_file_could_not_be_read_nobody_says_that_none_was_left_out(
+    shell: Shell, tmp_path: Path, how: str
+) -> None:
+    good = SACCT.read_text(encoding="utf-8")
+    (tmp_path / "other.txt").write_text(good + "1|x\n" if how == "torn row" else "no dump\n")
+    shell("ingest", "slurm", SACCT, str(tmp_path / "other.txt"), "--since", "2026-11-21", "--until", "2026-11-22")
+    assert "taken as what the files were asked for" in shell.err
+    assert "left out" not in shell.err
+    shell("ingest", "slurm", str(tmp_path / "none.txt"), "--since", "2026-11-21")
+    assert "taken as" not in shell.err
+
+
 def test_a_window_that_ends_before_it_begins_is_refused(shell: Shell) -> None:
     assert shell("ingest", "slurm", SACCT, "--since", "2026-11-22", "--until", "2026-11-21") == 2
     assert "--since 2026-11-22T00:00:00Z is not before --until 2026-11-21T00:00:00Z" in shell.err
@@ -290,3 +303,27 @@ def test_what_is_about_files_is_refused_without_and_the_other_way_round(
     assert shell("ingest", "slurm", *arguments) == 2
     assert said in shell.err
     assert not shell.root.exists()
+
+
+def test_inventories_that_tell_no_time_are_of_the_time_of_those_that_do_in_any_order(
+    shell: Shell, tmp_path: Path
+) -> None:
+    with_time, without = tmp_path / "n1.txt", tmp_path / "n2.txt"
+    node = "NodeName={} Arch=x86_64 CPUTot=64 Gres=gpu:h100:8 State=IDLE Partitions=main\n   BootTime={} {}\n\n"
+    with_time.write_text(node.format("n1", "2026-10-01T00:00:00", "LastBusyTime=2026-10-05T00:00:00"))
+    without.write_text(node.format("n2", "None", ""))
+    for order in ((with_time, without), (without, with_time)):
+        shell.root = tmp_path / f"w{order[0].name}"
+        status = shell("ingest", "slurm", "--cluster", "c1", "--timezone", "UTC", *order)
+        assert status == 0, shell.err
+    with open_reader(tmp_path / "wn1.txt") as one, open_reader(tmp_path / "wn2.txt") as other:
+        assert one.table("nodes").sort("node").equals(other.table("nodes").sort("node"))
+
+
+def test_no_more_is_new_than_was_read(shell: Shell) -> None:
+    assert shell("ingest", "slurm", "--cluster", "bench", "--until", "2026-11-21", TOPOLOGY) == 0
+    with open_reader(shell.root) as reader:
+        [(new, taken)] = reader.table("loads").select("rows_new", "rows_loaded").rows()
+        assert reader.table("node_topology").height >= taken
+    assert 0 < new <= taken
+    assert "-" not in shell.err.partition("rows:")[2].partition("\n")[0]

@@ -151,3 +151,26 @@ def test_alone_they_are_refused_with_a_hint_and_with_a_time_given_they_are_loade
     assert "--until" in str(report.error)
     [report] = ingested(tmp_path / "w", [file], until=ASKED)
     assert report.error is None
+
+
+def test_the_first_job_is_that_of_the_account_it_ended_up_in_whatever_came_first(tmp_path: Path) -> None:
+    assoc = tmp_path / "assoc.txt"
+    assoc.write_text("Cluster|Account|User|Partition|ID|Share|MaxJobs\nbench|a|alice|||1|\nbench|b|alice|||1|\n")
+    times = {"Submit": str(FIRST), "Eligible": str(FIRST), "JobIDRaw": "7", "JobID": "7", "DBIndex": "7"}
+    waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "NodeList": "None assigned", "Account": "a"}
+    ended = {"Start": str(FIRST), "End": str(FIRST + 100), "Account": "b"}
+    one, two, both = tmp_path / "one.txt", tmp_path / "two.txt", tmp_path / "both.txt"
+    rows = [ALICE | times | waits, ALICE | times | ended]
+    for file, some in ((one, rows[:1]), (two, rows[1:]), (both, rows)):
+        file.write_bytes(text(*some))
+    told = []
+    for number, files in enumerate(([assoc, one, two], [assoc, both], [one, two, assoc], [assoc, two, one])):
+        root = tmp_path / f"w{number}"
+        for file in files:
+            with open_writer(root, verb="test", now=ASKED) as writer:
+                asked = Options(until=ASKED if file == assoc else None)
+                [report] = ingest_files(writer, Config(), [str(file)], asked, now=ASKED, progress=lambda *_: None)
+                assert report.error is None
+        with open_reader(root) as reader:
+            told.append(reader.table("users").sort("account").select("account", "first_job_at").rows())
+    assert told == [[("a", None), ("b", at(FIRST))]] * 4

@@ -43,6 +43,8 @@ def loaded(root: Path, *files: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
                 writer, Config(), [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
             )
     with open_reader(root) as reader:
+        lost = "SELECT * FROM resubmissions ANTI JOIN stored.attempts USING (cluster, scheduler, job_id, submitted_at)"
+        assert reader.frame(lost).is_empty()
         return tuple(reader.table(name).sort("job_id", "submitted_at") for name in ("attempts", "attempt_nodes"))  # type: ignore[return-value]  # two names, two tables
 
 
@@ -112,3 +114,18 @@ def test_a_user_told_later_changes_no_first_submission(tmp_path: Path, order: tu
     attempts, _ = loaded(tmp_path / "w", *files)
 
     assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 2
+
+
+def test_attempts_that_a_dump_gives_raw_ids_are_not_counted_as_its_own(tmp_path: Path) -> None:
+    rest = "gres/gpu=8,node=1|amara"
+    plain, raw = tmp_path / "plain.txt", tmp_path / "raw.txt"
+    first, second = (f"c1|{at}|{at}|{at + 100}|NODE_FAIL|n1|{rest}|9_1" for at in (1795247000, 1795247500))
+    plain.write_text(f"{HEAD}\n{first}\n{second}\n")
+    raw.write_text(f"{HEAD}|JobIDRaw\n{second}|10\n")
+
+    loaded(tmp_path / "w", plain, raw)
+
+    with open_reader(tmp_path / "w") as reader:
+        loads = reader.table("loads").sort("loaded_at", "rows_read", descending=True)
+    counts = loads.select("rows_read", "rows_loaded", "rows_duplicate", "rows_new").rows()
+    assert counts == [(2, 2, 0, 2), (1, 1, 0, 0)]

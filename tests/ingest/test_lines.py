@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
-from ingest.slurm import DOCUMENTED_ORDER
+from ingest.lines import read_blocks
+from ingest.slurm import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
 from tests.ingest.helpers import DATA, NEVER_RAN, ROW, parse, refusals, text
 
 NARROW = ["JobID", "Submit", "Start", "End", "State", "JobName", "NodeList", "AllocTRES", "Cluster"]
@@ -249,3 +250,18 @@ def test_every_row_is_accounted_for() -> None:
     parsed = parse(data)
     assert parsed.rows_read == 5
     assert (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected) == (2, 1, 1, 1)
+
+
+def test_a_text_that_grows_when_its_encoding_is_changed_is_one_block_still() -> None:
+    data = text(*({"JobIDRaw": str(n), "JobName": "\u8bad\u7ec3" * 300} for n in range(1, 300)))
+    wide = data.decode().encode("utf-16")
+    assert len(wide) < len(data)
+    assert parse_accounting(wide, origin="x").frames["attempts"].height == 299
+
+
+@pytest.mark.parametrize("block", [300, 700, 5_000])
+def test_doubled_carriage_returns_are_line_ends_whatever_the_blocks(block: int) -> None:
+    data = text(*({"JobIDRaw": str(n)} for n in range(1, 30))).replace(b"\n", b"\r\r\n")
+    blocks = list(read_blocks([data], ACCOUNTING, origin="x", block=block))
+    assert sum(rows.frame.height for rows in blocks) == 29
+    assert not any(rows.refused for rows in blocks)

@@ -74,12 +74,14 @@ def test_a_time_limit_without_colons_is_in_minutes(text: str, seconds: float | N
 )
 def test_requested_memory(text: str, size: int | None) -> None:
     n_nodes, n_cpus = pl.Series([2]), pl.Series([8])
-    assert values.memory(pl.Series([text]), n_nodes=n_nodes, n_cpus=n_cpus).to_list() == [size]
+    sizes = values.memory_sizes(pl.Series([text]))
+    assert values.total_memory(sizes, n_nodes=n_nodes, n_cpus=n_cpus).to_list() == [size]
 
 
 def test_memory_per_core_of_unknown_cores_is_unknown() -> None:
     nothing = pl.Series([None], dtype=pl.Int64)
-    assert values.memory(pl.Series(["1Gc"]), n_nodes=nothing, n_cpus=nothing).to_list() == [None]
+    sizes = values.memory_sizes(pl.Series(["1Gc"]))
+    assert values.total_memory(sizes, n_nodes=nothing, n_cpus=nothing).to_list() == [None]
 
 
 @pytest.mark.parametrize(

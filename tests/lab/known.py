@@ -138,6 +138,7 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
             "submitted_at": submit,
             "first_submitted_at": Between(math.floor(job.asked[0]), job.asked[1]),
             "eligible_at": _eligible(job, end, stay, eligible),
+            "end_guessed": None,
             **_times(kinds, job, end, stay, submit, read),
         }
         facts |= _special(job, number, stays, read)

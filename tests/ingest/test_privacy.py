@@ -1,0 +1,70 @@
+"""Whose jobs Slurm shows to whom: `PrivateData=jobs` in slurm.conf and slurmdbd.conf, and who may see all the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.errors import SourceDownError
+from ingest.live import Completed
+from ingest.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SACCTMGR = """\
+Configuration data as of 2026-11-21T22:00:00
+AccountingStorageHost  = localhost
+PrivateData            = {slurm}
+SlurmUserId            = slurm(64030)
+
+SlurmDBD configuration:
+PrivateData            = {slurmdbd}
+SlurmUser              = slurm(64030)
+"""
+
+
+def hidden(*settings: str, slurm: str, slurmdbd: str, uid: int = 1000, level: str = "None") -> bool:
+    """What is found out where the configurations say so, by a user of that level."""
+    answers = {
+        "id -u": f"{uid}\n",
+        "id -un": "alice\n",
+        "scontrol show config": f"PrivateData             = {slurm}\nSlurmUser               = slurm(64030)\n",
+        "sacctmgr show config": SACCTMGR.format(slurm=slurm, slurmdbd=slurmdbd),
+        "sacctmgr -nP show user alice format=AdminLevel": f"{level}\n",
+    }
+
+    def runner(command: list[str], _: Mapping[str, str]) -> Completed:
+        return Completed(0, answers[" ".join(command)].encode(), b"")
+
+    return others_are_hidden(runner, settings)
+
+
+@pytest.mark.parametrize("private", ["none", "accounts,usage", "jobs", "Accounts,Jobs"])
+def test_of_the_two_configurations_squeue_goes_by_one_and_sacct_by_the_other(private: str) -> None:
+    there = "jobs" in private.lower()
+    assert hidden(*CONTROLLER, slurm=private, slurmdbd="none") == there
+    assert hidden(*ACCOUNTING, slurm=private, slurmdbd="none") is False
+    assert hidden(*ACCOUNTING, slurm="none", slurmdbd=private) == there
+
+
+@pytest.mark.parametrize(
+    ("uid", "level", "expected"),
+    [
+        (0, "None", False),
+        (64030, "None", False),
+        (6403, "None", True),
+        (1000, "Operator", False),
+        (1000, "Administrator", False),
+        (1000, "", True),  # not in the database at all
+    ],
+)
+def test_whoever_may_see_all_jobs_is_shown_all(uid: int, level: str, expected: bool) -> None:
+    for settings in (CONTROLLER, ACCOUNTING):
+        assert hidden(*settings, slurm="jobs", slurmdbd="jobs", uid=uid, level=level) == expected
+
+
+def test_where_nobody_answers_nobody_can_tell() -> None:
+    with pytest.raises(SourceDownError, match="slurmdbd looks down"):
+        others_are_hidden(lambda *_: Completed(1, b"", b""), ACCOUNTING)
