@@ -1,6 +1,10 @@
--- stop: the GPUs of an attempt's nodes do not add up to the attempt's
-SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.n_gpus, SUM(n.n_gpus) AS on_nodes
-FROM attempts AS a
-JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
-GROUP BY ALL
-HAVING SUM(n.n_gpus) <> a.n_gpus;
+-- stop: the GPUs on the nodes of a cluster's attempts do not add up to the attempts' own
+WITH own AS (
+    SELECT cluster, SUM(n_gpus) AS gpus FROM stored.attempts WHERE node_list IS NOT NULL GROUP BY cluster
+),
+on_nodes AS (
+    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_nodes GROUP BY cluster
+)
+SELECT own.cluster, own.gpus, on_nodes.gpus AS on_nodes
+FROM own LEFT JOIN on_nodes USING (cluster)
+WHERE own.gpus IS DISTINCT FROM on_nodes.gpus;
