@@ -135,7 +135,7 @@ def _slurm(settings: Config) -> int:
         return 0
     runner = partial(subprocess_runner, timeout_s=min(settings.slurm.timeout_s, PATIENCE_S))
     try:
-        probe(runner, settings)
+        probe(runner, settings, strict=True)
         fetch_settings(runner)
     except SourceError as error:
         said = " ".join(line.strip().rstrip(".") + "." for line in str(error).splitlines()[:2])
@@ -148,9 +148,10 @@ def _slurm(settings: Config) -> int:
 def _slurmrestd(settings: Config) -> int:
     """Whether slurmrestd answers, and slurmdbd and slurmctld behind it: a live ingest asks both."""
     patient = settings.slurm.model_copy(update={"timeout_s": min(settings.slurm.timeout_s, PATIENCE_S)})
+    settings = settings.model_copy(update={"slurm": patient})
     try:
         probe(subprocess_runner, settings)
-        road = live_rest.road(settings.model_copy(update={"slurm": patient}))
+        road = live_rest.road(settings)
         road.settings()
         road.nodes()
     except SourceError as error:

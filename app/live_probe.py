@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from app import live_rest, live_roads
 from app.advice import WITHOUT_SLURM
-from ingest.errors import ServerDownError, SourceDownError, SourceError, SourceMissingError
+from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.live import run
 from ingest.slurmrest import UNIX
 
@@ -23,11 +23,12 @@ COMMAND: Final = ("sacct", "-e")
 
 NEVER: Final = (
     "accounting storage is disabled",
-    "supported accounting_storage plugin",
-    "could not establish a configuration source",
     "unable to process configuration file",
 )
-"""What Slurm's commands say where waiting does not help: there is no accounting, or no slurm.conf."""
+"""What Slurm's commands say where waiting does not help: there is no accounting, or a slurm.conf that is no good.
+
+Where slurmctld hands out the configuration it cannot be had while that starts again: waiting helps.
+"""
 
 
 class NoSlurmError(SourceMissingError):
@@ -38,11 +39,11 @@ class NoSlurmError(SourceMissingError):
         self.args = (f"{command[0]} is not installed here (not on PATH).\n{WITHOUT_SLURM}",)
 
 
-def probe(runner: Runner, config: Config) -> None:
-    """Return where it is worth asking; what may get better by waiting is left to whoever asks.
+def probe(runner: Runner, config: Config, *, strict: bool = False) -> None:
+    """Return where it is worth asking; what may get better by waiting is left to whoever asks, unless `strict`.
 
     Raises:
-        SourceError: no question can be answered here, now or later.
+        SourceError: no question can be answered here, now or later (`strict`: now).
     """
     if live_roads.by_rest(config):
         live_rest.road(config)
@@ -53,13 +54,8 @@ def probe(runner: Runner, config: Config) -> None:
     except SourceMissingError:
         raise NoSlurmError(COMMAND) from None
     except SourceDownError as error:
-        if never(error):
+        if strict or any(words in str(error).lower() for words in NEVER):
             raise
-
-
-def never(error: SourceError) -> bool:
-    """Whether it says that nobody will ever answer here."""
-    return any(words in str(error).lower() for words in NEVER)
 
 
 def _find_socket(url: str) -> None:

@@ -16,13 +16,14 @@ import polars as pl
 from app import live_recheck, live_roads, live_telling, live_windows
 from app.errors import UsageError
 from app.live_asking import Asker, at_controller_of, timed_out, too_large
-from app.live_counting import Count
 from app.live_parts import Ask, Part, answer
 from app.live_probe import probe
-from app.live_telling import Failed, Loaded, Note
-from app.live_windows import SHORTEST, Window
+from app.live_telling import Failed, Loaded
+from app.live_windows import SHORTEST, Window, Windows
+from app.load_reports import Note
 from app.loading import Report, load
 from ingest.errors import InputError, SourceError
+from ingest.privacy import ACCOUNTING, others_are_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,17 @@ if TYPE_CHECKING:
 
 FAILURES: Final = 2
 """So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
+
+BEFORE: Final = "end before the cluster's first sign of life and were empty"
+"""Why windows need not be asked for that no load speaks for."""
+
+OWN_JOBS: Final = "others' jobs hidden:"
+"""How the origin of such an answer begins, so that nobody takes its window for asked (`live_windows.asked`)."""
+
+HIDDEN: Final = (
+    "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts as "
+    "read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
+)
 
 TOO_LARGE: Final = 2
 """Slurm said that a window is too much: as many parts of it are asked for."""
@@ -128,6 +140,7 @@ class _Live:
     others: list[Report] = field(default_factory=list)
     before: pl.DataFrame = field(default_factory=pl.DataFrame)
     seen: list[pl.DataFrame] = field(default_factory=list)
+    hidden: bool | None = None
 
     def ingest(self, since: datetime | None, until: datetime, *, again: bool) -> None:
         """Everything, in order."""
@@ -135,17 +148,21 @@ class _Live:
         self.cluster = self.asked_of or self.cluster
         part = live_roads.settings(self.config)
         self.progress(part.title, 0, 1)
-        settings = self._part(part, self._ask(part, until, until))
-        if not self._agree(settings):
+        try:
+            settings = self._part(part, self._ask(part, until, until))
+        except UsageError as error:
+            self.others.append(Report(self.cluster or "", error=error))
             return
         self.cluster = self.cluster or self._only_cluster()
-        plan = self._plan(since, until, self._overlap(settings), again=again)
-        born = self._around(since or min((window.since for window in plan.windows), default=until), until)
-        if plan.there:
-            all_of_them = plan.there + len(plan.windows)
-            self.tell(f"{plan.there} of {all_of_them} windows are there already (--again reads them too)")
-        whole = self._accounting(plan.windows, born)
-        if whole and plan.windows and until == self.now:
+        overlap = self._overlap(settings)
+        spans = self._going_on(until, overlap) if since is None else [Window(since, until)]
+        length = timedelta(days=self.config.slurm.window_days)
+        windows = [window for span in spans for window in live_windows.cut(span, length)]
+        born = self._around(min((window.since for window in windows), default=until), until)
+        if since is not None and not again:
+            windows = self._missing(windows, overlap, born)
+        whole = self._accounting(windows, born)
+        if whole and windows and until == self.now and not self.hidden:
             self._recheck()
         self._compare()
 
@@ -158,21 +175,19 @@ class _Live:
         yield from self.others
         yield from live_telling.failures(self.failed, cluster=named)
 
-    def _agree(self, settings: Parsed | None) -> bool:
-        """Learn the cluster's name from its settings; whether it is the one that was asked for.
+    def _agree(self, settings: Parsed) -> None:
+        """Learn the cluster's name from its settings. Another one than was asked for would mix up two clusters.
 
-        Another one would mix up two clusters.
+        Raises:
+            UsageError: it is another.
         """
-        told = None if settings is None else min(settings.clusters, default=None)
+        told = min(settings.clusters, default=None)
         if told is not None and self.cluster is not None and told != self.cluster:
-            error = UsageError(
+            raise UsageError(
                 f"this Slurm is the cluster {told!r}, not {self.cluster!r}; nothing was read for it.\n"
                 f"Say --cluster {told}, leave it out, or list other clusters under [slurm] clusters."
             )
-            self.others.append(Report(self.cluster, error=error))
-            return False
         self.cluster = self.cluster or told
-        return True
 
     def _only_cluster(self) -> str | None:
         """The one cluster that Slurm told of so far: the one that is asked, where nobody says which it is."""
@@ -191,24 +206,29 @@ class _Live:
         remembered = timedelta(seconds=int(age) + 60) if age.isdigit() and len(age) < 9 else timedelta()
         return max(timedelta(hours=self.config.slurm.overlap_hours), remembered)
 
-    def _plan(self, since: datetime | None, until: datetime, overlap: timedelta, *, again: bool) -> live_windows.Plan:
-        slurm = self.config.slurm
-        length = timedelta(days=slurm.window_days)
-        if since is not None:
-            there = [] if again else self._answered(since, overlap)
-            return live_windows.back_to(since, until, there, length)
+    def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[Window]:
         there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
-        lookback = timedelta(days=slurm.lookback_days)
-        spans = live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
-        return live_windows.Plan([window for span in spans for window in live_windows.cut(span, length)])
+        lookback = timedelta(days=self.config.slurm.lookback_days)
+        return live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
 
-    def _answered(self, since: datetime, overlap: timedelta) -> Sequence[Window]:
-        """The time that need not be asked for again: loads speak for it, or there was no cluster yet."""
-        settled = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
-        if settled and settled[0].since <= since:
-            return settled
-        empty = live_windows.asked(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
-        return live_windows.together([*settled, *empty])
+    def _missing(self, windows: Windows, overlap: timedelta, born: datetime | None) -> Windows:
+        """The windows without those that need not be asked for again; it is said how many, and why."""
+        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+        alive = self._alive_since(born)
+        empty = live_windows.asked(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
+        late = live_windows.outside(windows, empty)
+        left = live_windows.outside(late, live_windows.together([*there, *empty]))
+        for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
+            if number:
+                self.tell(f"{number} of {len(windows)} windows {why} (--again reads them too)")
+        return left
+
+    def _alive_since(self, born: datetime | None) -> datetime | None:
+        """The first sign of life of the cluster: what node events told just now, or loads of earlier ingests."""
+        signs = [born]
+        for source in ("slurm.accounting", "slurm.events"):
+            signs += [span.since for span in live_windows.covered(self.writer, self.cluster, source)[:1]]
+        return min((sign for sign in signs if sign is not None), default=None)
 
     def _around(self, since: datetime, until: datetime) -> datetime | None:
         """Everything but accounting; the cluster's first sign of life that node events tell of."""
@@ -265,17 +285,32 @@ class _Live:
         Raises:
             SourceError: there is no answer.
             InputError: it cannot be understood.
+            UsageError: it is of another cluster than was asked for.
         """
         fetched = self.asker.ask(lambda: part.fetch(ask), part.service, patient=part.needed)
-        parsed = answer(part, ask, fetched)
+        parsed, origin, data = answer(part, ask, fetched), fetched.origin, fetched.data
+        if part.kind == "slurm.config":
+            self._agree(parsed)
         if part.kind == "slurm.accounting":
-            parsed = _alive(parsed, born)
             self.seen.append(live_recheck.still_open(parsed.frames["attempts"]))
-        origin, data = fetched.origin, fetched.data
-        count = Count(self.writer, parsed)
+            parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
+            origin = f"{OWN_JOBS} {origin}" if self.hidden else origin
         parsed = load(self.writer, parsed, origin=origin, data=data, now=self.now, cluster=self.cluster)
-        self.loads.append(Loaded(part.title, live_telling.without_rows(parsed), count.made(), window))
-        return parsed, len(fetched.data)
+        self.loads.append(Loaded(part.title, live_telling.without_rows(parsed), window))
+        return parsed, len(data)
+
+    def _others_are_hidden(self) -> bool:
+        """Whether accounting shows us our own jobs only; asked once, when it is known to answer.
+
+        Where nobody tells, it is taken to show all, as almost everywhere.
+        """
+        if self.hidden is None:
+            try:
+                self.hidden = not live_roads.by_rest(self.config) and others_are_hidden(self.runner, ACCOUNTING)
+            except SourceError as error:
+                self.hidden = False
+                self.failed.append(Failed("who may see which jobs", error, needed=False, source="slurm.accounting"))
+        return self.hidden
 
     def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
         """Accounting, oldest window first; whether all of it was read.
@@ -287,8 +322,7 @@ class _Live:
         part = live_roads.accounting(self.config)
         waiting, done, in_a_row, error = deque(windows), 0, 0, None
         longest = timedelta(days=self.config.slurm.window_days)
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
-        born = min((moment for moment in (born, there[0].since if there else None) if moment), default=None)
+        born = self._alive_since(born)
         while waiting and in_a_row < FAILURES:
             window = waiting.popleft()
             if window.until - window.since > longest:
@@ -372,6 +406,11 @@ class _Live:
         for source, kind, says in found.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
                 self.others.append(Note(f"{source} beside earlier loads", live_telling.nothing(source, says)))
+
+
+def _in_part(accounting: Parsed) -> Parsed:
+    """Accounting of some users' jobs speaks for no time: whoever may see all of them is to ask again."""
+    return replace(live_recheck.without_time(accounting), warnings=[*accounting.warnings, HIDDEN])
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.live_counting import Counts
 from app.live_windows import Window, together
+from app.load_reports import Note, Summary
 from app.loading import Report
 from ingest.errors import ServerDownError, SourceDownError
 from ingest.frames import REJECTS, Parsed, empty
@@ -32,7 +32,6 @@ class Loaded:
 
     title: str
     parsed: Parsed
-    counts: Counts | None
     window: Window | None = None
 
 
@@ -45,26 +44,6 @@ class Failed:
     needed: bool = True
     window: Window | None = None
     source: SourceName = "slurm.config"
-
-
-@dataclass(frozen=True)
-class Summary(Report):
-    """What came of all answers of one source. Only the warnings that were not said last time are repeated."""
-
-    @property
-    def line(self) -> str:
-        """All of it in one line."""
-        return f"{self.parsed.source}  {self.origin}" if self.parsed else self.origin
-
-
-@dataclass(frozen=True)
-class Note(Summary):
-    """A warning that belongs to no answer."""
-
-    @property
-    def line(self) -> str:
-        """What it is about."""
-        return self.origin
 
 
 def without_rows(parsed: Parsed) -> Parsed:
@@ -85,13 +64,9 @@ def summaries(loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Col
     """
     for source in dict.fromkeys(load.parsed.source for load in loads):
         answers = [load for load in loads if load.parsed.source == source]
-        warnings = list(dict.fromkeys(warning for load in answers for warning in load.parsed.warnings))
-        fresh = [warning for warning in warnings if warning not in before.get(source, ())]
-        parsed = _added([load.parsed for load in answers], fresh)
-        said = f"{_asked(answers)}: {', '.join(_came_of(answers, parsed, len(warnings), len(fresh)))}"
-        counted = [load.counts.new for load in answers if load.counts is not None]
-        parsed = replace(parsed, rows_new=sum(counted) if counted else None)
-        yield Summary(f"{cluster}: {said}" if cluster else said, parsed)
+        said = f"{cluster}: {_asked(answers)}" if cluster else _asked(answers)
+        parsed = _added([load.parsed for load in answers])
+        yield Summary(said, parsed, said_before=before.get(source, ()))
 
 
 def _asked(answers: Sequence[Loaded]) -> str:
@@ -107,24 +82,7 @@ def _asked(answers: Sequence[Loaded]) -> str:
     return " and ".join(said)
 
 
-def _came_of(answers: Sequence[Loaded], parsed: Parsed, warnings: int, fresh: int) -> Iterator[str]:
-    counted = [load.counts for load in answers if load.counts is not None]
-    if counted:
-        all_of_them = Counts()
-        for each in counted:
-            all_of_them = all_of_them.plus(each)
-        parts = [f"{number:,} {name}" for name, number in all_of_them._asdict().items() if number]
-        yield from parts or ["nothing"]
-    else:
-        yield f"{parsed.rows_loaded:,} rows"
-    if parsed.rows_rejected:
-        yield f"{parsed.rows_rejected:,} refused"
-    if warnings:
-        again = f" ({warnings - fresh} as last time: trackside status)" if warnings > fresh else ""
-        yield f"{warnings} warning{'s' if warnings > 1 else ''}{again}"
-
-
-def _added(answers: Sequence[Parsed], warnings: list[str]) -> Parsed:
+def _added(answers: Sequence[Parsed]) -> Parsed:
     """The account of several answers of one source."""
     times = [(each.covers_from, each.covers_until) for each in answers]
     return Parsed(
@@ -137,8 +95,9 @@ def _added(answers: Sequence[Parsed], warnings: list[str]) -> Parsed:
         rows_duplicate=sum(each.rows_duplicate for each in answers),
         rows_skipped=sum(each.rows_skipped for each in answers),
         rows_rejected=sum(each.rows_rejected for each in answers),
+        rows_new=sum(each.rows_new or 0 for each in answers),
         columns=list(dict.fromkeys(name for each in answers for name in each.columns)),
-        warnings=warnings,
+        warnings=list(dict.fromkeys(warning for each in answers for warning in each.warnings)),
         covers_from=min((since for since, _ in times if since), default=None),
         covers_until=max((until for _, until in times if until), default=None),
     )
@@ -157,14 +116,15 @@ def failures(failed: Sequence[Failed], *, cluster: str) -> Iterator[Report]:
 
     The error of a cause is the first one; it names everything that was not read for it.
     """
-    needed = list(dict.fromkeys(cause(each.error) for each in failed if each.needed))
+    causes = [(each, cause(each.error)) for each in failed]
+    needed = list(dict.fromkeys(why for each, why in causes if each.needed))
     for why in needed:
-        same = [each for each in failed if cause(each.error) == why]
+        same = [each for each, its in causes if its == why]
         first = next(each for each in same if each.needed)
         said = f"{cluster}: {first.error}" if cluster else str(first.error)
         first.error.args = (f"{said}\nNot read: {_names(same)}.",)
         yield Report(first.title, error=first.error)
-    left = [each for each in failed if cause(each.error) not in needed]
+    left = [each for each, why in causes if why not in needed]
     if left:
         reasons = dict.fromkeys(_reason(each.error) for each in left)
         said = "; ".join(f"{_names([e for e in left if _reason(e.error) == why])} ({why})" for why in reasons)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -42,14 +41,6 @@ class Window(NamedTuple):
 Windows: TypeAlias = list[Window]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to ask for, oldest first, and how many windows need not be."""
-
-    windows: Windows
-    there: int = 0
-
-
 def covered(
     source: Reader | Writer, cluster: str | None, name: SourceName, *, overlap: timedelta | None = None
 ) -> Windows:
@@ -69,21 +60,25 @@ def covered(
 
 
 def asked(
-    source: Reader | Writer, cluster: str | None, name: SourceName, *, overlap: timedelta = timedelta()
+    source: Reader | Writer, cluster: str | None, name: SourceName, *, alive: datetime | None, overlap: timedelta
 ) -> Windows:
-    """The time before all that loads speak for, that was asked for live all the same, oldest first.
+    """The time before the cluster's first sign of life (`alive`) that was asked for live all the same, oldest first.
 
     The answers were empty there: there was no cluster yet, so no load speaks for that time; but nobody need ask again.
-    Once a load speaks for an earlier time this is a gap like any other. What was asked stands in the command.
+    Only an ingest that saw a sign of life could know so: without one its database may have been empty, or away.
+    What was asked stands in the command.
     """
-    there = covered(source, cluster, name)
-    loads = source.table("loads").filter(pl.col("cluster").eq_missing(cluster), pl.col("source") == name)
-    loads = loads.filter((pl.col("rows_read") == 0) | pl.col("covers_from").is_not_null())
+    if alive is None:
+        return []
+    loads = source.table("loads").filter(pl.col("cluster").eq_missing(cluster))
+    speaks = pl.col("covers_from").is_not_null()
+    knew = loads.filter(speaks, pl.col("source").is_in([name, "slurm.events"]))["loaded_at"].implode()
+    loads = loads.filter(pl.col("source") == name, (pl.col("rows_read") == 0) | speaks, pl.col("loaded_at").is_in(knew))
     found = []
     for origin, loaded_at in loads.select("origin", "loaded_at").iter_rows():
         window = asked_by(origin)
         if window is not None:
-            until = min([window.until, loaded_at - overlap, *(span.since for span in there[:1])])
+            until = min(window.until, alive, loaded_at - overlap)
             found += [Window(window.since, until)] if window.since < until else []
     return together(found)
 
@@ -146,18 +141,13 @@ def going_on(there: Sequence[Window], until: datetime, *, lookback: timedelta, o
     return [*holes, newest] if newest.since < until else holes
 
 
-def back_to(since: datetime, until: datetime, there: Sequence[Window], length: timedelta) -> Plan:
-    """The windows of [since, until) that are not there yet, all of the same length but the last.
-
-    The same `since` gives the same windows, so that an interrupted backfill goes on where it was.
-    """
-    windows = list(cut(Window(since, until), length))
-    wanted = [one for one in windows if not any(span.since <= one.since and one.until <= span.until for span in there)]
-    return Plan(wanted, len(windows) - len(wanted))
+def outside(windows: Iterable[Window], spans: Sequence[Window]) -> Windows:
+    """The windows of which no span has all."""
+    return [one for one in windows if not any(span.since <= one.since and one.until <= span.until for span in spans)]
 
 
 def cut(span: Window, length: timedelta) -> Iterator[Window]:
-    """A span in windows, oldest first.
+    """A span in windows, oldest first. The same span gives the same ones, so that a backfill goes on where it was.
 
     Raises:
         UsageError: it is empty.

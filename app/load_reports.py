@@ -5,14 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import output
-from app.live_telling import Summary
+from app.loading import Report
 from app.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.loading import Report
     from ingest.frames import Parsed
+
+
+class Summary(Report):
+    """What came of all answers of one source, read live."""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.parsed.source}  {self.origin}, {_counts(self.parsed)}{self._warned()}" if self.parsed else ""
+
+    def _warned(self) -> str:
+        """How many warnings there are; of those that the last ingest gave, too, no more is said."""
+        number = len(self.parsed.warnings) if self.parsed else 0
+        old = number - len(self.fresh)
+        again = f" ({old} as last time: trackside status)" if old else ""
+        return f"; {number} warning{'s' if number > 1 else ''}{again}" if number else ""
+
+
+class Note(Summary):
+    """A warning that belongs to no answer."""
+
+    @property
+    def line(self) -> str:
+        """What it is about."""
+        return self.origin
 
 
 def say(reports: Sequence[Report], *, files: bool) -> None:
@@ -22,7 +46,7 @@ def say(reports: Sequence[Report], *, files: bool) -> None:
             continue
         said = f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}"
         output.say(report.line if isinstance(report, Summary) else said, error=True)
-        for warning in report.parsed.warnings:
+        for warning in report.fresh:
             output.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
             output.say("  refused rows are kept with their reasons: trackside status", error=True)

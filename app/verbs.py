@@ -190,9 +190,12 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
             reports = live_slurm.ingest_live(
                 writer, settings, asked, now=now, runner=runner, progress=tell, tell=_note(options), again=options.again
             )
-    if options.files and (asked.since or asked.until):
+    loaded = [report.parsed for report in reports if report.parsed is not None]
+    if options.files and loaded and (asked.since or asked.until):
         since, until = (iso(moment) if moment else "what they tell" for moment in (asked.since, asked.until))
-        _note(options)(f"taken as what the files were asked for: {since} to {until}; no row was left out")
+        whole = len(loaded) == len(reports) and not any(parsed.rows_rejected for parsed in loaded)
+        said = f"taken as what the files were asked for: {since} to {until}"
+        _note(options)(said + ("; no row was left out" if whole else ""))
     return _done(reports, files=bool(options.files), quiet=options.quiet)
 
 

@@ -53,8 +53,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByModul
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: one worker more than there are cores. One of them has the labs, and a lab waits more than it works."""
+def pytest_xdist_auto_num_workers() -> int | None:
+    """`-n auto`: one worker more than there are cores. One of them has the labs, and a lab waits more than it works.
+
+    Unless somebody says how many (xdist's own variable): None leaves it to xdist.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import unit_of
+from tests.scheduling import pytest_xdist_auto_num_workers, unit_of
 
 ROOT = Path(__file__).parents[1]
 TESTS = """\
@@ -25,7 +25,8 @@ def test_one_of_many(number):
 
 def test_modules_and_groups_stay_together_and_labs_come_first(tmp_path: Path) -> None:
     group, lab = 'pytest.mark.xdist_group("shared")', "pytest.mark.lab"
-    modules = {"a": ("a", ""), "b": ("shared", group), "c": ("shared", group), "d": ("d", ""), "e": ("e", lab)}
+    alone = {"a": ("a", ""), "d": ("d", ""), "e": ("e", lab)}
+    modules = alone | dict.fromkeys("bcfg", ("shared", group))  # so many are not together on one worker by chance
     for name, (unit, marks) in modules.items():
         (tmp_path / f"test_{name}.py").write_text(TESTS.format(marks=marks, unit=unit))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = lab\n")
@@ -43,7 +44,15 @@ def test_modules_and_groups_stay_together_and_labs_come_first(tmp_path: Path) ->
     workers = {unit: {worker for who, worker in said if who == unit} for unit, _ in said}
     assert {unit: len(those) for unit, those in workers.items()} == {"a": 1, "shared": 1, "d": 1, "e": 1}
     assert len(set.union(*workers.values())) == 2
-    assert "e" in {who for who, _ in said[:3]}
+    (its_worker,) = workers["e"]
+    assert [who for who, worker in said if worker == its_worker][:6] == ["e"] * 6
+
+
+def test_who_says_how_many_workers_there_are_to_be_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
+    assert pytest_xdist_auto_num_workers() is not None
+    monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "3")
+    assert pytest_xdist_auto_num_workers() is None
 
 
 @pytest.mark.parametrize(

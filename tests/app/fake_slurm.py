@@ -82,6 +82,10 @@ class FakeSlurm:
     failing: Callable[[list[str]], Completed | None] = lambda _: None
     columns: list[str] = field(default_factory=lambda: list(COLUMNS))
     min_job_age: int = 300
+    uid: int = 0
+    admin_level: str = "None"
+    private_data: str = "none"
+    born: datetime = BORN
     commands: list[list[str]] = field(default_factory=list)
 
     def __call__(self, command: list[str], _: Mapping[str, str]) -> Completed:
@@ -101,8 +105,12 @@ class FakeSlurm:
     def _answers(self, name: str) -> dict[str, str]:
         header = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
         return {
+            "sacctmgr show config": f"PrivateData = none\n\nPrivateData = {self.private_data}\n",
+            "id -un": "alice\n",
+            "id -u": f"{self.uid}\n",
+            "show user alice format=AdminLevel": f"{self.admin_level}\n",
             "show config": f"ClusterName = {name}\nMinJobAge = {self.min_job_age} sec\n",
-            "show event": f"{header}\nc1||{epoch(BORN)}|Unknown|||Cluster Registered TRES|\n",
+            "show event": f"{header}\nc1||{epoch(self.born)}|Unknown|||Cluster Registered TRES|\n",
             "show reservation -o": "No reservations in the system\n",
             "show node": "NodeName=n1 State=IDLE CfgTRES=cpu=8,gres/gpu=8\n",
         }
@@ -154,8 +162,8 @@ class Told:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of all reports."""
-        return [warning for report in self.reports if report.parsed for warning in report.parsed.warnings]
+        """What all reports warn of that was not said before."""
+        return [warning for report in self.reports for warning in report.fresh]
 
     @property
     def error(self) -> Exception | None:

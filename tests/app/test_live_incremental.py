@@ -50,13 +50,21 @@ def states(warehouse: Path) -> dict[str, str]:
 
 
 def ingest(
-    lab: SlurmLab, warehouse: Path, before: Callable[[list[str]], None] = lambda _: None, **settings: float
+    lab: SlurmLab,
+    warehouse: Path,
+    before: Callable[[list[str]], None] = lambda _: None,
+    user: str | None = None,
+    /,
+    **settings: float,
 ) -> Exception | None:
-    """One ingest in this process; `before` sees each command. What failed first."""
+    """One ingest in this process, its commands run by that user; `before` sees each. What failed first."""
 
     def runner(command: list[str], environment: Mapping[str, str]) -> Completed:
         before(command)
-        return subprocess_runner(command, {**lab.env, **environment})
+        if user is None:
+            return subprocess_runner(command, {**lab.env, **environment})
+        done = lab.run(command, user=user, env=environment, check=False)
+        return Completed(done.returncode, done.stdout.encode(), done.stderr.encode())
 
     now = clock.now()
     config = Config(slurm=Slurm.model_validate({"retry_s": 0.1, "pause_s": 0, **settings}))
@@ -219,3 +227,29 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(own_slurm_lab: SlurmLab, 
     said = again.communicate(timeout=300)[1]
     assert again.returncode == 0, said
     assert rows(warehouse) == once(lab, tmp_path)
+
+
+def test_whoever_may_not_see_others_jobs_leaves_their_time_to_an_operator(
+    own_slurm_lab: SlurmLab, tmp_path: Path
+) -> None:
+    lab, warehouse = own_slurm_lab, tmp_path / "w"
+    job = lab.sbatch("sleep 1", *ONE_GPU, user="alice")
+    lab.wait_for(job)
+    settle(lab)
+    conf = lab.layout.base / "etc" / "slurmdbd.conf"
+    before = conf.read_text()
+    seen = {}
+    try:
+        lab.stop_slurmdbd()
+        conf.write_text(f"{before}PrivateData=jobs\n")
+        lab.start_slurmdbd()
+        for user in ("bob", "dave"):  # dave has AdminLevel Operator
+            assert ingest(lab, warehouse, lambda _: None, user) is None
+            with open_reader(warehouse) as reader:
+                there, loads = reader.table("attempts"), reader.table("loads").filter(source="slurm.accounting")
+            seen[user] = (str(job) in set(there["job_id"]), loads["covers_from"].null_count() < loads.height)
+    finally:
+        lab.stop_slurmdbd()
+        conf.write_text(before)
+        lab.start_slurmdbd()
+    assert seen == {"bob": (False, False), "dave": (True, True)}

@@ -41,7 +41,6 @@ def test_without_slurms_commands_one_is_tried_and_what_can_be_done_is_said(tmp_p
     "said",
     [
         b"Slurm accounting storage is disabled\n",
-        b"sacct: fatal: Could not establish a configuration source\n",
         b"sacct: error: ClusterName needs to be specified\nsacct: fatal: Unable to process configuration file\n",
     ],
 )
@@ -56,10 +55,15 @@ def test_without_accounting_or_configuration_nothing_else_is_asked(tmp_path: Pat
     assert "trackside ingest slurm FILE" in str(report.error)
 
 
-def test_what_may_get_better_by_waiting_is_not_given_up_at_once(tmp_path: Path) -> None:
+CONFIGLESS = Completed(1, b"", b"sacct: fatal: Could not establish a configuration source\n")
+"""What commands say where slurmctld hands out slurm.conf, while it starts again."""
+
+
+@pytest.mark.parametrize("answer", [AWAY, CONFIGLESS])
+def test_what_may_get_better_by_waiting_is_not_given_up_at_once(tmp_path: Path, answer: Completed) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
-    left = [AWAY]
-    slurm.failing = lambda command: left.pop() if command == ["sacct", "-e"] and left else None
+    left = [answer, answer]
+    slurm.failing = lambda _: left.pop() if left else None
     assert ingest(tmp_path, slurm).error is None
     assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
 
@@ -103,15 +107,25 @@ def test_a_token_that_cannot_be_sent_is_said_at_once(tmp_path: Path, monkeypatch
         assert reader.table("loads").is_empty()
 
 
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("echo 'Slurm accounting storage is disabled' >&2; exit 1", "Slurm accounting storage is disabled."),
+        ("echo 'sacct: error while loading shared libraries: libslurmfull.so' >&2; exit 127", "libslurmfull.so."),
+        ("exec sleep 60", "sacct did not answer in time."),
+    ],
+)
 def test_doctor_says_that_there_is_no_accounting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], does: str, said: str
 ) -> None:
-    for name, does in {"sacct": "echo 'Slurm accounting storage is disabled' >&2; exit 1"}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+    (tmp_path / "sacct").write_text(f"#!/bin/sh\n{does}\n")
     for name in ("sacctmgr", "scontrol"):
         (tmp_path / name).write_text("#!/bin/sh\necho ClusterName = c1\n")
     for name in ("sacct", "sacctmgr", "scontrol"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    doctor.examine(tmp_path / "w", config.Config(), now=NOW)
-    assert "Slurm accounting storage is disabled. Live ingest will not work" in capsys.readouterr().out
+    doctor.examine(tmp_path / "w", config.Config(slurm=config.Slurm(timeout_s=1)), now=NOW)
+    told = capsys.readouterr().out
+    assert said in told
+    assert "Live ingest will not work" in told
+    assert "there is accounting" not in told

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
+from app import load_reports
 from app.health import status
-from app.live_telling import Note, Summary
-from ingest.errors import SourceDownError
+from app.live_telling import Failed, failures
+from app.load_reports import Note, Summary
+from ingest.errors import InputError, SourceDownError
 from ingest.live import Completed
 from queries.warehouse import open_reader
 from tests.app.fake_slurm import AWAY, DENIED, FakeSlurm, Job, Told, days, epoch, hours, ingest, table
@@ -16,8 +20,6 @@ from tests.ingest.web import Answer, web
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -33,44 +35,44 @@ def lines(told: Told) -> dict[str, str]:
 # --- what was loaded
 
 
-def test_each_source_has_one_line_that_says_what_is_new_what_changed_and_what_was_known(tmp_path: Path) -> None:
+def test_each_source_has_one_line_that_tells_its_rows_as_files_do(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(each, NOW - hours(5), NOW - hours(5), NOW + hours(1)) for each in (1, 2)], NOW)
     slurm.jobs[1].end = None
     first = lines(ingest(tmp_path, slurm))
-    assert (
-        first["slurm.accounting"] == "slurm.accounting  sacct 2026-10-21 12:00 to 2026-11-20 12:00 (5 windows): 2 new"
-    )
-    assert first["slurm.nodes"] == "slurm.nodes  scontrol show node: 1 new"
-    assert first["slurm.config"] == "slurm.config  scontrol show config: 2 new"
+    windows = "2026-10-21 12:00 to 2026-11-20 12:00 (5 windows)"
+    assert first["slurm.accounting"] == f"slurm.accounting  sacct {windows}, 2 rows: 2 new"
+    assert first["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 1 new"
+    assert first["slurm.config"] == "slurm.config  scontrol show config, 2 rows: 2 new"
     slurm.now += hours(2)
     slurm.jobs.append(Job(3, NOW, NOW))
     again = lines(ingest(tmp_path, slurm))
     window = "2026-11-19 12:00 to 2026-11-20 14:00"
-    assert again["slurm.accounting"] == f"slurm.accounting  sacct {window}: 1 new, 1 changed, 1 known"
-    assert again["slurm.nodes"] == "slurm.nodes  scontrol show node: 1 known"
+    assert again["slurm.accounting"] == f"slurm.accounting  sacct {window}, 3 rows: 1 new, 2 known already"
+    assert again["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 0 new, 1 known already"
+    (last,) = table(tmp_path, "loads").filter(source="slurm.accounting", loaded_at=slurm.now)["rows_new"]
+    assert last == 1
 
 
-def test_a_node_that_was_changed_counts_once_however_many_spells_it_has(tmp_path: Path) -> None:
-    slurm = FakeSlurm([], NOW)
-    ingest(tmp_path, slurm)
-    slurm.now += hours(1)
-    more = Completed(0, b"NodeName=n1 State=IDLE CfgTRES=cpu=8,gres/gpu=4\nNodeName=n2 State=IDLE CfgTRES=cpu=8\n", b"")
-    slurm.failing = lambda command: more if command[:3] == ["scontrol", "show", "node"] else None
-    assert lines(ingest(tmp_path, slurm))["slurm.nodes"].endswith(": 1 new, 1 changed")
+def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(each, NOW - days(each), NOW - days(each), NOW - days(each)) for each in (1, 9, 20)], NOW)
+    assert lines(ingest(tmp_path, slurm))["slurm.accounting"].endswith("(5 windows), 3 rows: 3 new")
+    assert lines(ingest(tmp_path, slurm, since=NOW - days(30), again=True))["slurm.accounting"].endswith(
+        "(5 windows), 3 rows: 0 new, 3 known already"
+    )
 
 
 def test_refused_rows_are_in_the_line_and_the_rows_of_a_backfill_are_not_held(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3)), Job(2, NOW - hours(5))], NOW)
     slurm.jobs[0].state = ""
     told = ingest(tmp_path, slurm)
-    assert lines(told)["slurm.accounting"].endswith(": 1 new, 1 refused")
+    assert lines(told)["slurm.accounting"].endswith(", 2 rows: 1 new, 1 rejected")
     assert [report.parsed.frames for report in told.reports if report.parsed] == [{}] * len(told.reports)
 
 
 def test_of_several_clusters_each_line_says_of_which(tmp_path: Path) -> None:
     told = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
     nodes = [report.line for report in told.reports if isinstance(report, Summary) and "show node" in report.line]
-    assert nodes == ["slurm.nodes  c1: scontrol show node: 1 new", "slurm.nodes  c2: scontrol show node: 1 new"]
+    assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
 
 
 # --- what was not
@@ -90,6 +92,14 @@ def test_a_slurmdbd_that_is_away_is_one_message_that_names_all_that_was_not_read
     (left,) = told.warnings
     assert "sdiag" in left
     assert "failed to open connection" not in left
+
+
+@pytest.mark.parametrize("cluster", ["", "c1"])
+def test_one_failure_is_told_once(cluster: str) -> None:
+    for error in (InputError("nodes.txt: cannot be read"), SourceDownError(["sacct"], 1, "")):
+        told = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
+        (only,) = [str(report.error) for report in told]
+        assert only.endswith("Not read: first, other.")
 
 
 def test_different_causes_are_different_messages(tmp_path: Path) -> None:
@@ -128,7 +138,10 @@ def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: py
     slurm.now += hours(1)
     told = ingest(tmp_path, slurm)
     assert not [each for each in told.warnings if "knows no column" in each]
-    assert lines(told)["slurm.accounting"].endswith(", 1 warning (1 as last time: trackside status)")
+    assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
+    assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
+    load_reports.say(told.reports, files=False)
+    assert "knows no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)
     assert "this sacct knows no column Reservation" in capsys.readouterr().out

@@ -28,7 +28,8 @@ def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path
     assert isinstance(error, UsageError)
     assert "this Slurm is the cluster 'c1', not 'nosuch'" in str(error)
     assert slurm.windows() == []
-    assert "nosuch" not in set(table(tmp_path, "loads")["cluster"])
+    assert table(tmp_path, "loads").is_empty()
+    assert table(tmp_path, "cluster_settings").is_empty()
 
 
 def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Path) -> None:
@@ -41,3 +42,4 @@ def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Pa
     assert isinstance(told.error, UsageError)
     assert {value(command, "-M") for command in slurm.commands if "-S" in command} == {"c1"}
     assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
+    assert set(table(tmp_path, "cluster_settings")["cluster"]) == {"c1"}

@@ -21,13 +21,16 @@ import pytest
 from polars.exceptions import PanicException
 from werkzeug.test import Client
 
-from app import config, exporter, runlogs, service
+from app import config, exporter, live_slurm, live_telling, runlogs, service
 from app import worker as worker_module
 from app.answers import Answers, Claims
 from app.config import Config, Prometheus, Serve, Slurm
 from app.errors import UsageError
 from app.explorer import create_app
+from app.load_reports import Summary
+from app.loading import Report
 from app.worker import Worker
+from ingest.errors import SourceError
 from ingest.live import Completed
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, tiny
@@ -174,6 +177,23 @@ def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest
     assert 'no DCGM series that match {env="typo"}' in health["sources"]["prometheus"]["last_warning"]
     assert health["sources"]["compute"]["last_warning"] is None
     assert any("level=warning" in line and "typo" in line for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_warning_that_lasts_is_logged_once_and_told_as_long_as_it_lasts_and_every_error_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
+    reports: list[Report] = [Summary("sacct", lasting, said_before=["knows no column Reservation"])]
+    monkeypatch.setattr(live_slurm, "ingest_live", lambda *_args, **_more: reports)
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.sources["slurm"].last_warning == "knows no column Reservation"
+    assert "level=warning" not in capsys.readouterr().err
+    reports += [Report("sacct", error=SourceError("first")), Report("sdiag", error=SourceError("second"))]
+    worker.cycle(now=NOW)
+    assert worker.failures(NOW) == ["slurm: first"]
+    said = capsys.readouterr().err
+    assert ("message=first" in said, "message=second" in said) == (True, True)
 
 
 def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
