@@ -10,6 +10,7 @@ InputError                   a file or an answer could not be understood
  +- DelimiterError           the columns cannot be told apart
  +- MissingColumnError       a column that we cannot do without is not there
  +- TimeZoneError            local times, and nobody said of which zone
+ +- UntimedError             it holds at a moment only, and nobody said at which
 """
 
 from __future__ import annotations

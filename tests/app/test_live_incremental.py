@@ -94,11 +94,12 @@ def once(lab: SlurmLab, folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 def test_jobs_that_run_and_end_between_ingests_are_as_in_one_ingest(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
     lab, often = own_slurm_lab, tmp_path / "often"
-    jobs = [lab.sbatch(f"sleep {seconds}", *ONE_GPU) for seconds in (1, 5, 11)]
+    jobs = [lab.sbatch(f"sleep {seconds}", *ONE_GPU) for seconds in (1, 5, 300)]
     # Running for slurmctld is not running for slurmdbd yet, nor within a window that ends with this second.
     lab.wait_until(lambda: f"{jobs[2]}|RUNNING" in shown(lab), 30, "accounting to show it running")
     assert ingest(lab, often, overlap_hours=0) is None
     assert "RUNNING" in states(often).values()
+    lab.scancel(jobs[2], user="alice")
     for number in range(3):
         jobs.append(lab.sbatch(f"sleep {number}", *ONE_GPU, *(("--array=0-2",) if number == 2 else ())))
         time.sleep(2)
