@@ -106,11 +106,10 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
 
 def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     """Each source of a cluster: its rows now, the time it speaks for, and what was read of it last."""
-    there = reader.query("rows_there", source=None)
+    there = reader.query("rows_there")
     rows = there.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
     told = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
-    last = reader.query("last_loads")
-    last = last.select(
+    last = reader.query("last_loads").select(
         "cluster",
         "source",
         "loaded_at",

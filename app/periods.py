@@ -49,7 +49,7 @@ def computed_and_asked(reader: Reader, options: argparse.Namespace) -> list[tupl
         if covered.share < 1:
             said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
             output.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
-    if not found and reader.table("attempts").is_empty():
+    if not found and not reader.query("any_attempts")["any"].item():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:
         raise UsageError("nothing has been computed yet. Run: trackside compute")

@@ -222,8 +222,10 @@ def _is_step(frame: pl.DataFrame) -> pl.Series:
     """`9.batch`, `9.0`: what ran inside an allocation, not an allocation."""
     names = [name for name in ("jobidraw", "jobid") if name in frame.columns]
     pointed = [name for name in names if frame[name].str.contains(".", literal=True).any()]
-    steps = pl.any_horizontal(pl.lit(value=False), *(pl.col(n).str.contains("^[^.]*" + values.STEP) for n in pointed))
-    return frame.select(pl.repeat(value=False, n=pl.len()).or_(steps.fill_null(value=False))).to_series()
+    steps = pl.repeat(value=False, n=frame.height, eager=True)
+    for name in pointed:
+        steps |= frame[name].str.contains("^[^.]*" + values.STEP).fill_null(value=False)
+    return steps
 
 
 # --- live ----------------------------------------------------------------------------------------------

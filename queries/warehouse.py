@@ -54,7 +54,6 @@ _CONFIG = {
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
 
-
 _HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
 
 

@@ -2,10 +2,7 @@
 -- An inventory shows all nodes of its cluster, so a node is gone (`gone_at`) from the first one on that lacks it; but one
 -- of which records were refused may have had it among those, and until another one lacks it the node goes on.
 WITH looks AS (
-    SELECT DISTINCT covers_until AS ts
-    FROM loads
-    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until
-      AND rows_loaded > 0 AND rows_rejected = 0
+    SELECT ts FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes'
 ),
 spells AS (
     SELECT *, LEAD(valid_from) OVER (PARTITION BY node ORDER BY valid_from) AS next_from

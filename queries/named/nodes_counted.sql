@@ -1,9 +1,6 @@
 -- One row is a node that counted as there until a moment; `told` says whether an inventory of the moment itself names it.
 WITH looks AS (
-    SELECT DISTINCT covers_until AS ts
-    FROM loads
-    WHERE cluster = $cluster AND source = 'slurm.nodes' AND covers_from = covers_until
-      AND rows_loaded > 0 AND rows_rejected = 0
+    SELECT ts FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes'
 ),
 told AS (
     SELECT node

@@ -40,5 +40,5 @@ WITH counted AS (
     UNION ALL
     SELECT cluster, 'runlog', 'run_events', COUNT(*) FROM run_events GROUP BY cluster
 )
-SELECT cluster, source, fed, n FROM counted WHERE $source IS NULL OR source = $source
+SELECT cluster, source, fed, n FROM counted
 ORDER BY cluster, source, fed;
