@@ -98,31 +98,29 @@ class _Reading:
 
     def averages(self) -> pl.DataFrame:
         """READINGS of means, at the ends of the intervals that they speak for."""
-        found = [empty(READINGS)]
-        for name in filter(self.names.__contains__, METRIC):
-            means = self._means_of_raw(name) if self.wanted.interval_s <= RAW_UP_TO_S else None
-            found.append(self._means_of_server(name) if means is None else means)
-        return pl.concat(found)
+        names = [name for name in METRIC if name in self.names]
+        found = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
+        means = list(self._means_of_server(names)) if found is None else found
+        return pl.concat([empty(READINGS), *means])
 
-    def _means_of_raw(self, name: str) -> pl.DataFrame | None:
+    def _means_of_raw(self, names: Sequence[str]) -> list[pl.DataFrame] | None:
         """Averages of raw readings; None where the server does not give them."""
-        width_ms = self.wanted.interval_s * 1000
-        found = self.server.samples(
-            self.wanted.series(name),
+        return self.server.samples(
+            self.wanted.series("", f'__name__=~"{"|".join(names)}"'),
             first=self.since + self.step,
             last=self.until,
             step=self.step,
-            each=lambda samples: self._readings(name, cell_means(_of_places(samples), width_ms)),
+            each=lambda samples: self._readings(cell_means(samples, self.wanted.interval_s * 1000)),
         )
-        return None if found is None else pl.concat([empty(READINGS), *found])
 
-    def _means_of_server(self, name: str) -> pl.DataFrame:
+    def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Averages as the server computes them."""
-        window = self.server.window(self.step, at=self.until)
         places = ", ".join(PLACE_LABELS)
-        query = f"max by ({places}) (avg_over_time({self.wanted.series(name)}{window}))"
-        points = self.server.points(query, first=self.since + self.step, last=self.until, step=self.step)
-        return self._readings(name, _as_samples(points))
+        for name in names:
+            window = self.server.window(self.step, at=self.until)
+            query = f"max by ({places}) (avg_over_time({self.wanted.series(name)}{window}))"
+            points = self.server.points(query, first=self.since + self.step, last=self.until, step=self.step)
+            yield self._readings(_as_samples(points, name))
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
@@ -142,20 +140,20 @@ class _Reading:
             first=begin + self.step,
             last=self.until,
             step=self.step,
-            each=lambda samples: self._readings(name, samples),
+            each=self._readings,
         )
         if found is None:
             raw = self.server.readings(selector, since=begin, until=self.until, step=self.step)
-            return [self._readings(name, _as_samples(raw))]
+            return [self._readings(_as_samples(raw, name))]
         return found
 
-    def _readings(self, name: str, samples: Samples) -> pl.DataFrame:
+    def _readings(self, samples: Samples) -> pl.DataFrame:
         """READINGS of samples; series without node or GPU go to `refused`."""
         told: list[tuple[str, ...] | None] = []
         for labels in samples.labels:
-            where = place(labels)
+            where, name = place(labels), labels.get("__name__", "")
             if where is None:
-                self.refused[f"{name} {labels}"] = "no label names the node and the GPU"
+                self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
             told.append(where and (name, *where, labels.get("xid", ""), identity(name, labels)))
         return _frame(told, samples)
 
@@ -168,10 +166,9 @@ class _Reading:
         return pl.DataFrame(rows, schema=REJECTS, orient="row")
 
 
-def _of_places(samples: Samples) -> Samples:
-    """Samples without the labels that do not tell a place."""
-    kept = [{name: value for name, value in labels.items() if name in PLACE_LABELS} for labels in samples.labels]
-    return samples._replace(labels=kept)
+def _shown(name: str, labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a series that is refused: of averages those that can tell a place, and no server has others."""
+    return {label: value for label, value in labels.items() if label in PLACE_LABELS} if name in METRIC else labels
 
 
 def cell_means(samples: Samples, width_ms: int) -> Samples:
@@ -192,13 +189,13 @@ def cell_means(samples: Samples, width_ms: int) -> Samples:
     return Samples(samples.labels, sizes, ends[first], means)
 
 
-def _as_samples(series: Series) -> Samples:
-    """Series of an answer in JSON."""
+def _as_samples(series: Series, name: str) -> Samples:
+    """Series of an answer in JSON; averages do not have the metric's name."""
     points = [point for one in series for point in one["values"]]
     times = (pl.Series([point[0] for point in points], dtype=REAL) * 1000).round().cast(pl.Int64)
     values = pl.Series([point[1] for point in points], dtype=pl.String).str.strip_prefix("+").cast(REAL, strict=False)
     return Samples(
-        [one["metric"] for one in series],
+        [{"__name__": name, **one["metric"]} for one in series],
         np.array([len(one["values"]) for one in series], np.int64),
         times.to_numpy(),
         values.fill_null(float("nan")).to_numpy(),

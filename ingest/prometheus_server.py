@@ -29,7 +29,7 @@ from ingest.errors import ServerDownError, shorten
 from ingest.times import LATEST_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
 Answer = TypeVar("Answer")
 Series = list[dict[str, Any]]
@@ -280,7 +280,7 @@ class Server:
         """
         if self._streams is None:
             try:
-                self._streams = self._ask(lambda: self._streamed(wire.request([], 0, 0), lambda _: True))
+                self._streams = self._ask(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
             except (_NotStreamedError, _TooMuchError):
                 self._streams = False
         return self._streams
@@ -308,11 +308,11 @@ class Server:
 
         def ask(low: datetime, high: datetime) -> list[Answer]:
             begin, end = _epoch_ms(low - step) + 1, _epoch_ms(high)
-            body = wire.request(conditions, begin, end)
-            return self._streamed(
-                body,
-                lambda parts: [each(batch) for batch in wire.batches(parts, begin, end, names, self._known_labels)],
-            )
+
+            def take(parts: Iterator[bytes]) -> list[Answer]:
+                return [each(batch) for batch in wire.batches(parts, begin, end, names, self._known_labels)]
+
+            return self._streamed(wire.request(conditions, begin, end), take)
 
         try:
             names = self._label_names(selector, since=first - step, until=last)
@@ -330,7 +330,7 @@ class Server:
                 return _names(self._connection.get_label_names(params=dict(params)))
 
         try:
-            return frozenset(self._ask(ask))
+            return frozenset(["__name__", *self._ask(ask)])
         except _TooMuchError as error:
             raise _NotStreamedError from error
 
@@ -447,19 +447,18 @@ class Server:
                 timeout=self._patience_s,
                 stream=True,
             )
-        with contextlib.closing(self._parts(response)) as parts:
-            if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
-                response.close()
-                raise _NotStreamedError
-            try:
-                found = take(_hashed(parts, seen.update))
-            except wire.UnknownChunksError as error:
-                raise _NotStreamedError from error
-            except wire.GarbledError as error:
-                if TOO_MUCH.search(str(error)):
-                    raise _TooMuchError(shorten(str(error))) from None
-                what = f"breaks an answer off: {shorten(str(error))}"
-                raise _AgainError(ServerDownError(self.url, what, _LATER)) from None
+        if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
+            response.close()
+            raise _NotStreamedError
+        try:
+            found = take(_hashed(self._parts(response), seen.update))
+        except wire.UnknownChunksError as error:
+            raise _NotStreamedError from error
+        except wire.GarbledError as error:
+            if TOO_MUCH.search(str(error)):
+                raise _TooMuchError(shorten(str(error))) from None
+            what = f"breaks an answer off: {shorten(str(error))}"
+            raise _AgainError(ServerDownError(self.url, what, _LATER)) from None
         self._digest.update(seen.digest())
         return found
 
@@ -469,7 +468,7 @@ class Server:
         vars(response).update(_content=body, _content_consumed=True)  # there is no other way to hand it on
         return body
 
-    def _parts(self, response: requests.Response) -> Generator[bytes, None, None]:
+    def _parts(self, response: requests.Response) -> Iterator[bytes]:
         """The answer, if all of it comes in time: the library's own limit begins anew with every byte."""
         end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
         size = 0
@@ -545,6 +544,10 @@ def _not_streamed() -> Iterator[None]:
         raise _NotStreamedError from error
     except (_NotPrometheusError, PrometheusApiClientException) as error:
         raise _NotStreamedError from error
+
+
+def _is_empty(parts: Iterator[bytes]) -> bool:
+    return not any(parts)
 
 
 def _hashed(parts: Iterator[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:

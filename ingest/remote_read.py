@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ingest.ahead import one_ahead
 from ingest.xor_chunks import STALE, DamagedChunkError, Decoded, decode, uvarints
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ HEADERS: Final = {
 STREAMED: Final = "application/x-streamed-protobuf"
 """Kind of an answer in frames. No other is asked for: who cannot stream then refuses, and is asked in JSON."""
 
-BATCH: Final = 1 << 23
-"""Bytes of an answer that are decoded together, at least."""
+BATCH: Final = 1 << 22
+"""Bytes of an answer that are decoded together, at least; while they are, the next come."""
 
 LARGEST_FRAME: Final = 1 << 28
 """Bytes. Servers cut frames at a MiB or so; what seems to be longer is no frame."""
@@ -180,53 +181,56 @@ def batches(
         UnknownChunksError: it has chunks of another encoding.
     """
     known = {} if known is None else known
+    for found in one_ahead(_founds(parts)):
+        yield from found.samples(low_ms, high_ms, names, known)
+
+
+def _founds(parts: Iterable[bytes]) -> Iterator[_Found]:
+    """What is in an answer, piece by piece; no series is in two of them."""
     rest, enough = bytearray(), BATCH
     for part in parts:
         rest += part
         if len(rest) >= enough:
-            data = bytes(rest)
-            found, used = _Found.beginning(data)
-            yield from found.samples(data, low_ms, high_ms, names, known)
-            del rest[:used]
+            found = _Found(bytes(rest))
+            del rest[: found.all_but_the_last_series()]
+            yield found
             enough = len(rest) + BATCH
-    data = bytes(rest)
-    yield from _Found.whole(data).samples(data, low_ms, high_ms, names, known)
+    found = _Found(bytes(rest))
+    found.all()
+    yield found
 
 
 class _Found:
-    """Where in an answer's bytes series and chunks are."""
+    """Where in a piece of an answer series and chunks are."""
 
-    def __init__(self) -> None:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
         self.labels: list[tuple[int, int]] = []
         self.chunks: list[int] = []  # begin and end of each
         self.counts: list[int] = []  # chunks of each series
         self._frame_at = self._message_at = 0  # of the last frame
 
-    @classmethod
-    def whole(cls, data: bytes) -> _Found:
-        """All of an answer's end."""
-        found = cls()
-        found._walk(data, until_end=True)
-        message = data[found._message_at :]
-        told = data[found._message_at - 4 : found._message_at]
+    def all(self) -> None:
+        """Find all: it is the answer's end."""
+        self._walk(self._data, until_end=True)
+        message = self._data[self._message_at :]
+        told = self._data[self._message_at - 4 : self._message_at]
         if 0 < len(message) <= LONGEST_TEXT and _crc32c(message) != int.from_bytes(told):
-            raise GarbledError(_text(data[found._frame_at :]))
-        return found
+            raise GarbledError(_text(self._data[self._frame_at :]))
 
-    @classmethod
-    def beginning(cls, data: bytes) -> tuple[_Found, int]:
-        """All but the last series, of which more may come, and where that begins."""
-        found = cls()
-        frame, series, chunks = found._walk(data, until_end=False)
-        del found.labels[series:], found.counts[series:], found.chunks[chunks:]
-        return found, frame
+    def all_but_the_last_series(self) -> int:
+        """Find all but the last series, of which more may come; returns where that begins."""
+        frame, series, chunks = self._walk(self._data, until_end=False)
+        del self.labels[series:], self.counts[series:], self.chunks[chunks:]
+        return frame
 
     def samples(
-        self, data: bytes, low_ms: int, high_ms: int, names: Collection[str], known: dict[bytes, tuple[str, str]]
+        self, low_ms: int, high_ms: int, names: Collection[str], known: dict[bytes, tuple[str, str]]
     ) -> Iterator[Samples]:
         """The samples, in a single batch; none at all where there are none."""
         if not self.chunks:
             return
+        data = self._data
         limits = np.array(self.chunks, np.int64).reshape(-1, 2)
         labels = [_labels(data, begin, end, names, known) for begin, end in self.labels]
         array = np.frombuffer(data + bytes(16), np.uint8)
