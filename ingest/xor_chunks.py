@@ -163,7 +163,7 @@ class _Lanes:
         """Read by how much the delta changed; returns the bits that follow, 63 of them at least."""
         at = self._at[:lanes]
         ahead = self._peek(at)
-        changed = np.flatnonzero(ahead >> 63)
+        changed = np.flatnonzero(ahead.view(np.int64) < 0)  # the first bit
         at += 1
         ahead_of_value = (ahead << 1).view(np.uint64)
         if changed.size:
@@ -180,12 +180,12 @@ class _Lanes:
 
     def _differ(self, lanes: int, ahead: Bits) -> None:
         """Read how the value differs from the one before; `ahead` are the next bits, 13 of them at least."""
-        changed = np.flatnonzero(ahead >> 63)
+        changed = np.flatnonzero(ahead.view(np.int64) < 0)  # the first bit
         self._at[:lanes] += 1
         if not changed.size:
             return
         ahead, at = ahead[changed], self._at[changed] + 1
-        elsewhere = np.flatnonzero(ahead & (1 << 62))
+        elsewhere = np.flatnonzero(ahead & (1 << 62) != 0)
         if elsewhere.size:
             head, who = ahead[elsewhere], changed[elsewhere]
             above, told = (head >> 57 & 31).view(np.uint64), (head >> 51 & 63).view(np.uint64)

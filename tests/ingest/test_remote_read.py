@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingest import remote_read
 from ingest.errors import ServerDownError
-from ingest.prometheus import Wanted, cell_means, read
+from ingest.prometheus import RAW_UP_TO_S, Wanted, cell_means, read
 from ingest.prometheus_server import Server
 from ingest.remote_read import GarbledError, Matcher, Samples, UnknownChunksError, batches, matchers, request
 from ingest.xor_chunks import STALE
@@ -412,6 +412,25 @@ def test_samples_are_the_same_by_both_roads() -> None:
     with web(json) as there:
         assert raw == rows(server(there.url))
     assert raw == [("n1", "0", at(T), 60.0, 0.1875), ("n1", "0", at(T + 60), 60.0, 0.6875)]
+
+
+def test_all_metrics_come_in_one_stream_but_over_long_intervals_from_the_server() -> None:
+    other = LABELS | {"__name__": "DCGM_FI_DEV_GPU_UTIL"}
+    body = frame(series(LABELS, chunk((1, 0.5)))) + frame(series(other, chunk((1, 50.0))))
+    for interval_s, posts in ((60, 2), (RAW_UP_TO_S, 2), (RAW_UP_TO_S + 1, 0)):
+        with web(lambda path, _: told([*NAMES]) if "labels" in path else matrix(), streaming(lambda _: body)) as there:
+            wanted = Wanted("c", "", interval_s)
+            begin = T // interval_s * interval_s
+            parsed = read(
+                server(there.url),
+                wanted,
+                [TENSOR, "DCGM_FI_DEV_GPU_UTIL"],
+                since=at(begin),
+                until=at(begin + interval_s),
+            )
+            assert len(there.posted) == posts
+        found = parsed.frames["gpu_samples"].select("node", "gpu", "gpu_util", "tensor_active").rows()
+        assert found == ([("n1", "0", 0.5, 0.5)] if posts else [])
 
 
 def test_readings_of_xids_come_by_remote_read() -> None:
