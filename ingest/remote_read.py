@@ -90,7 +90,7 @@ _KINDS: Final = {"=": 0, "!=": 1, "=~": 2, "!~": 3}
 def matchers(selector: str) -> list[Matcher] | None:
     r"""The conditions of a PromQL selector; None where it has something in it that is not understood here.
 
-    >>> matchers('up{job="dcgm",node=~"n1\\.x|n2"}')[1:]
+    >>> matchers(r'up{job="dcgm",node=~"n1\\.x|n2"}')[1:]
     [Matcher(name='job', kind='=', value='dcgm'), Matcher(name='node', kind='=~', value='n1\\.x|n2')]
     >>> matchers('up{job="dcgm"} offset 5m') is None
     True
