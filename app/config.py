@@ -197,6 +197,7 @@ class Prometheus(_Section):
     chunk_hours: float = Field(default=2.0, gt=0, description="asked for in pieces of this length")
     timeout_s: float = Field(default=60.0, gt=0, description="longest wait for one answer")
     retries: int = Field(default=3, ge=0, description="how often a piece is asked for again, waiting longer each time")
+    remote_read: bool = Field(default=True, description="read raw samples by remote read where the server has it")
     token_env: str | None = Field(default=None, description="environment variable that holds a bearer token")
     verify_tls: bool = Field(default=True, description="check the server's certificate")
 

@@ -186,6 +186,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
         if not names:
             _line("warn", nothing_there(server.url, wanted, server.names(since=since, until=now)))
             return 0
+        road = "remote read" if server.streams() else "queries in JSON: it has no remote read with streamed chunks"
         newest = max(filter(None, (server.latest(wanted.series(name), at=now) for name in names)), default=None)
     except SourceError as error:
         for line in str(error).splitlines():
@@ -198,6 +199,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
     fresh = age_s is not None and age_s <= RECENT_S
     said = "none for minutes" if age_s is None else f"{output.display(age_s, 'seconds')} old"
     _line("ok" if fresh else "warn", f"newest reading: {said}")
+    _line("-", f"read by {road}")
     _lacking(names)
     return 0
 

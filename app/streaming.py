@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import loading_people
-from app.ahead import one_ahead
 from app.attempts import AttemptWriter
 from app.loading import Growth, booked, write_account
+from ingest.ahead import one_ahead
 from ingest.slurm import accounting_blocks
 from ingest.tally import SOURCE, Tally
 

@@ -156,7 +156,12 @@ def connect(settings: Config, url: str | None = None) -> Server:
         if not token:
             raise UsageError(f"prometheus.token_env names ${section.token_env}, which is not set or empty here")
     return Server(
-        address, token=token, verify_tls=section.verify_tls, timeout_s=section.timeout_s, retries=section.retries
+        address,
+        token=token,
+        verify_tls=section.verify_tls,
+        timeout_s=section.timeout_s,
+        retries=section.retries,
+        remote_read=section.remote_read,
     )
 
 

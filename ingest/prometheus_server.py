@@ -7,11 +7,12 @@ never shows its user and password.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -23,15 +24,17 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from urllib3.exceptions import DecodeError, HTTPError, ReadTimeoutError
 from urllib3.util.retry import Retry
 
+from ingest import remote_read as wire
 from ingest.errors import ServerDownError, shorten
 from ingest.times import LATEST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
 Answer = TypeVar("Answer")
 Series = list[dict[str, Any]]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONGEST_WAIT_S: Final = 30.0
 """Between two tries; a server that asks for a longer pause (Retry-After) gets this."""
@@ -89,6 +92,10 @@ class _AgainError(Exception):
 
 class _NotPrometheusError(Exception):
     """Something answered, but not with JSON, or with other JSON than Prometheus'."""
+
+
+class _NotStreamedError(Exception):
+    """Remote reads are not answered, or not as they should be; it can still be asked in JSON."""
 
 
 class _Bearer(AuthBase):
@@ -152,6 +159,7 @@ class Server:
         verify_tls: bool = True,
         timeout_s: float = 60.0,
         retries: int = 3,
+        remote_read: bool = True,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url = without_secrets(url)
@@ -159,6 +167,8 @@ class Server:
         self._sleep = sleep
         self._digest = hashlib.sha256()
         self._left_open: bool | None = None
+        self._streams: bool | None = None if remote_read else False
+        self._known_labels: dict[bytes, tuple[str, str]] = {}
         self._limits = {"timeout": f"{timeout_s:g}s", **ONLY_WHOLE_ANSWERS}
         session = requests.Session()
         session.verify = verify_tls
@@ -168,6 +178,7 @@ class Server:
         if auth is None and parts.username:
             auth = HTTPBasicAuth(unquote(parts.username), unquote(parts.password or ""))
         session.auth = auth
+        self._session = session
         # The server gives up at `timeout_s`; we wait a little longer, to hear it say so.
         self._patience_s = math.ceil(timeout_s) + GRACE_S
         self._connection = PrometheusConnect(self.url, session=session, retry=Retry(total=0), timeout=self._patience_s)
@@ -261,6 +272,68 @@ class Server:
 
         return list(chain.from_iterable(self._pieces(ask, since, until, step, apart=timedelta(0))))
 
+    def streams(self) -> bool:
+        """Whether it answers remote reads with streamed chunks. It is asked once, for nothing.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self._streams is None:
+            try:
+                self._streams = self._ask(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
+            except (_NotStreamedError, _TooMuchError):
+                self._streams = False
+        return self._streams
+
+    def samples(
+        self,
+        selector: str,
+        *,
+        first: datetime,
+        last: datetime,
+        step: timedelta,
+        each: Callable[[wire.Samples], Answer],
+    ) -> list[Answer] | None:
+        """What `each` makes of the raw readings of series, batch by batch, by remote read. None: ask in JSON.
+
+        Readings are those after `first` less a step, up to and with `last`. Where it is too much at once, batches begin
+        and end on the grid; no series' readings of one step are in two of them.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for one step.
+        """
+        conditions = wire.matchers(selector)
+        if conditions is None or not self.streams():
+            return None
+
+        def ask(low: datetime, high: datetime) -> list[Answer]:
+            begin, end = _epoch_ms(low - step) + 1, _epoch_ms(high)
+
+            def take(parts: Iterator[bytes]) -> list[Answer]:
+                return [each(batch) for batch in wire.batches(parts, begin, end, names, self._known_labels)]
+
+            return self._streamed(wire.request(conditions, begin, end), take)
+
+        try:
+            names = self._label_names(selector, since=first - step, until=last)
+            return list(chain.from_iterable(self._pieces(ask, first, last, step)))
+        except _NotStreamedError:
+            self._streams = False
+            return None
+
+    def _label_names(self, selector: str, *, since: datetime, until: datetime) -> frozenset[str]:
+        """Names of the labels that series have for PromQL; remote read adds the server's own."""
+        params = {"match[]": selector, "start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
+
+        def ask() -> list[str]:
+            with _not_streamed():
+                return _names(self._connection.get_label_names(params=dict(params)))
+
+        try:
+            return frozenset(["__name__", *self._ask(ask)])
+        except _TooMuchError as error:
+            raise _NotStreamedError from error
+
     def ever(self, selector: str, by: str, *, since: datetime, until: datetime, step: timedelta) -> Series:
         """One entry for each value of the labels `by` where a series was above zero at any time; some may come twice.
 
@@ -292,12 +365,12 @@ class Server:
 
     def _pieces(
         self,
-        ask: Callable[[datetime, datetime], Series],
+        ask: Callable[[datetime, datetime], Answer],
         low: datetime,
         high: datetime,
         step: timedelta,
         apart: timedelta | None = None,
-    ) -> Iterator[Series]:
+    ) -> Iterator[Answer]:
         """The answer, in halves where it is too much at once. Halves of a grid lie one step apart."""
         try:
             yield self._ask(lambda: ask(low, high))
@@ -351,6 +424,8 @@ class Server:
 
     def _judge(self, response: requests.Response, *_: object, **__: object) -> None:
         """Turn an error status into its exception before the library makes text of it."""
+        if response.ok and response.request.method == "POST" and not response.is_redirect:
+            return  # a stream, for `_streamed`
         body = self._body(response)
         if response.is_redirect:
             return
@@ -360,13 +435,46 @@ class Server:
             raise _NotPrometheusError(response.headers.get("Content-Type", "something"))
         self._digest.update(body)
 
+    def _streamed(self, body: bytes, take: Callable[[Iterator[bytes]], Answer]) -> Answer:
+        """What `take` makes of the answer to a remote read, which it gets in parts."""
+        seen = hashlib.sha256()
+        with _not_streamed():
+            response = self._session.post(
+                self.url + wire.PATH,
+                data=body,
+                headers=wire.HEADERS,
+                verify=self._session.verify,
+                timeout=self._patience_s,
+                stream=True,
+            )
+        if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
+            response.close()
+            raise _NotStreamedError
+        try:
+            found = take(_hashed(self._parts(response), seen.update))
+        except wire.UnknownChunksError as error:
+            raise _NotStreamedError from error
+        except wire.GarbledError as error:
+            if TOO_MUCH.search(str(error)):
+                raise _TooMuchError(shorten(str(error))) from None
+            what = f"breaks an answer off: {shorten(str(error))}"
+            raise _AgainError(ServerDownError(self.url, what, _LATER)) from None
+        self._digest.update(seen.digest())
+        return found
+
     def _body(self, response: requests.Response) -> bytes:
-        """The whole answer, if it comes in time: the library's own limit begins anew with every byte."""
+        """The whole answer, handed on to the library, too."""
+        body = b"".join(self._parts(response))
+        vars(response).update(_content=body, _content_consumed=True)  # there is no other way to hand it on
+        return body
+
+    def _parts(self, response: requests.Response) -> Iterator[bytes]:
+        """The answer, if all of it comes in time: the library's own limit begins anew with every byte."""
         end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
-        parts, size = [], 0
+        size = 0
         try:
             while part := response.raw.read1(PART, decode_content=True):
-                parts.append(part)
+                yield part
                 size += len(part)
                 if size > LARGEST_ANSWER:
                     raise _TooMuchError(f"its answer is larger than {LARGEST_ANSWER >> 20} MiB")
@@ -380,9 +488,6 @@ class Server:
             raise requests.exceptions.ChunkedEncodingError(error) from error
         finally:
             response.close()  # what was read whole goes on being used; what was not is hung up
-        body = b"".join(parts)
-        vars(response).update(_content=body, _content_consumed=True)  # there is no other way to hand it on
-        return body
 
     def _answered(self, error: _AnsweredError) -> ServerDownError:
         hints = {
@@ -426,6 +531,29 @@ _TOKEN: Final = (
     "It wants us to log in. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
     "(or a user into the address: https://USER:PASSWORD@host)."
 )
+
+
+@contextlib.contextmanager
+def _not_streamed() -> Iterator[None]:
+    """Take a refusal that will not be another one in a moment for: it has no remote read."""
+    try:
+        yield
+    except _AnsweredError as error:
+        if error.status in AGAIN or _is_too_much(error):
+            raise
+        raise _NotStreamedError from error
+    except (_NotPrometheusError, PrometheusApiClientException) as error:
+        raise _NotStreamedError from error
+
+
+def _is_empty(parts: Iterator[bytes]) -> bool:
+    return not any(parts)
+
+
+def _hashed(parts: Iterator[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    for part in parts:
+        update(part)
+        yield part
 
 
 def _names(found: object) -> list[str]:
@@ -474,6 +602,11 @@ def _number(text: str) -> float:
 def _milliseconds(low: datetime, high: datetime) -> int:
     """Whole milliseconds that reach from high back to low, where the window may leave out its left end."""
     return max(1, -((low - high) // timedelta(milliseconds=1)))
+
+
+def _epoch_ms(moment: datetime) -> int:
+    """Epoch milliseconds, cut to whole ones."""
+    return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def _is_too_much(error: _AnsweredError) -> bool:

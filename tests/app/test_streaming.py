@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from app import ingesting, streaming
-from app.ahead import one_ahead
 from app.attempts import Fingerprints
 from app.config import Config
+from ingest.ahead import one_ahead
 from ingest.errors import InputError, TruncatedInputError
 from ingest.given import Given
 from ingest.pieces import Input

@@ -22,6 +22,8 @@ import duckdb
 from metrics.ledger import gpu_time
 from tests.bench.fleet import Fleet, fleet
 from tests.bench.ingesting import bench_ingest
+from tests.bench.remote_reading import bench_remote_read
+from tests.lab.prometheus import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +83,7 @@ def main() -> None:
             *bench_ingest(Path(name), (20_000, 100_000) if QUICK else (500_000, 5_000_000)),
             bench_ledger(fleet(int(20_000 * scale))),
             bench_ledger(fleet(int(320_000 * scale))),
+            *([] if missing() else bench_remote_read(int(2_000 * scale))),
         ]
     packages = ("polars", "duckdb", "numpy")
     versions = {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

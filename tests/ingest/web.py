@@ -33,10 +33,11 @@ class Answer:
 
 @dataclass
 class Web:
-    """A running server: its address, and the questions it got (path, parameters, headers)."""
+    """A running server: its address, the questions it got (path, parameters, headers), and what was posted to it."""
 
     url: str
     questions: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
+    posted: list[tuple[bytes, dict[str, str]]] = field(default_factory=list)
 
 
 def told(result: object) -> Answer:
@@ -50,10 +51,17 @@ def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> Answer:
     return told({"resultType": "matrix", "result": found})
 
 
+def unsupported(_: bytes) -> Answer:
+    """What VictoriaMetrics says to a remote read."""
+    return Answer(b"unsupported path requested", 400, "text/plain")
+
+
 @contextlib.contextmanager
-def web(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[Web]:
-    """Serve on loopback what `answer` says for a path and its parameters."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer, found := Web("")))
+def web(
+    answer: Callable[[str, dict[str, str]], Answer], read: Callable[[bytes], Answer] = unsupported
+) -> Iterator[Web]:
+    """Serve on loopback what `answer` says for a path and its parameters, and `read` for a body that is posted."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer, read, found := Web("")))
     found.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -64,13 +72,22 @@ def web(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[Web]:
         server.server_close()
 
 
-def _handler(answer: Callable[[str, dict[str, str]], Answer], found: Web) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    answer: Callable[[str, dict[str, str]], Answer], read: Callable[[bytes], Answer], found: Web
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             params = dict(parse_qsl(parts.query))
             found.questions.append((parts.path, params, dict(self.headers)))
-            said = answer(parts.path, params)
+            self._send(answer(parts.path, params))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.posted.append((body, dict(self.headers)))
+            self._send(read(body))
+
+        def _send(self, said: Answer) -> None:
             time.sleep(said.after_s)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # they did not wait
                 self.send_response(said.status)

@@ -23,7 +23,7 @@ from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, tail, wa
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 PROGRAMS = ("prometheus", "promtool")
@@ -48,12 +48,14 @@ class PrometheusLab:
         targets: exporters to scrape, every `scrape_s` seconds.
         history: OpenMetrics text to begin with; whole days fit, with `# EOF` at the end.
         flags: more options of the command line, such as --query.max-samples=1000.
+        external_labels: the server's own labels, which remote read shows.
     """
 
     targets: Sequence[str] = ()
     scrape_s: float = 1.0
     history: str = ""
     flags: Sequence[str] = ()
+    external_labels: Mapping[str, str] = field(default_factory=dict)
     base: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="trackside-prometheus-")))
     _port: int = 0
     _lock: socket.socket | None = None
@@ -127,7 +129,10 @@ class PrometheusLab:
             f"\n- job_name: dcgm\n  scrape_interval: {round(self.scrape_s * 1000)}ms\n"
             f"  scrape_timeout: {round(self.scrape_s * 1000)}ms\n  static_configs: [{{targets: [{targets}]}}]\n"
         )
-        (self.base / "prometheus.yml").write_text(f"scrape_configs:{jobs if self.targets else ' []'}")
+        own = ", ".join(f"{name}: '{value}'" for name, value in self.external_labels.items())
+        (self.base / "prometheus.yml").write_text(
+            f"global: {{external_labels: {{{own}}}}}\nscrape_configs:{jobs if self.targets else ' []'}"
+        )
 
     def _make_history(self) -> None:
         if not self.history:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue import SimpleQueue
-from threading import Semaphore, Thread
+from threading import Event, Semaphore, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -19,20 +19,28 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     making may hang (a pipe into which nobody writes), and nobody could stop it.
     """
     made: SimpleQueue[tuple[Item] | Exception | None] = SimpleQueue()
-    wanted = Semaphore(1)
-    Thread(target=_make, args=(items, made, wanted), daemon=True).start()
-    while (item := made.get()) is not None:
-        if isinstance(item, Exception):
-            raise item
+    wanted, enough = Semaphore(1), Event()
+    Thread(target=_make, args=(items, made, wanted, enough), daemon=True).start()
+    try:
+        while (item := made.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            wanted.release()
+            yield item[0]
+    finally:
+        enough.set()
         wanted.release()
-        yield item[0]
 
 
-def _make(items: Iterator[Item], made: SimpleQueue[tuple[Item] | Exception | None], wanted: Semaphore) -> None:
-    """Make one item each time that one is wanted; None says that there are no more."""
+def _make(
+    items: Iterator[Item], made: SimpleQueue[tuple[Item] | Exception | None], wanted: Semaphore, enough: Event
+) -> None:
+    """Make one item each time that one is wanted; None says that there are no more. Ends when there are `enough`."""
     try:
         while True:
             wanted.acquire()
+            if enough.is_set():
+                return
             item = _next(items)
             made.put(item)
             if item is None:
