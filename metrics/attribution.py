@@ -23,7 +23,7 @@ import polars as pl
 from metrics import frames
 from metrics.capacity import allocated_intervals
 from metrics.intervals import overlaps, sweep
-from metrics.sample_grid import GPU, Grid, Integrals, Reading, firsts, folded, named, read
+from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,13 +53,13 @@ _UNCLEAR, _WHOLE, _CHOSEN = 0, 1, 2
 
 @dataclass(frozen=True)
 class Holders:
-    """Who held how many GPUs of which node.
+    """Who held how many GPUs of which node of a cluster.
 
     Attributes:
         attempts: `frames.ATTEMPT_KEY`, `attempt` (the row's number, from 0), `user`, `partition`, `user_no`,
             `partition_no` (equal for equal ones; an unknown one equals no other, nor does the user of a check),
             `verification` (it checks the node rather than uses it).
-        places: `cluster`, `node`, `place` (the row's number, from 0).
+        places: `node`, `place` (the row's number, from 0).
         held: `attempt`, `place`, `started`, `ended` (milliseconds since 1970), `milli_gpus`, `unsure` (1: how many
             GPUs, or how long, is only assumed).
         eras: `place`, `era`, `started`, `ended`, `capacity` (thousandths of GPUs, null where unknown): all time, cut
@@ -81,10 +81,10 @@ class Day:
             `idle`) `<column>_known` and `<column>_sum`; and `unattributed`, time of its GPUs that was observed but may
             have been another's.
         users: the same by `user` and `partition` (null: of several), of attempts of one user that share a node.
-        nodes: by `cluster` and `node`, GPU time: `observed`, and what of it was `attributed` to attempts, of
+        nodes: by `node`, GPU time: `observed`, and what of it was `attributed` to attempts, of
             `verification`, `of_users` (see `users`), `unattributed` (several users', or parts of GPUs), and `outside`.
-        firsts: `cluster`, `node`, `gpu`, `first`: when the first sample of each GPU begins, for the day before.
-        gpus: like `attempts`, by `attempt`, `cluster`, `node`, `gpu`, where attempts hold whole nodes; if asked for.
+        firsts: `node`, `gpu`, `first`: when the first sample of each GPU begins, for the day before.
+        gpus: like `attempts`, by `attempt`, `node`, `gpu`, where attempts hold whole nodes; if asked for.
     """
 
     attempts: pl.DataFrame
@@ -102,7 +102,7 @@ def holders(
     *,
     verification: str | None = None,
 ) -> Holders:
-    """Number attempts and nodes, once for all days.
+    """Number attempts and nodes, once for all days. All frames are of one cluster.
 
     Args:
         attempt_nodes: `frames.ATTEMPT_NODES`; running attempts last to the end of the data.
@@ -122,9 +122,9 @@ def holders(
     numbered = numbered.with_columns(user, _codes(pl.col("partition"), "partition_no"))
     known = allocated_intervals(attempt_nodes, covered)
     places = (
-        known.select("cluster", "node")
+        known.select("node")
         .unique()
-        .sort("cluster", "node")
+        .sort("node")
         .with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
     )
     held = (
@@ -135,7 +135,7 @@ def holders(
         )
         .filter(pl.col("started") < pl.col("ended"))
         .join(numbered.select(*key, "attempt"), on=key)
-        .join(places, on=["cluster", "node"])
+        .join(places, on="node")
         .select("attempt", "place", "started", "ended", "milli_gpus", "unsure")
     )
     return Holders(numbered, places, held, eras(inventory, places))
@@ -149,7 +149,7 @@ def _codes(text: pl.Expr, name: str) -> pl.Expr:
 def eras(inventory: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     """All time of each place, cut where its inventory changes: `Holders.eras`."""
     known = (
-        inventory.join(places, on=["cluster", "node"])
+        inventory.join(places, on="node")
         .select(
             "place",
             (pl.col("started_at").dt.epoch("us") // 1000).alias("started"),
@@ -187,31 +187,40 @@ def day_activity(
     """Attribute the samples of one day.
 
     Args:
-        samples: `cluster`, `node`, `gpu`, `ts`, `interval_s` if known, and the columns of `reading`; in any order.
+        samples: of the same cluster: `node`, `gpu`, `ts`, `interval_s` if known, and the columns of `reading`; fastest
+            sorted by these, as they are stored.
         held: who held what.
         reading: what to sum, and what idle means.
         following: `firsts` of the day after: up to there a sample speaks at most. Without it the last ones speak as long
             as they say. So go from the last day to the first.
         by_gpu: also tell the GPUs of whole nodes apart (slower).
     """
-    grid, nodes = read(samples, held.places, reading, following)
-    series = np.bincount(grid.place, minlength=nodes.height)
-    members, pieces = _pieces(held, grid, series)
+    found = series(samples, following)
+    nodes = _nodes(found, held.places)
+    place = found.lanes.join(nodes, on="node", how="left", maintain_order="left")["place"].to_numpy()
+    members, pieces = _pieces(held, found, np.bincount(place, minlength=nodes.height), reading)
     apart = np.full(nodes.height, by_gpu)
     apart[pieces.filter(pl.col("kind") == _CHOSEN)["place"].to_numpy()] = True
-    sums = Integrals(folded(grid, apart))
-    found = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums))
+    sums = Integrals(grid(found, place, apart, reading))
+    told = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums))
     shared = _shared(members, pieces, sums)
     return Day(
-        _of_attempts(found, shared, reading),
-        _of_users(found, held, reading),
-        _of_nodes(found, shared, sums, nodes, held),
-        firsts(grid, nodes),
-        _of_gpus(found, sums.grid, nodes, reading) if by_gpu else None,
+        _of_attempts(told, shared, reading),
+        _of_users(told, held, reading),
+        _of_nodes(told, shared, sums, nodes, held),
+        found.firsts,
+        _of_gpus(told, sums.grid, found, reading) if by_gpu else None,
     )
 
 
-def _pieces(held: Holders, grid: Grid, series: Ints) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _nodes(found: Series, places: pl.DataFrame) -> pl.DataFrame:
+    """The places, and behind them the nodes that have samples only: `node`, `place`."""
+    more = found.lanes.select("node").unique().join(places, on="node", how="anti").sort("node")
+    numbered = more.with_columns(pl.int_range(places.height, places.height + pl.len(), dtype=pl.Int64).alias("place"))
+    return pl.concat([places.select("node", "place"), numbered])
+
+
+def _pieces(held: Holders, found: Series, gpus: Ints, reading: Reading) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Time of nodes with samples, cut wherever who is there changes.
 
     Returns:
@@ -219,11 +228,11 @@ def _pieces(held: Holders, grid: Grid, series: Ints) -> tuple[pl.DataFrame, pl.D
         The pieces, sorted by `era` and `started`: `place`, `ended`, `room`, `n` (attempts there), `n_gpus` held,
         `owner` (the attempt, or minus 1 and below for a user and partition) and `kind`.
     """
-    low, high = int(grid.ts.min(initial=_FAR)), int((grid.ts + grid.span).max(initial=-_FAR))
+    low, high = found.reach(reading)
     near = (pl.col("started") < high) & (pl.col("ended") > low)
-    gpus = pl.DataFrame({"place": np.arange(len(series)), "series": series}).filter(pl.col("series") > 0)
+    seen = pl.DataFrame({"place": np.arange(len(gpus)), "series": gpus}).filter(pl.col("series") > 0)
     members = (
-        overlaps(held.held.filter(near).join(gpus, on="place"), held.eras.filter(near), on=["place"])
+        overlaps(held.held.filter(near).join(seen, on="place"), held.eras.filter(near), on=["place"])
         .with_columns(room=pl.max_horizontal(pl.col("capacity").fill_null(0), pl.col("series") * 1000))
         .sort("era", "started")
     )
@@ -296,9 +305,8 @@ def _expanded(pieces: pl.DataFrame, grid: Grid) -> tuple[Ints, Ints]:
     """Each piece with each lane of its node: numbers of pieces and lanes."""
     place = pieces["place"].to_numpy()
     heads = np.flatnonzero(np.diff(grid.place, prepend=-1))
-    first = np.zeros(int(place.max(initial=-1)) + 1, dtype=np.int64)
-    there = grid.place[heads] < len(first)
-    first[grid.place[heads[there]]] = heads[there]
+    first = np.zeros(max(grid.place.max(initial=-1), place.max(initial=-1)) + 1, dtype=np.int64)
+    first[grid.place[heads]] = heads
     count = np.bincount(grid.place, minlength=len(first))[place]
     piece = np.repeat(np.arange(len(place)), count)
     return piece, np.arange(len(piece)) - np.repeat(np.cumsum(count) - count - first[place], count)
@@ -311,8 +319,9 @@ def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
     end = sums.at(lane, pieces["ended"].to_numpy()[piece])
     observed = sums.between(None, lane, begin, end)
     columns = {"lane": lane, "n_samples": (end.before - begin.before) * sums.grid.width[lane], "observed": observed}
-    for name, value in sums.grid.values.items():
-        columns[name] = observed if value is None else sums.between(name, lane, begin, end)
+    for name in sums.grid.values:
+        always = name.endswith("_known") and sums.always(name)
+        columns[name] = observed if always else sums.between(name, lane, begin, end)
     about = pieces.select("owner", "era", "place", "kind", "milli_gpus")
     return pl.concat([about[piece], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
 
@@ -427,18 +436,19 @@ def _of_nodes(
         .with_columns(pl.col(parts).fill_null(0))
         .with_columns(outside=observed - pl.sum_horizontal(parts))
         .join(nodes, on="place")
-        .select("cluster", "node", "observed", *parts, "outside")
-        .sort("cluster", "node")
+        .select("node", "observed", *parts, "outside")
+        .sort("node")
     )
 
 
-def _of_gpus(found: pl.DataFrame, grid: Grid, nodes: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _of_gpus(told: pl.DataFrame, of: Grid, found: Series, reading: Reading) -> pl.DataFrame:
+    lane = told["lane"].to_numpy()
+    named = pl.concat([told, found.lanes[of.lane[lane]]], how="horizontal")
     return (
-        found.filter(pl.col("kind") == _WHOLE, pl.col("owner") >= 0)
-        .join(named(grid, nodes), on="lane")
-        .group_by(pl.col("owner").alias("attempt"), *GPU)
+        named.filter(pl.col("kind") == _WHOLE, pl.col("owner") >= 0)
+        .group_by(pl.col("owner").alias("attempt"), "node", "gpu")
         .agg(pl.col(_quantities(reading)).sum())
-        .sort("attempt", *GPU)
+        .sort("attempt", "node", "gpu")
     )
 
 

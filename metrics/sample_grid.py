@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,16 +26,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
-GPU: Final = ("cluster", "node", "gpu")
 HOLD_STEPS: Final = 5
 """A sample that does not say for how long it speaks does so until the next one, for at most so many steps."""
 
 _REACH: Final = 1 << 40
 """Milliseconds between lanes in a sort key: far more than samples of a day and what they speak for can span."""
 
-_FAR: Final = 1 << 60
+_NEVER: Final = 1 << 60
 """A time in milliseconds that never comes."""
+
+_WHOLE: Final = 1 << 53
+"""Below this every whole number is a float."""
+
+_BLOCK: Final = 1 << 17
+"""About how many samples are worked at a time, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +59,110 @@ class Reading:
     step_s: float = 60.0
 
 
+def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
+    """Whether a column is at most so much; null where it is no number."""
+    value = pl.col(column)
+    return pl.when(value.is_finite()).then(value <= pl.lit(share, dtype=pl.Float32))
+
+
 @dataclass(frozen=True)
-class Grid:
-    """Samples by lane (a GPU, or all GPUs of a node at once) and time, and their running sums.
+class Series:
+    """Samples of a cluster by GPU and time, each time once.
 
     Attributes:
-        place: number of the node, by lane; lanes of a node are neighbours, in the order of the GPUs' names.
-        gpu: name of the GPU, by lane; of GPUs put together that of the first.
+        samples: sorted by `node`, `gpu`, `ts`.
+        lanes: the GPUs in that order: `node`, `gpu`.
+        offset: first sample of each lane, and the number of samples at the end.
+        ts: beginning of each sample, milliseconds since 1970.
+        limit: milliseconds from each sample to the next one of its GPU.
+    """
+
+    samples: pl.DataFrame
+    lanes: pl.DataFrame
+    offset: Ints
+    ts: Ints
+    limit: Ints
+
+    @property
+    def firsts(self) -> pl.DataFrame:
+        """`node`, `gpu`, `first`: milliseconds at which the first sample of each GPU begins."""
+        return self.lanes.with_columns(first=self.ts[self.offset[:-1]])
+
+    def reach(self, reading: Reading) -> tuple[int, int]:
+        """From when to when samples may speak, milliseconds since 1970."""
+        if not len(self.ts):
+            return 0, 0
+        longest = reading.step_s * HOLD_STEPS
+        if "interval_s" in self.samples.columns:
+            told = self.samples["interval_s"].max()
+            longest = max(longest, told if isinstance(told, float) and isfinite(told) else 0)
+        return int(self.ts.min()), int(self.ts.max() + round(longest * 1000) + 1)
+
+
+def series(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Series:
+    """Put samples in order. Of those of a GPU with the same `ts` the largest values count.
+
+    Args:
+        samples: `node`, `gpu`, `ts` and values, in any order.
+        following: `Series.firsts` of the samples after these, where known.
+    """
+    found = _in_order(samples)
+    if found is None:
+        once = samples.group_by("node", "gpu", "ts").agg(pl.all().max()).sort("node", "gpu", "ts")
+        found = _in_order(once.select(samples.columns))
+    if found is None:
+        raise AssertionError("sorted samples are not in order")
+    last = found.offset[1:] - 1
+    found.limit[last] = _following(found.lanes, following) - found.ts[last]
+    return found
+
+
+def _in_order(samples: pl.DataFrame) -> Series | None:
+    """Samples as they are stored, sorted; None for any other order."""
+    # Runs of equal names are found much faster than each name is compared or looked up.
+    runs = [np.cumsum(samples[name].rle().struct.field("len").to_numpy(), dtype=np.int64) for name in ("node", "gpu")]
+    offset = np.union1d(np.concatenate(runs), np.zeros(1, dtype=np.int64))
+    lanes = samples.select("node", "gpu")[offset[:-1]]
+    ts = samples["ts"].dt.epoch("us").to_numpy() // 1000
+    limit = np.empty_like(ts)
+    np.subtract(ts[1:], ts[:-1], out=limit[:-1])
+    limit[offset[1:] - 1] = _NEVER
+    ordered = lanes.equals(lanes.unique().sort("node", "gpu")) and (limit > 0).all()
+    return Series(samples, lanes, offset, ts, limit) if ordered else None
+
+
+def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
+    """When the next sample of each lane begins, as far as known; else never."""
+    if following is None:
+        return np.full(lanes.height, _NEVER, dtype=np.int64)
+    return lanes.join(following, on=["node", "gpu"], how="left", maintain_order="left")["first"].fill_null(_NEVER).to_numpy()
+
+
+# --- from samples to a grid
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values by lane (a GPU, or all GPUs of a node at once) and sample.
+
+    Attributes:
+        lane: the lane's number among the GPUs; of GPUs put together the first one's.
+        place: number of the node, by lane; lanes of a node are neighbours.
         width: how many GPUs are put together in a lane.
         offset: first sample of each lane, and the number of samples at the end.
         ts: beginning of each sample, milliseconds since 1970.
         span: milliseconds that it speaks for, never beyond the next one's beginning.
-        values: by quantity and sample, summed over the lane's GPUs; a quantity that is 1 for each sample of each GPU
-            is None.
+        values: by quantity and sample, in whole parts, summed over the lane's GPUs. `<column>_known` and `idle_known`
+            are 1 where a sample has a value.
     """
 
+    lane: Ints
     place: Ints
-    gpu: NDArray[Any]
     width: Ints
     offset: Ints
     ts: Ints
     span: Ints
-    values: dict[str, Ints | None]
+    values: dict[str, Ints]
 
     @property
     def counts(self) -> Ints:
@@ -81,184 +170,129 @@ class Grid:
         return np.diff(self.offset)
 
 
-def read(
-    samples: pl.DataFrame, places: pl.DataFrame, reading: Reading, following: pl.DataFrame | None = None
-) -> tuple[Grid, pl.DataFrame]:
-    """Samples in any order, one lane per GPU, and the nodes they are of (`cluster`, `node`, `place`).
-
-    Samples of a GPU with the same `ts` count once, by their largest values; idle is what all of them call idle.
+def grid(found: Series, place: Ints, apart: NDArray[np.bool_], reading: Reading) -> Grid:
+    """What is asked of samples, with all GPUs of a node put together where they have samples at the same times.
 
     Args:
-        samples: `cluster`, `node`, `gpu`, `ts`, the columns of the reading, and maybe `interval_s`.
-        places: `cluster`, `node`, `place`, nodes numbered from 0; others are numbered on.
+        found: the samples.
+        place: number of the node, by lane.
+        apart: by place, whether its GPUs have to stay apart.
         reading: what to read.
-        following: the first samples after these, where known, as `firsts` has them.
     """
-    fresh = samples.select(
-        pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in GPU).fill_null(value=True).alias("fresh")
-    )["fresh"]
-    stretches = samples.select(GPU).filter(fresh)
-    nodes = _nodes(stretches, places)
-    lanes = stretches.unique().join(nodes, on=["cluster", "node"]).sort(GPU).with_row_index("lane")
-    lane = stretches.join(lanes, on=list(GPU), how="left", maintain_order="left")["lane"].cast(pl.Int64).to_numpy()
-    begin = np.flatnonzero(fresh.to_numpy())
-    columns = _columns(samples, reading)
-    offset = np.append(begin, samples.height)
-    ts = columns["ts"].to_numpy()
-    steps = np.diff(ts, append=0)
-    steps[offset[1:] - 1] = _FAR
-    if (np.diff(lane) <= 0).any() or (steps <= 0).any():
-        columns, offset = _ordered(columns, np.repeat(lane, np.diff(offset)), lanes.height)
-        ts = columns["ts"].to_numpy()
-        steps = np.diff(ts, append=0)
-    steps[offset[1:] - 1] = _following(lanes, following) - ts[offset[1:] - 1]
-    span = np.maximum(np.minimum(columns["span"].to_numpy(), steps), 0)
-    values: dict[str, Ints | None] = {}
-    for name in columns.columns[2:]:
-        found = columns[name]
-        base = name.removesuffix("_sum")
-        values[f"{base}_known"] = found.is_not_null().cast(pl.Int64).to_numpy() if found.null_count() else None
-        values[name] = found.fill_null(0).to_numpy()
-    width = np.ones(lanes.height, dtype=np.int64)
-    return Grid(lanes["place"].to_numpy(), lanes["gpu"].to_numpy(), width, offset, ts, span, values), nodes
+    parts = [part for lanes in _blocks(found, place) for part in _folded(_block(found, lanes, place, reading), apart)]
+    return _joined(parts) if parts else _block(found, slice(0, 0), place, reading)
 
 
-def _columns(samples: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """`ts` and `span` in milliseconds, each column's value in whole parts as `<column>_sum`, and `idle_sum`, 1 or 0."""
+def _blocks(found: Series, place: Ints) -> Iterator[slice]:
+    """Lanes in blocks of whole nodes."""
+    heads = np.append(np.flatnonzero(np.diff(place, prepend=-1)), len(place))
+    begin = 0
+    for end in heads[1:].tolist():
+        if found.offset[end] - found.offset[begin] >= _BLOCK or end == len(place):
+            yield slice(begin, end)
+            begin = end
+
+
+def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
+    offset = found.offset[lanes.start : lanes.stop + 1]
+    rows = slice(int(offset[0]), int(offset[-1]))
+    samples = found.samples[rows]
+    values: dict[str, Any] = {}
+    idle = samples.select(reading.idle.cast(pl.Int8).fill_null(-1).alias("idle"))["idle"].to_numpy()
+    values["idle_known"], values["idle_sum"] = idle >= 0, idle > 0
+    for name, parts in reading.resolution.items():
+        values[f"{name}_known"], values[f"{name}_sum"] = _whole(samples[name], parts)
+    numbers = np.arange(lanes.start, lanes.stop)
+    width = np.ones(len(numbers), dtype=np.int64)
+    span = np.minimum(_told(samples, reading), found.limit[rows])
+    return Grid(numbers, place[lanes], width, offset - offset[0], found.ts[rows], np.maximum(span, 0), values)
+
+
+def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Which values are numbers, and those in whole parts of their unit; 0 for others."""
+    value = np.multiply(column.to_numpy(), parts, dtype=np.float64)
+    np.rint(value, out=value)
+    known = np.abs(value) < _WHOLE
+    if not known.all():
+        value[~known] = 0
+    return known, value
+
+
+def _told(samples: pl.DataFrame, reading: Reading) -> Ints:
+    """Milliseconds that samples say they speak for, else the longest that they may."""
     longest = round(reading.step_s * HOLD_STEPS * 1000)
-    told = _whole("interval_s", 1000) if "interval_s" in samples.columns else pl.lit(None, dtype=pl.Int64)
-    return samples.select(
-        pl.col("ts").dt.epoch("ms").alias("ts"),
-        told.fill_null(longest).alias("span"),
-        *(_whole(name, parts).alias(f"{name}_sum") for name, parts in reading.resolution.items()),
-        reading.idle.cast(pl.Int64).alias("idle_sum"),
-    )
+    if "interval_s" not in samples.columns:
+        return np.full(samples.height, longest, dtype=np.int64)
+    known, value = _whole(samples["interval_s"], 1000)
+    return np.where(known, value, longest).astype(np.int64)
 
 
-def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
-    """Whether a column is at most so much; null where it is no number."""
-    value = pl.col(column)
-    return pl.when(value.is_finite()).then(value <= pl.lit(share, dtype=pl.Float32))
-
-
-def _whole(name: str, parts: int) -> pl.Expr:
-    """A value in whole parts of its unit; what is no number is missing."""
-    return (pl.col(name).cast(pl.Float64) * parts).round().cast(pl.Int64, strict=False)
-
-
-def _nodes(stretches: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    """The places, and behind them the nodes that have samples only: `cluster`, `node`, `place`."""
-    seen = stretches.select("cluster", "node").unique()
-    more = seen.join(places, on=["cluster", "node"], how="anti").sort("cluster", "node")
-    numbered = more.with_columns(pl.int_range(places.height, places.height + pl.len(), dtype=pl.Int64).alias("place"))
-    return pl.concat([places.select("cluster", "node", "place"), numbered])
-
-
-def _ordered(columns: pl.DataFrame, lane: Ints, lanes: int) -> tuple[pl.DataFrame, Ints]:
-    """By lane and time, each time once; and where the lanes begin."""
-    ordered = columns.with_columns(lane=lane).sort("lane", "ts")
-    once = ordered.group_by("lane", "ts", maintain_order=True).agg(
-        pl.exclude("idle_sum").max(), pl.col("idle_sum").min()
-    )
-    return once, np.searchsorted(once["lane"].to_numpy(), np.arange(lanes + 1))
-
-
-def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
-    """When the next sample of each lane begins, as far as known; else never."""
-    if following is None:
-        return np.full(lanes.height, _FAR, dtype=np.int64)
-    return lanes.join(following, on=list(GPU), how="left", maintain_order="left")["first"].fill_null(_FAR).to_numpy()
-
-
-def firsts(grid: Grid, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`cluster`, `node`, `gpu`, `first`: milliseconds at which the first sample of each GPU begins."""
-    return named(grid, nodes).with_columns(first=grid.ts[grid.offset[:-1]]).select(*GPU, "first")
-
-
-def named(grid: Grid, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`lane` and what it is called: `cluster`, `node`, `gpu`."""
-    gpu = pl.Series("gpu", grid.gpu.tolist(), dtype=pl.String)
-    lanes = pl.DataFrame({"lane": np.arange(len(grid.place)), "place": grid.place, "gpu": gpu})
-    return lanes.join(nodes, on="place", how="left", maintain_order="left").drop("place")
-
-
-# --- GPUs of a node put together
-
-
-def folded(grid: Grid, apart: NDArray[np.bool_]) -> Grid:
-    """All GPUs of a node in one lane, where they have samples at the same times and the node is not `apart`."""
-    if not len(grid.place):
-        return grid
-    first = np.flatnonzero(np.diff(grid.place, prepend=-1))
-    sizes = np.diff(first, append=len(grid.place))
-    alike = np.minimum.reduceat(grid.counts, first) == np.maximum.reduceat(grid.counts, first)
-    wanted = alike & ~apart[grid.place[first]] & (sizes > 1)
+def _folded(block: Grid, apart: NDArray[np.bool_]) -> Iterator[Grid]:
+    """The block in pieces: nodes whose GPUs can be put together, and others."""
+    first = np.flatnonzero(np.diff(block.place, prepend=-1))
+    sizes = np.diff(first, append=len(block.place))
+    if not len(first):
+        return
+    alike = np.minimum.reduceat(block.counts, first) == np.maximum.reduceat(block.counts, first)
+    wanted = alike & ~apart[block.place[first]]
     kinds = [
         (size, count) if fold else None
-        for size, count, fold in zip(sizes.tolist(), grid.counts[first].tolist(), wanted.tolist(), strict=True)
+        for size, count, fold in zip(sizes.tolist(), block.counts[first].tolist(), wanted.tolist(), strict=True)
     ]
-    ends = np.append(first, len(grid.place)).tolist()
-    parts: list[Grid] = []
+    ends = np.append(first, len(block.place)).tolist()
     node = 0
-    for kind, found in groupby(kinds):
-        n = len(list(found))
-        lanes = slice(ends[node], ends[node + n])
+    for kind, group in groupby(kinds):
+        n = len(list(group))
+        part = _part(block, slice(ends[node], ends[node + n]))
         node += n
-        parts.extend([_part(grid, lanes)] if kind is None else _folded_alike(grid, lanes, n, *kind))
-    return _joined(parts)
+        yield from [_as_numbers(part)] if kind is None else _folded_alike(part, n, *kind)
 
 
-def _part(grid: Grid, lanes: slice) -> Grid:
-    """Some neighbouring lanes of a grid."""
-    offset = grid.offset[lanes.start : lanes.stop + 1]
-    samples = slice(offset[0], offset[-1])
-    values = {name: None if value is None else value[samples] for name, value in grid.values.items()}
-    return Grid(grid.place[lanes], grid.gpu[lanes], grid.width[lanes], offset - offset[0], grid.ts[samples],
-                grid.span[samples], values)  # fmt: skip
+def _part(block: Grid, lanes: slice) -> Grid:
+    """Some neighbouring lanes."""
+    offset = block.offset[lanes.start : lanes.stop + 1]
+    rows = slice(offset[0], offset[-1])
+    values = {name: value[rows] for name, value in block.values.items()}
+    return Grid(block.lane[lanes], block.place[lanes], block.width[lanes], offset - offset[0], block.ts[rows],
+                block.span[rows], values)  # fmt: skip
 
 
-def _folded_alike(grid: Grid, lanes: slice, n: int, size: int, count: int) -> Iterator[Grid]:
+def _folded_alike(part: Grid, n: int, size: int, count: int) -> Iterator[Grid]:
     """Nodes with as many GPUs and samples each, put together one by one if not all of them can be."""
-    part = _part(grid, lanes)
     shape = (n, size, count)
-    same = [(times.reshape(shape) == times.reshape(shape)[:, :1]).all(axis=(1, 2)) for times in (part.ts, part.span)]
-    together = same[0] & same[1]
+    ts, span = part.ts.reshape(shape), part.span.reshape(shape)
+    together = (ts == ts[:, :1]).all(axis=(1, 2)) & (span == span[:, :1]).all(axis=(1, 2))
     if together.all():
-        values = {
-            name: None if value is None else value.reshape(shape).sum(axis=1).ravel()
-            for name, value in part.values.items()
-        }
-        yield Grid(
-            part.place[::size],
-            part.gpu[::size],
-            np.full(n, size, dtype=np.int64),
-            np.arange(n + 1, dtype=np.int64) * count,
-            part.ts.reshape(shape)[:, 0].ravel(),
-            part.span.reshape(shape)[:, 0].ravel(),
-            values,
-        )
+        values = {name: _summed(value.reshape(shape)) for name, value in part.values.items()}
+        yield Grid(part.lane[::size], part.place[::size], np.full(n, size, dtype=np.int64),
+                   np.arange(n + 1, dtype=np.int64) * count, ts[:, 0].ravel(), span[:, 0].ravel(), values)  # fmt: skip
         return
     for node in range(n):
-        own = slice(lanes.start + node * size, lanes.start + (node + 1) * size)
-        if together[node]:
-            yield from _folded_alike(grid, own, 1, size, count)
-        else:
-            yield _part(grid, own)
+        own = _part(part, slice(node * size, (node + 1) * size))
+        yield from _folded_alike(own, 1, size, count) if together[node] else [_as_numbers(own)]
+
+
+def _summed(value: NDArray[Any]) -> Ints:
+    """Over GPUs, one after the other: they lie apart, and numpy would add up short rows."""
+    total = value[:, 0].astype(np.float64)
+    for one in range(1, value.shape[1]):
+        total += value[:, one]
+    return total.ravel().astype(np.int64)
+
+
+def _as_numbers(part: Grid) -> Grid:
+    values = {name: value.astype(np.int64) for name, value in part.values.items()}
+    return Grid(part.lane, part.place, part.width, part.offset, part.ts, part.span, values)
 
 
 def _joined(parts: list[Grid]) -> Grid:
     """Grids one behind the other."""
-    if len(parts) == 1:
-        return parts[0]
-    counts = np.concatenate([part.counts for part in parts])
-    values: dict[str, Ints | None] = {}
-    for name in parts[0].values:
-        found = [value for part in parts if (value := part.values[name]) is not None]
-        values[name] = np.concatenate(found) if found else None  # None in one part is None in all
-    place, gpu, width, ts, span = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("place", "gpu", "width", "ts", "span")
+    lane, place, width, ts, span = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("lane", "place", "width", "ts", "span")
     )
-    return Grid(place, gpu, width, np.concatenate([[0], np.cumsum(counts)]), ts, span, values)
+    counts = np.concatenate([part.counts for part in parts])
+    values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
+    return Grid(lane, place, width, np.append(0, np.cumsum(counts)), ts, span, values)
 
 
 # --- sums over time
@@ -275,42 +309,39 @@ class Moments:
 class Integrals:
     """Running sums of a grid."""
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
+    def __init__(self, of: Grid) -> None:
+        self.grid = of
         self._sums: dict[str | None, Ints] = {}
-        steps = np.diff(grid.ts[:1000])
+        steps = np.diff(of.ts[:1000])
         usual = steps[steps > 0]
         self._step = int(np.median(usual)) if len(usual) else 1
 
     def at(self, lane: Ints, moment: Ints) -> Moments:
         """Look moments (milliseconds since 1970) up in lanes: guessed by the usual step, searched where that fails."""
-        grid = self.grid
-        low, high = grid.offset[lane], grid.offset[lane + 1]
-        begin = grid.ts[low]
-        before = low + np.clip(-((begin - moment) // self._step), 0, high - low)
+        of = self.grid
+        low, high = of.offset[lane], of.offset[lane + 1]
+        before = low + np.clip(-((of.ts[low] - moment) // self._step), 0, high - low)
         last = np.maximum(before - 1, low)
-        wrong = ((before > low) & (grid.ts[last] >= moment)) | (
-            (before < high) & (grid.ts[np.minimum(before, len(grid.ts) - 1)] < moment)
+        wrong = ((before > low) & (of.ts[last] >= moment)) | (
+            (before < high) & (of.ts[np.minimum(before, len(of.ts) - 1)] < moment)
         )
         if wrong.any():
             before[wrong] = self._searched(lane[wrong], moment[wrong])
             last = np.maximum(before - 1, low)
-        over = np.where(before > low, np.maximum(grid.ts[last] + grid.span[last] - moment, 0), 0)
+        over = np.where(before > low, np.maximum(of.ts[last] + of.span[last] - moment, 0), 0)
         return Moments(before, over)
 
     def _searched(self, lane: Ints, moment: Ints) -> Ints:
-        grid = self.grid
-        base = int(grid.ts.min())
-        keys = np.repeat(np.arange(len(grid.place)) * _REACH, grid.counts) + (grid.ts - base)
+        base = int(self.grid.ts.min())
+        keys = np.repeat(np.arange(len(self.grid.place)) * _REACH, self.grid.counts) + (self.grid.ts - base)
         return np.searchsorted(keys, lane * _REACH + np.clip(moment - base, 0, _REACH - 1))
 
     def between(self, name: str | None, lane: Ints, begin: Moments, end: Moments) -> Ints:
-        """Value x milliseconds of a quantity; None is time alone."""
-        value = None if name is None else self.grid.values[name]
-        if value is None:
-            sums, span = self._running(None), (end.over - begin.over)
-            return (sums[end.before] - sums[begin.before] - span) * self.grid.width[lane]
+        """Value x milliseconds of a quantity; None is time, of every sample and GPU."""
         sums = self._running(name)
+        if name is None:
+            return (sums[end.before] - end.over - sums[begin.before] + begin.over) * self.grid.width[lane]
+        value = self.grid.values[name]
         rest = value[np.maximum(end.before - 1, 0)] * end.over - value[np.maximum(begin.before - 1, 0)] * begin.over
         return sums[end.before] - sums[begin.before] - rest
 
@@ -319,11 +350,14 @@ class Integrals:
         sums = self._running(None)
         return (sums[self.grid.offset[1:]] - sums[self.grid.offset[:-1]]) * self.grid.width
 
+    def always(self, name: str) -> bool:
+        """Whether a `_known` quantity is there in every sample of every GPU."""
+        return bool((self.grid.values[name] == np.repeat(self.grid.width, self.grid.counts)).all())
+
     def _running(self, name: str | None) -> Ints:
         if name not in self._sums:
-            value = None if name is None else self.grid.values[name]
             sums = np.empty(len(self.grid.ts) + 1, dtype=np.int64)
             sums[0] = 0
-            np.cumsum(self.grid.span if value is None else value * self.grid.span, out=sums[1:])
+            np.cumsum(self.grid.span if name is None else self.grid.values[name] * self.grid.span, out=sums[1:])
             self._sums[name] = sums
         return self._sums[name]

@@ -33,7 +33,7 @@ def ours(folder: Path, answer: Path) -> None:
     held = _holders(folder)
     following, parts = None, []
     for path in sorted(folder.glob("day*.parquet"), reverse=True):
-        samples = pl.read_parquet(path).with_columns(cluster=pl.lit("c"))
+        samples = pl.read_parquet(path)
         day = day_activity(samples, held, READING, following=following)
         parts.append(day.attempts)
         following = day.firsts
@@ -42,7 +42,7 @@ def ours(folder: Path, answer: Path) -> None:
 
 def _holders(folder: Path) -> Holders:
     rows = pl.read_parquet(folder / "held.parquet")
-    names = rows.select(pl.lit("c").alias("cluster"), "node").unique().sort("node")
+    names = rows.select("node").unique().sort("node")
     places = names.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
     held = rows.join(places, on="node").select(
         "attempt",

@@ -149,7 +149,7 @@ def test_of_a_node_shared_by_users_nothing_is_told_but_how_much_that_is() -> Non
         1: {"unattributed": 50_000},
     }
     assert day.users.is_empty()
-    assert day.nodes.drop("cluster", "node").to_dicts() == [
+    assert day.nodes.drop("node").to_dicts() == [
         {"observed": 400_000, "attributed": 150_000, "verification": 0, "of_users": 0, "unattributed": 200_000,
          "outside": 50_000}
     ]  # fmt: skip
@@ -325,6 +325,6 @@ def test_days_add_up_to_the_whole_and_gpus_to_their_attempt(
     both = added_up([day.attempts for day in days], ["attempt"])
     assert both.filter(pl.col("observed") > 0).drop("unattributed").equals(own)
     assert whole.gpus is not None
-    of_gpus = added_up([whole.gpus], ["attempt", "cluster", "node", "gpu"])
-    assert added_up([whole.gpus.drop("cluster", "node", "gpu")], ["attempt"]).equals(own)
+    of_gpus = added_up([whole.gpus], ["attempt", "node", "gpu"])
+    assert added_up([whole.gpus.drop("node", "gpu")], ["attempt"]).equals(own)
     assert of_gpus["observed"].sum() == own["observed"].sum()
