@@ -14,6 +14,8 @@ add up exactly to those of the whole.
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +28,8 @@ from metrics.intervals import overlaps, sweep
 from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
 
@@ -83,14 +86,12 @@ class Day:
         users: the same by `user` and `partition` (null: of several), of attempts of one user that share a node.
         nodes: by `node`, GPU time: `observed`, and what of it was `attributed` to attempts, of
             `verification`, `of_users` (see `users`), `unattributed` (several users', or parts of GPUs), and `outside`.
-        firsts: `node`, `gpu`, `first`: when the first sample of each GPU begins, for the day before.
         gpus: like `attempts`, by `attempt`, `node`, `gpu`, where attempts hold whole nodes; if asked for.
     """
 
     attempts: pl.DataFrame
     users: pl.DataFrame
     nodes: pl.DataFrame
-    firsts: pl.DataFrame
     gpus: pl.DataFrame | None = None
 
 
@@ -176,26 +177,35 @@ def eras(inventory: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def day_activity(
-    samples: pl.DataFrame,
-    held: Holders,
-    reading: Reading,
-    *,
-    following: pl.DataFrame | None = None,
-    by_gpu: bool = False,
-) -> Day:
-    """Attribute the samples of one day.
+def day_activities(
+    days: Iterable[pl.DataFrame], held: Holders, reading: Reading, *, by_gpu: bool = False, at_once: int = 2
+) -> Iterator[Day]:
+    """Attribute the samples of some days, a few at a time, so that memory stays flat however many there are.
 
     Args:
-        samples: of the same cluster: `node`, `gpu`, `ts`, `interval_s` if known, and the columns of `reading`; fastest
-            sorted by these, as they are stored.
+        days: the samples of each day, of the same cluster, from the last day to the first: a sample speaks at most up to
+            the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the columns of
+            `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
         held: who held what.
         reading: what to sum, and what idle means.
-        following: `firsts` of the day after: up to there a sample speaks at most. Without it the last ones speak as long
-            as they say. So go from the last day to the first.
         by_gpu: also tell the GPUs of whole nodes apart (slower).
+        at_once: how many days are worked on at the same time.
     """
-    found = series(samples, following)
+    following: pl.DataFrame | None = None
+    waiting: deque[Future[Day]] = deque()
+    with ThreadPoolExecutor(at_once) as pool:
+        for samples in days:
+            found = series(samples, following)
+            following = found.firsts
+            waiting.append(pool.submit(day_activity, found, held, reading, by_gpu=by_gpu))
+            if len(waiting) > at_once:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def day_activity(found: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> Day:
+    """Attribute the samples of one day; see `day_activities`."""
     nodes = _nodes(found, held.places)
     place = found.lanes.join(nodes, on="node", how="left", maintain_order="left")["place"].to_numpy()
     members, pieces = _pieces(held, found, np.bincount(place, minlength=nodes.height), reading)
@@ -208,7 +218,6 @@ def day_activity(
         _of_attempts(told, shared, reading),
         _of_users(told, held, reading),
         _of_nodes(told, shared, sums, nodes, held),
-        found.firsts,
         _of_gpus(told, sums.grid, found, reading) if by_gpu else None,
     )
 
@@ -239,15 +248,15 @@ def _pieces(held: Holders, found: Series, gpus: Ints, reading: Reading) -> tuple
     begin, end = (pl.col("era") * _FAR + pl.col(name) for name in ("started", "ended"))
     meets = (begin < end.cum_max().shift(1)) | (end > begin.shift(-1))
     met = members.select(meets.fill_null(value=False).alias("met"))["met"]
-    together = sweep([_layer(members.filter(met), held)]).select(_LAYER) if met.any() else None
     about = members.select("era", "place", "room", "series").unique("era")
-    both = [_layer(members.filter(~met), held), *([] if together is None else [together])]
-    pieces = pl.concat(both).rename({"lane": "era"}).join(about, on="era").sort("era", "started")
-    return members, pieces.with_columns(_kind(), _owner(_partitions(held)))
-
-
-_LAYER: Final = ("lane", "started", "ended", "n", "milli_gpus", "attempt", "unsure", "user_1", "user_2", "partition_1",
-                 "partition_2")  # fmt: skip
+    shown = ["era", "place", "started", "ended", "n", "milli_gpus", "room", "owner", "kind"]
+    alone = members.filter(~met).with_columns(_kind(pl.col("unsure") == 0), n=pl.lit(1, dtype=pl.Int64), owner="attempt")
+    if not met.any():
+        return members, alone.select(shown)
+    together = sweep([_layer(members.filter(met), held)]).rename({"lane": "era"}).join(about, on="era")
+    told = (pl.col("unsure") == 0) & _same("user")
+    both = [alone.select(shown), together.with_columns(_kind(told), _owner(_partitions(held))).select(shown)]
+    return members, pl.concat(both).sort("era", "started")
 
 
 def _layer(members: pl.DataFrame, held: Holders) -> pl.DataFrame:
@@ -263,7 +272,7 @@ def _layer(members: pl.DataFrame, held: Holders) -> pl.DataFrame:
         "attempt",
         "unsure",
         *(code.pow(power).alias(f"{name}_{power}") for name, code in codes.items() for power in (1, 2)),
-    ).select(_LAYER)
+    )
 
 
 def _partitions(held: Holders) -> int:
@@ -277,18 +286,19 @@ def _same(name: str) -> pl.Expr:
     return pl.col("n") * pl.col(f"{name}_2") == pl.col(f"{name}_1") ** 2
 
 
-def _kind() -> pl.Expr:
-    """What can be told of a piece: nothing, that all samples of the node are the owner's, or those of a part."""
+def _kind(told: pl.Expr) -> pl.Expr:
+    """What a piece is if it can be told whose it is: all samples of the node are the owner's, or those of a part."""
     gpus = pl.col("milli_gpus")
     countable = (gpus % 1000 == 0) & (pl.col("room") == pl.col("series") * 1000)
     return (
-        pl.when((pl.col("unsure") > 0) | ~_same("user"))
+        pl.when(~told)
         .then(_UNCLEAR)
         .when(gpus >= pl.col("room"))
         .then(_WHOLE)
         .when(countable)
         .then(_CHOSEN)
         .otherwise(_UNCLEAR)
+        .cast(pl.Int64)
         .alias("kind")
     )
 

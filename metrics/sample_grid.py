@@ -94,7 +94,7 @@ class Series:
             return 0, 0
         longest = reading.step_s * HOLD_STEPS
         if "interval_s" in self.samples.columns:
-            told = self.samples["interval_s"].max()
+            told = self.samples["interval_s"].cast(pl.Float64).max()
             longest = max(longest, told if isinstance(told, float) and isfinite(told) else 0)
         return int(self.ts.min()), int(self.ts.max() + round(longest * 1000) + 1)
 

@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 
 from metrics import frames
-from metrics.attribution import Holders, added_up, day_activity, eras, in_units
+from metrics.attribution import Holders, added_up, day_activities, eras, in_units
 from metrics.sample_grid import Reading, at_most
 
 IDLE = 0.1
@@ -31,12 +31,8 @@ COPY (
 def ours(folder: Path, answer: Path) -> None:
     """Day by day, the newest first."""
     held = _holders(folder)
-    following, parts = None, []
-    for path in sorted(folder.glob("day*.parquet"), reverse=True):
-        samples = pl.read_parquet(path)
-        day = day_activity(samples, held, READING, following=following)
-        parts.append(day.attempts)
-        following = day.firsts
+    days = map(pl.read_parquet, sorted(folder.glob("day*.parquet"), reverse=True))
+    parts = [day.attempts for day in day_activities(days, held, READING)]
     in_units(added_up(parts, ["attempt"]), READING).with_columns(pl.col("n_samples").cast(pl.Int64)).write_parquet(answer)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.attribution import Day, Holders, added_up, day_activity, holders, in_units
+from metrics.attribution import Day, Holders, added_up, day_activities, holders, in_units
 from metrics.sample_grid import Reading, at_most
 from tests.metrics import slow_attribution as slow
 from tests.metrics.slow_attribution import Era, Holder, Sample
@@ -78,11 +78,7 @@ def prepared(held: Sequence[Holder], eras: Sequence[Era]) -> Holders:
 def by_day(samples: Sequence[Sample], held: Holders, *, by_gpu: bool = False) -> list[Day]:
     """Newest first, as the samples before midnight have to know what follows."""
     days = [[s for s in samples if s.at >= MIDNIGHT], [s for s in samples if s.at < MIDNIGHT]]
-    following, found = None, []
-    for day in days:
-        found.append(day_activity(table(day), held, READING, following=following, by_gpu=by_gpu))
-        following = found[-1].firsts
-    return found
+    return list(day_activities(map(table, days), held, READING, by_gpu=by_gpu))
 
 
 def as_dict(found: pl.DataFrame, *key: str) -> dict[object, dict[str, int]]:
@@ -319,7 +315,7 @@ def test_days_add_up_to_the_whole_and_gpus_to_their_attempt(
     if {(s.node, s.gpu) for s in samples if s.at < MIDNIGHT} != {(s.node, s.gpu) for s in samples if s.at >= MIDNIGHT}:
         return
     days = by_day(samples, ready, by_gpu=True)
-    whole = day_activity(table(samples), ready, READING, by_gpu=True)
+    (whole,) = day_activities([table(samples)], ready, READING, by_gpu=True)
     sums = pl.exclude("attempt", "unattributed").cast(pl.Int128)  # shares are rounded down each day
     own = whole.attempts.filter(pl.col("observed") > 0).with_columns(sums).drop("unattributed")
     both = added_up([day.attempts for day in days], ["attempt"])
