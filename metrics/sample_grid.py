@@ -37,6 +37,9 @@ _REACH: Final = 1 << 40
 _NEVER: Final = 1 << 60
 """A time in milliseconds that never comes."""
 
+_MS: Final = 1000
+"""Microseconds."""
+
 _WHOLE: Final = 1 << 53
 """Below this every whole number is a float."""
 
@@ -73,30 +76,30 @@ class Series:
         samples: sorted by `node`, `gpu`, `ts`.
         lanes: the GPUs in that order: `node`, `gpu`.
         offset: first sample of each lane, and the number of samples at the end.
-        ts: beginning of each sample, milliseconds since 1970.
-        limit: milliseconds from each sample to the next one of its GPU.
+        moments: beginning of each sample, microseconds since 1970.
+        following: beginning of the sample after each lane's last, milliseconds since 1970.
     """
 
     samples: pl.DataFrame
     lanes: pl.DataFrame
     offset: Ints
-    ts: Ints
-    limit: Ints
+    moments: Ints
+    following: Ints
 
     @property
     def firsts(self) -> pl.DataFrame:
         """`node`, `gpu`, `first`: milliseconds at which the first sample of each GPU begins."""
-        return self.lanes.with_columns(first=self.ts[self.offset[:-1]])
+        return self.lanes.with_columns(first=self.moments[self.offset[:-1]] // _MS)
 
     def reach(self, reading: Reading) -> tuple[int, int]:
         """From when to when samples may speak, milliseconds since 1970."""
-        if not len(self.ts):
+        if not len(self.moments):
             return 0, 0
         longest = reading.step_s * HOLD_STEPS
         if "interval_s" in self.samples.columns:
             told = self.samples["interval_s"].cast(pl.Float64).max()
             longest = max(longest, told if isinstance(told, float) and isfinite(told) else 0)
-        return int(self.ts.min()), int(self.ts.max() + round(longest * 1000) + 1)
+        return int(self.moments.min()) // _MS, int(self.moments.max()) // _MS + round(longest * 1000) + 1
 
 
 def series(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Series:
@@ -106,36 +109,35 @@ def series(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Seri
         samples: `node`, `gpu`, `ts` and values, in any order.
         following: `Series.firsts` of the samples after these, where known.
     """
-    found = _in_order(samples)
+    found = _in_order(samples, following)
     if found is None:
         once = samples.group_by("node", "gpu", "ts").agg(pl.all().max()).sort("node", "gpu", "ts")
-        found = _in_order(once.select(samples.columns))
+        found = _in_order(once.select(samples.columns), following)
     if found is None:
         raise AssertionError("sorted samples are not in order")
-    last = found.offset[1:] - 1
-    found.limit[last] = _following(found.lanes, following) - found.ts[last]
     return found
 
 
-def _in_order(samples: pl.DataFrame) -> Series | None:
+def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None) -> Series | None:
     """Samples as they are stored, sorted; None for any other order."""
     # Runs of equal names are found much faster than each name is compared or looked up.
     runs = [np.cumsum(samples[name].rle().struct.field("len").to_numpy(), dtype=np.int64) for name in ("node", "gpu")]
     offset = np.union1d(np.concatenate(runs), np.zeros(1, dtype=np.int64))
     lanes = samples.select("node", "gpu")[offset[:-1]]
-    ts = samples["ts"].dt.epoch("us").to_numpy() // 1000
-    limit = np.empty_like(ts)
-    np.subtract(ts[1:], ts[:-1], out=limit[:-1])
-    limit[offset[1:] - 1] = _NEVER
-    ordered = lanes.equals(lanes.unique().sort("node", "gpu")) and (limit > 0).all()
-    return Series(samples, lanes, offset, ts, limit) if ordered else None
+    moments = samples["ts"].cast(pl.Datetime("us", "UTC")).to_physical().to_numpy()
+    later = moments[1:] > moments[:-1]
+    later[offset[1:-1] - 1] = True
+    if not later.all() or not lanes.equals(lanes.unique().sort("node", "gpu")):
+        return None
+    return Series(samples, lanes, offset, moments, _following(lanes, following))
 
 
 def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
     """When the next sample of each lane begins, as far as known; else never."""
     if following is None:
         return np.full(lanes.height, _NEVER, dtype=np.int64)
-    return lanes.join(following, on=["node", "gpu"], how="left", maintain_order="left")["first"].fill_null(_NEVER).to_numpy()
+    found = lanes.join(following, on=["node", "gpu"], how="left", maintain_order="left")
+    return found["first"].fill_null(_NEVER).to_numpy()
 
 
 # --- from samples to a grid
@@ -204,8 +206,13 @@ def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
         values[f"{name}_known"], values[f"{name}_sum"] = _whole(samples[name], parts)
     numbers = np.arange(lanes.start, lanes.stop)
     width = np.ones(len(numbers), dtype=np.int64)
-    span = np.minimum(_told(samples, reading), found.limit[rows])
-    return Grid(numbers, place[lanes], width, offset - offset[0], found.ts[rows], np.maximum(span, 0), values)
+    offset = offset - offset[0]
+    ts = found.moments[rows] // _MS
+    limit = np.empty_like(ts)
+    np.subtract(ts[1:], ts[:-1], out=limit[:-1])
+    limit[offset[1:] - 1] = found.following[lanes] - ts[offset[1:] - 1]
+    span = np.maximum(np.minimum(_told(samples, reading), limit), 0)
+    return Grid(numbers, place[lanes], width, offset, ts, span, values)
 
 
 def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
@@ -218,13 +225,16 @@ def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
     return known, value
 
 
-def _told(samples: pl.DataFrame, reading: Reading) -> Ints:
-    """Milliseconds that samples say they speak for, else the longest that they may."""
+def _told(samples: pl.DataFrame, reading: Reading) -> Ints | np.int64:
+    """Milliseconds that samples say they speak for, else the longest that they may; one number if all say the same."""
     longest = round(reading.step_s * HOLD_STEPS * 1000)
     if "interval_s" not in samples.columns:
-        return np.full(samples.height, longest, dtype=np.int64)
-    known, value = _whole(samples["interval_s"], 1000)
-    return np.where(known, value, longest).astype(np.int64)
+        return np.int64(longest)
+    told = samples["interval_s"]
+    same = not told.null_count() and told.min() == told.max()
+    known, value = _whole(told[:1] if same else told, 1000)
+    whole = np.where(known, value, longest).astype(np.int64)
+    return whole[0] if len(whole) and same else whole
 
 
 def _folded(block: Grid, apart: NDArray[np.bool_]) -> Iterator[Grid]:
@@ -274,8 +284,12 @@ def _folded_alike(part: Grid, n: int, size: int, count: int) -> Iterator[Grid]:
 
 def _summed(value: NDArray[Any]) -> Ints:
     """Over GPUs, one after the other: they lie apart, and numpy would add up short rows."""
-    total = value[:, 0].astype(np.float64)
-    for one in range(1, value.shape[1]):
+    _, size, _ = value.shape
+    if value.dtype == np.bool_ and value.all():
+        return np.full(value[:, 0].size, size, dtype=np.int64)
+    few = value.dtype == np.bool_ and size <= np.iinfo(np.uint8).max
+    total = value[:, 0].astype(np.uint8 if few else np.float64)
+    for one in range(1, size):
         total += value[:, one]
     return total.ravel().astype(np.int64)
 
