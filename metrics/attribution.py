@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from metrics import frames
-from metrics.capacity import allocated_intervals
+from metrics.holders import FAR, Holders
 from metrics.intervals import overlaps, sweep
 from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series
 
@@ -48,31 +47,7 @@ RESOLUTION: Final = {
 }
 """Columns of samples that are summed, and how many parts of their unit are told apart."""
 
-_FAR: Final = 1 << 42
-"""Milliseconds since 1970 beyond all data; also the room between lanes in a sort key."""
-
 _UNCLEAR, _WHOLE, _CHOSEN = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Holders:
-    """Who held how many GPUs of which node of a cluster.
-
-    Attributes:
-        attempts: `frames.ATTEMPT_KEY`, `attempt` (the row's number, from 0), `user`, `partition`, `user_no`,
-            `partition_no` (equal for equal ones; an unknown one equals no other, nor does the user of a check),
-            `verification` (it checks the node rather than uses it).
-        places: `node`, `place` (the row's number, from 0).
-        held: `attempt`, `place`, `started`, `ended` (milliseconds since 1970), `milli_gpus`, `unsure` (1: how many
-            GPUs, or how long, is only assumed).
-        eras: `place`, `era`, `started`, `ended`, `capacity` (thousandths of GPUs, null where unknown): all time, cut
-            where a node's inventory changes.
-    """
-
-    attempts: pl.DataFrame
-    places: pl.DataFrame
-    held: pl.DataFrame
-    eras: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -95,97 +70,15 @@ class Day:
     gpus: pl.DataFrame | None = None
 
 
-def holders(
-    attempt_nodes: pl.DataFrame,
-    attempts: pl.DataFrame,
-    inventory: pl.DataFrame,
-    covered: pl.DataFrame,
-    *,
-    verification: str | None = None,
-) -> Holders:
-    """Number attempts and nodes, once for all days. All frames are of one cluster.
-
-    Args:
-        attempt_nodes: `frames.ATTEMPT_NODES`; running attempts last to the end of the data.
-        attempts: `frames.ATTEMPTS`.
-        inventory: `frames.INVENTORY`.
-        covered: `frames.COVERAGE` of accounting.
-        verification: regular expression of the names of jobs that check nodes, such as SUNK's hourly ones.
-    """
-    key = list(frames.ATTEMPT_KEY)
-    checks = pl.lit(value=False) if verification is None else pl.col("name").str.contains(verification)
-    numbered = (
-        attempts.select(*key, "user", "partition", checks.fill_null(value=False).alias("verification"))
-        .sort(key)
-        .with_columns(attempt=pl.int_range(pl.len(), dtype=pl.Int64))
-    )
-    user = _codes(pl.when(~pl.col("verification")).then("user"), "user_no")
-    numbered = numbered.with_columns(user, _codes(pl.col("partition"), "partition_no"))
-    known = allocated_intervals(attempt_nodes, covered)
-    places = (
-        known.select("node")
-        .unique()
-        .sort("node")
-        .with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
-    )
-    held = (
-        known.with_columns(
-            started=pl.col("started") // 1000,
-            ended=pl.col("ended") // 1000,
-            unsure=(pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64),
-        )
-        .filter(pl.col("started") < pl.col("ended"))
-        .join(numbered.select(*key, "attempt"), on=key)
-        .join(places, on="node")
-        .select("attempt", "place", "started", "ended", "milli_gpus", "unsure")
-    )
-    return Holders(numbered, places, held, eras(inventory, places))
-
-
-def _codes(text: pl.Expr, name: str) -> pl.Expr:
-    """A number for each different text; a missing one is like no other."""
-    return pl.coalesce(text.rank("dense").cast(pl.Int64) - 1, text.n_unique() + pl.col("attempt")).alias(name)
-
-
-def eras(inventory: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    """All time of each place, cut where its inventory changes: `Holders.eras`."""
-    known = (
-        inventory.join(places, on="node")
-        .select(
-            "place",
-            (pl.col("started_at").dt.epoch("us") // 1000).alias("started"),
-            (pl.col("ended_at").dt.epoch("us") // 1000).alias("ended"),
-            pl.col("milli_gpus").alias("capacity"),
-        )
-        .filter(pl.col("started") < pl.col("ended"))
-        .sort("place", "started")
-    )
-    unknown = pl.lit(None, dtype=pl.Int64).alias("capacity")
-    before = known.select(
-        "place",
-        pl.col("ended").shift(1).over("place").fill_null(-_FAR).alias("started"),
-        pl.col("started").alias("ended"),
-        unknown,
-    )
-    last = places.join(known.group_by("place").agg(pl.col("ended").max().alias("started")), on="place", how="left")
-    behind = last.select("place", pl.col("started").fill_null(-_FAR), pl.lit(_FAR).alias("ended"), unknown)
-    return (
-        pl.concat([known, before, behind], how="vertical_relaxed")
-        .filter(pl.col("started") < pl.col("ended"))
-        .sort("place", "started")
-        .with_columns(era=pl.int_range(pl.len(), dtype=pl.Int64))
-    )
-
-
 def day_activities(
     days: Iterable[pl.DataFrame], held: Holders, reading: Reading, *, by_gpu: bool = False, at_once: int = 2
 ) -> Iterator[Day]:
     """Attribute the samples of some days, a few at a time, so that memory stays flat however many there are.
 
     Args:
-        days: the samples of each day, of the same cluster, from the last day to the first: a sample speaks at most up to
-            the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the columns of
-            `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
+        days: the samples of each day, of the same cluster, from the last day to the first: a sample speaks at most up
+            to the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the columns
+            of `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
         held: who held what.
         reading: what to sum, and what idle means.
         by_gpu: also tell the GPUs of whole nodes apart (slower).
@@ -245,12 +138,14 @@ def _pieces(held: Holders, found: Series, gpus: Ints, reading: Reading) -> tuple
         .with_columns(room=pl.max_horizontal(pl.col("capacity").fill_null(0), pl.col("series") * 1000))
         .sort("era", "started")
     )
-    begin, end = (pl.col("era") * _FAR + pl.col(name) for name in ("started", "ended"))
+    begin, end = (pl.col("era") * FAR + pl.col(name) for name in ("started", "ended"))
     meets = (begin < end.cum_max().shift(1)) | (end > begin.shift(-1))
     met = members.select(meets.fill_null(value=False).alias("met"))["met"]
     about = members.select("era", "place", "room", "series").unique("era")
     shown = ["era", "place", "started", "ended", "n", "milli_gpus", "room", "owner", "kind"]
-    alone = members.filter(~met).with_columns(_kind(pl.col("unsure") == 0), n=pl.lit(1, dtype=pl.Int64), owner="attempt")
+    alone = members.filter(~met).with_columns(
+        _kind(pl.col("unsure") == 0), n=pl.lit(1, dtype=pl.Int64), owner="attempt"
+    )
     if not met.any():
         return members, alone.select(shown)
     together = sweep([_layer(members.filter(met), held)]).rename({"lane": "era"}).join(about, on="era")
@@ -323,7 +218,7 @@ def _expanded(pieces: pl.DataFrame, grid: Grid) -> tuple[Ints, Ints]:
 
 
 def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
-    """Sums of each piece and lane: `owner`, `era`, `place`, `kind`, `milli_gpus`, `lane`, `n_samples`, `observed`, values."""
+    """Sums of each piece and lane: what the piece is, `lane`, `n_samples`, `observed` and the grid's values."""
     piece, lane = _expanded(pieces, sums.grid)
     begin = sums.at(lane, pieces["started"].to_numpy()[piece])
     end = sums.at(lane, pieces["ended"].to_numpy()[piece])
@@ -376,12 +271,14 @@ def _shared(members: pl.DataFrame, pieces: pl.DataFrame, sums: Integrals) -> pl.
     # With no more held than there is, the whole node's time counts, and each gets its share of the room.
     weight[there] = np.where(held > room, weight[there], observed)
     unclear = np.where(pieces["kind"].to_numpy() == _UNCLEAR, weight, 0)
-    starts = (pieces["era"] * _FAR + pieces["started"]).to_numpy()
-    own = [np.searchsorted(starts, (members["era"] * _FAR + members[name]).to_numpy()) for name in ("started", "ended")]
+    starts = (pieces["era"] * FAR + pieces["started"]).to_numpy()
+    own = [np.searchsorted(starts, (members["era"] * FAR + members[name]).to_numpy()) for name in ("started", "ended")]
     told = {}
     for name, weights in (("shared", weight), ("unclear", unclear)):
         running = np.concatenate([[0], np.cumsum(weights)])
-        told[name] = members["milli_gpus"].to_numpy() * (running[own[1]] - running[own[0]]) // members["room"].to_numpy()
+        told[name] = (
+            members["milli_gpus"].to_numpy() * (running[own[1]] - running[own[0]]) // members["room"].to_numpy()
+        )
     return members.select("attempt", "place").with_columns(pl.Series(name, value) for name, value in told.items())
 
 
@@ -452,8 +349,8 @@ def _of_nodes(
 
 
 def _of_gpus(told: pl.DataFrame, of: Grid, found: Series, reading: Reading) -> pl.DataFrame:
-    lane = told["lane"].to_numpy()
-    named = pl.concat([told, found.lanes[of.lane[lane]]], how="horizontal")
+    names = found.lanes.select(pl.all().gather(of.lane[told["lane"].to_numpy()]))
+    named = pl.concat([told, names], how="horizontal")
     return (
         named.filter(pl.col("kind") == _WHOLE, pl.col("owner") >= 0)
         .group_by(pl.col("owner").alias("attempt"), "node", "gpu")
@@ -476,7 +373,12 @@ def in_units(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
         `n_samples`, `observed_s`, `judged_s` (of it, whether idle is known), `idle_s`, for each column `<column>_s` and
         `<column>_sum` (value x seconds: the mean is sum by seconds; of `power_w` the sum is joules), `unattributed_s`.
     """
-    seconds = {"observed": "observed_s", "idle_known": "judged_s", "idle_sum": "idle_s", "unattributed": "unattributed_s"}
+    seconds = {
+        "observed": "observed_s",
+        "idle_known": "judged_s",
+        "idle_sum": "idle_s",
+        "unattributed": "unattributed_s",
+    }
     parts = {"": 1} | {f"{name}_sum": parts for name, parts in reading.resolution.items()}
     seconds |= {f"{name}_known": f"{name}_s" for name in reading.resolution} | {name: name for name in parts if name}
     return sums.with_columns(

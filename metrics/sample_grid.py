@@ -1,9 +1,9 @@
 """Samples of one day as integrals over time that can be read off at any moment.
 
 A sample speaks for a span of time. Everything that is asked of samples is a sum of value x time, so for each GPU and
-quantity the running sum over its samples is kept, and the sum over any interval is the difference of two look-ups. There
-are far fewer ends of intervals than samples: the ends are looked up, not the samples. A gap is time of which nothing is
-known: it adds nothing to any sum, the seconds among them.
+quantity the running sum over its samples is kept, and the sum over any interval is the difference of two look-ups.
+There are far fewer ends of intervals than samples: the ends are looked up, not the samples. A gap is time of which
+nothing is known: it adds nothing to any sum, the seconds among them.
 
 All of it is whole numbers, milliseconds and fixed fractions of a unit, so sums over GPUs, intervals and days are exact
 whatever their order. Running sums may overflow and wrap around; their differences are right as long as they fit
@@ -288,9 +288,10 @@ def _summed(value: NDArray[Any]) -> Ints:
     if value.dtype == np.bool_ and value.all():
         return np.full(value[:, 0].size, size, dtype=np.int64)
     few = value.dtype == np.bool_ and size <= np.iinfo(np.uint8).max
-    total = value[:, 0].astype(np.uint8 if few else np.float64)
+    kind: Any = np.uint8 if few else np.float64
+    total = value[:, 0].astype(kind)
     for one in range(1, size):
-        total += value[:, one]
+        np.add(total, value[:, one], out=total)
     return total.ravel().astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Both roads from samples to sums per attempt, on the same files. Run as a program: `ours` or `asof`, folder, answer."""
+"""Two roads from samples to sums per attempt, on the same files. Run as a program: `ours` or `asof`, folder, answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import duckdb
 import polars as pl
 
 from metrics import frames
-from metrics.attribution import Holders, added_up, day_activities, eras, in_units
+from metrics.attribution import added_up, day_activities, in_units
+from metrics.holders import Holders, eras
 from metrics.sample_grid import Reading, at_most
 
 IDLE = 0.1
@@ -33,7 +34,9 @@ def ours(folder: Path, answer: Path) -> None:
     held = _holders(folder)
     days = map(pl.read_parquet, sorted(folder.glob("day*.parquet"), reverse=True))
     parts = [day.attempts for day in day_activities(days, held, READING)]
-    in_units(added_up(parts, ["attempt"]), READING).with_columns(pl.col("n_samples").cast(pl.Int64)).write_parquet(answer)
+    in_units(added_up(parts, ["attempt"]), READING).with_columns(pl.col("n_samples").cast(pl.Int64)).write_parquet(
+        answer
+    )
 
 
 def _holders(folder: Path) -> Holders:

@@ -158,7 +158,8 @@ def _share(node: str, unknown: Counter[tuple[object, ...]], found: Told) -> None
     all_of: Counter[tuple[Holder, object, int]] = Counter()
     unclear: Counter[tuple[Holder, object, int]] = Counter()
     for (stretch, _, there, room, kind), observed in unknown.items():
-        assert isinstance(there, tuple) and isinstance(room, int)
+        assert isinstance(there, tuple)
+        assert isinstance(room, int)
         held = sum(h.milli_gpus for h in there)
         weight = observed * room // held if held > room else observed
         for holder in there:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -13,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.attribution import Day, Holders, added_up, day_activities, holders, in_units
+from metrics.attribution import Day, added_up, day_activities, in_units
+from metrics.holders import Holders, holders
 from metrics.sample_grid import Reading, at_most
 from tests.metrics import slow_attribution as slow
 from tests.metrics.slow_attribution import Era, Holder, Sample
 from tests.metrics.tables import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 EPOCH = datetime(2026, 3, 1, 23, 58, tzinfo=UTC)  # two minutes before a midnight, so that days are cut
 MIDNIGHT = 120
@@ -91,7 +93,7 @@ def as_dict(found: pl.DataFrame, *key: str) -> dict[object, dict[str, int]]:
     }
 
 
-def without_zeros(found: dict[object, dict[str, int]]) -> dict[object, dict[str, int]]:
+def without_zeros(found: Mapping[Any, Mapping[str, int]]) -> dict[object, dict[str, int]]:
     return {key: kept for key, sums in found.items() if (kept := {name: v for name, v in sums.items() if v})}
 
 
@@ -136,9 +138,7 @@ def test_an_attempt_alone_on_a_node_has_the_gpus_that_were_busy() -> None:
 
 
 def test_of_a_node_shared_by_users_nothing_is_told_but_how_much_that_is() -> None:
-    held = prepared(
-        [Holder(0, "a", 0, 100, 3000), Holder(1, "a", 0, 50, 1000, user="bo")], [Era("a", -999, 999, 4000)]
-    )
+    held = prepared([Holder(0, "a", 0, 100, 3000), Holder(1, "a", 0, 50, 1000, user="bo")], [Era("a", -999, 999, 4000)])
     (day,) = by_day(steady("a", 4, 0, 100), held)[1:]
     assert as_dict(day.attempts.select("attempt", "observed", "unattributed"), "attempt") == {
         0: {"observed": 150_000, "unattributed": 150_000},
@@ -240,7 +240,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Sample], list[Holder], list[Era]]:
         cuts = sorted(draw(st.lists(moment, max_size=4, unique=True)))
         eras += [
             Era(node, a, b, draw(st.sampled_from([gpus[node] * 1000, gpus[node] * 1000, 2000, 4000])))
-            for a, b in zip(cuts, cuts[1:], strict=False)
+            for a, b in pairwise(cuts)
             if draw(st.booleans())
         ]
     regular = draw(st.booleans())
@@ -268,9 +268,9 @@ def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample]
     for day, found in zip((True, False), by_day(samples, prepared(held, eras)), strict=True):
         own = [s for s in samples if (s.at >= MIDNIGHT) == day]
         expected = slow.told(own, held, eras, lasts, IDLE)
-        assert as_dict(found.attempts, "attempt") == without_zeros(dict(expected.attempts))
-        assert as_dict(found.users, "user", "partition") == without_zeros(dict(expected.users))
-        assert as_dict(found.nodes, "node") == without_zeros(dict(expected.nodes))
+        assert as_dict(found.attempts, "attempt") == without_zeros(expected.attempts)
+        assert as_dict(found.users, "user", "partition") == without_zeros(expected.users)
+        assert as_dict(found.nodes, "node") == without_zeros(expected.nodes)
 
 
 @settings(max_examples=30, deadline=None)
