@@ -40,6 +40,7 @@ POWER_PARTS: Final = 1000
 
 RESOLUTION: Final = {
     "gpu_util": RATIO_PARTS,
+    "gr_engine_active": RATIO_PARTS,
     "sm_active": RATIO_PARTS,
     "tensor_active": RATIO_PARTS,
     "dram_active": RATIO_PARTS,

@@ -50,10 +50,12 @@ def holders(
         attempts: `frames.ATTEMPTS`.
         inventory: `frames.INVENTORY`.
         covered: `frames.COVERAGE` of accounting.
-        verification: regular expression of the names of jobs that check nodes, such as SUNK's hourly ones.
+        verification: regular expression of names or partitions of jobs that check nodes, such as SUNK's hourly ones.
     """
     key = list(frames.ATTEMPT_KEY)
-    checks = pl.lit(value=False) if verification is None else pl.col("name").str.contains(verification)
+    checks = pl.lit(value=False)
+    if verification is not None:
+        checks = pl.any_horizontal(pl.col(name).str.contains(verification) for name in ("name", "partition"))
     numbered = (
         attempts.select(*key, "user", "partition", checks.fill_null(value=False).alias("verification"))
         .sort(key)

@@ -68,6 +68,19 @@ def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
     return pl.when(value.is_finite()).then(value <= pl.lit(share, dtype=pl.Float32))
 
 
+def inactive(tensor: float, gr_engine: float, gpu_util: float) -> pl.Expr:
+    """Whether a GPU was not active: by tensor activity, else engine activity, else utilisation, whichever is known.
+
+    It is active from the first two values on, and above the third.
+    """
+    limits = {"tensor_active": tensor, "gr_engine_active": gr_engine}
+    below = [
+        pl.when(pl.col(name).is_finite()).then(pl.col(name) < pl.lit(limit, dtype=pl.Float32))
+        for name, limit in limits.items()
+    ]
+    return pl.coalesce(*below, at_most(gpu_util))
+
+
 @dataclass(frozen=True)
 class Series:
     """Samples of a cluster by GPU and time, each time once.
