@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app import results, verifying
+from app.attempt_activity import VERIFICATION, attempt_activity
 from app.config import one_pattern
 from app.logs import read_logs
 from app.results import Window
@@ -17,6 +18,7 @@ from metrics import frames
 from metrics.activity import active_time
 from metrics.capacity import coverage, inventory
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.holders import holders
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
 from metrics.ledger import gpu_time, other_work, waiting_demand, with_silence
 from metrics.restarts import restarts, with_log_times
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 DERIVED = (
     "inventory",
     "gpu_time",
+    "attempt_activity",
     "runs",
     "run_attempts",
     "interruptions",
@@ -185,6 +188,11 @@ def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, l
     )
     writer.append("inventory", _with_gpus(there, "gpus"))
     writer.run("insert_gpu_time", {"ledger": ledger})
+    checks = rules.other_work.get(VERIFICATION)
+    held = holders(facts.on_nodes, facts.attempts, there, facts.covered, verification=checks)
+    told = attempt_activity(writer, window, rules, held)
+    if told is not None:
+        writer.append("attempt_activity", told)
 
 
 def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from metrics.ledger import gpu_time
+from tests.bench.attributing import bench_attribution
 from tests.bench.fleet import Fleet, fleet
 from tests.bench.ingesting import bench_ingest
 from tests.bench.remote_reading import bench_remote_read
@@ -84,6 +85,7 @@ def main() -> None:
             bench_ledger(fleet(int(20_000 * scale))),
             bench_ledger(fleet(int(320_000 * scale))),
             *([] if missing() else bench_remote_read(int(2_000 * scale))),
+            *bench_attribution(Path(name), gpus=200 if QUICK else 2000),
         ]
     packages = ("polars", "duckdb", "numpy")
     versions = {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

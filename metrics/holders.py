@@ -1,0 +1,114 @@
+"""Who held how many GPUs of which node when, in the form that attribution looks up: numbers and milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.capacity import allocated_intervals
+
+FAR: Final = 1 << 42
+"""Milliseconds since 1970 beyond all data; also the room between lanes in a sort key."""
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who held how many GPUs of which node of a cluster.
+
+    Attributes:
+        attempts: `frames.ATTEMPT_KEY`, `attempt` (the row's number, from 0), `user`, `partition`, `user_no`,
+            `partition_no` (equal for equal ones; an unknown one equals no other, nor does the user of a check),
+            `verification` (it checks the node rather than uses it).
+        places: `node`, `place` (the row's number, from 0).
+        held: `attempt`, `place`, `started`, `ended` (milliseconds since 1970), `milli_gpus`, `unsure` (1: how many
+            GPUs, or how long, is only assumed).
+        eras: `place`, `era`, `started`, `ended`, `capacity` (thousandths of GPUs, null where unknown): all time, cut
+            where a node's inventory changes.
+    """
+
+    attempts: pl.DataFrame
+    places: pl.DataFrame
+    held: pl.DataFrame
+    eras: pl.DataFrame
+
+
+def holders(
+    attempt_nodes: pl.DataFrame,
+    attempts: pl.DataFrame,
+    inventory: pl.DataFrame,
+    covered: pl.DataFrame,
+    *,
+    verification: str | None = None,
+) -> Holders:
+    """Number attempts and nodes, once for all days. All frames are of one cluster.
+
+    Args:
+        attempt_nodes: `frames.ATTEMPT_NODES`; running attempts last to the end of the data.
+        attempts: `frames.ATTEMPTS`.
+        inventory: `frames.INVENTORY`.
+        covered: `frames.COVERAGE` of accounting.
+        verification: regular expression of names or partitions of jobs that check nodes, such as SUNK's hourly ones.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    checks = pl.lit(value=False)
+    if verification is not None:
+        checks = pl.any_horizontal(pl.col(name).str.contains(verification) for name in ("name", "partition"))
+    numbered = (
+        attempts.select(*key, "user", "partition", checks.fill_null(value=False).alias("verification"))
+        .sort(key)
+        .with_columns(attempt=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    user = _codes(pl.when(~pl.col("verification")).then("user"), "user_no")
+    numbered = numbered.with_columns(user, _codes(pl.col("partition"), "partition_no"))
+    known = allocated_intervals(attempt_nodes, covered)
+    places = known.select("node").unique().sort("node").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+    held = (
+        known.with_columns(
+            started=pl.col("started") // 1000,
+            ended=pl.col("ended") // 1000,
+            unsure=(pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64),
+        )
+        .filter(pl.col("started") < pl.col("ended"))
+        .join(numbered.select(*key, "attempt"), on=key)
+        .join(places, on="node")
+        .select("attempt", "place", "started", "ended", "milli_gpus", "unsure")
+    )
+    return Holders(numbered, places, held, eras(inventory, places))
+
+
+def _codes(text: pl.Expr, name: str) -> pl.Expr:
+    """A number for each different text; a missing one is like no other."""
+    return pl.coalesce(text.rank("dense").cast(pl.Int64) - 1, text.n_unique() + pl.col("attempt")).alias(name)
+
+
+def eras(inventory: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """All time of each place, cut where its inventory changes: `Holders.eras`."""
+    known = (
+        inventory.join(places, on="node")
+        .select(
+            "place",
+            (pl.col("started_at").dt.epoch("us") // 1000).alias("started"),
+            (pl.col("ended_at").dt.epoch("us") // 1000).alias("ended"),
+            pl.col("milli_gpus").alias("capacity"),
+        )
+        .filter(pl.col("started") < pl.col("ended"))
+        .sort("place", "started")
+    )
+    unknown = pl.lit(None, dtype=pl.Int64).alias("capacity")
+    before = known.select(
+        "place",
+        pl.col("ended").shift(1).over("place").fill_null(-FAR).alias("started"),
+        pl.col("started").alias("ended"),
+        unknown,
+    )
+    last = places.join(known.group_by("place").agg(pl.col("ended").max().alias("started")), on="place", how="left")
+    behind = last.select("place", pl.col("started").fill_null(-FAR), pl.lit(FAR).alias("ended"), unknown)
+    return (
+        pl.concat([known, before, behind], how="vertical_relaxed")
+        .filter(pl.col("started") < pl.col("ended"))
+        .sort("place", "started")
+        .with_columns(era=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
