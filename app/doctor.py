@@ -17,7 +17,7 @@ from ingest.catalog import SOURCES
 from ingest.dcgm import COLUMNS, METRIC, XID_COUNTS, XID_GAUGES
 from ingest.errors import SourceError
 from ingest.live import subprocess_runner
-from ingest.prometheus import Wanted, nothing_there
+from ingest.prometheus import READER, Wanted, nothing_there
 from ingest.slurm_nodes import fetch_settings
 from queries.errors import NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader
@@ -182,7 +182,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
     wanted = Wanted(settings.prometheus.cluster or "", settings.prometheus.selector, settings.prometheus.interval_s)
     try:
         since = now - timedelta(seconds=RECENT_S)
-        names = server.names(wanted.matcher(), since=since, until=now)
+        names = server.names(wanted.matcher(READER.names(wanted)), since=since, until=now)
         if not names:
             _line("warn", nothing_there(server.url, wanted, server.names(since=since, until=now)))
             return 0

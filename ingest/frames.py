@@ -28,6 +28,10 @@ SourceName: TypeAlias = Literal[
     "slurm.runaway",
     "prometheus.gpu",
     "prometheus.gpu_hours",
+    "prometheus.node",
+    "prometheus.health",
+    "prometheus.slurm",
+    "prometheus.kubernetes",
     "runlog",
 ]
 
@@ -256,7 +260,37 @@ GPU_HOURS: Final[Schema] = {
     "p95": REAL,
     "active_s": REAL,
     "covered_s": REAL,
+    "threshold": REAL,
+    "above_s": REAL,
 }
+
+NODE_SAMPLES: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "metric": TEXT,
+    "device": TEXT,
+    "ts": TIME,
+    "interval_s": pl.Float32(),
+    "value": pl.Float32(),
+}
+
+CLUSTER_SAMPLES: Final[Schema] = {name: kind for name, kind in NODE_SAMPLES.items() if name != "node"}
+
+NODE_HOURS: Final[Schema] = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "metric": TEXT,
+    "device": TEXT,
+    "ts": TIME,
+    "mean": REAL,
+    "max": REAL,
+    "p95": REAL,
+    "threshold": REAL,
+    "above_s": REAL,
+    "covered_s": REAL,
+}
+
+NODE_ALIASES: Final[Schema] = {"cluster": TEXT, "source": TEXT, "name": TEXT, "valid_from": TIME, "node": TEXT}
 
 HEALTH_EVENTS: Final[Schema] = {
     "cluster": TEXT,
@@ -270,6 +304,9 @@ HEALTH_EVENTS: Final[Schema] = {
     "source": TEXT,
     "evidence": TEXT,
     "detail": TEXT,
+    "device": TEXT,
+    "value": REAL,
+    "action": TEXT,
 }
 
 RUN_SESSIONS: Final[Schema] = {
@@ -351,6 +388,10 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "runaway_jobs": RUNAWAY_JOBS,
     "gpu_samples": GPU_SAMPLES,
     "gpu_hours": GPU_HOURS,
+    "node_samples": NODE_SAMPLES,
+    "cluster_samples": CLUSTER_SAMPLES,
+    "node_hours": NODE_HOURS,
+    "node_aliases": NODE_ALIASES,
     "health_events": HEALTH_EVENTS,
     "run_sessions": RUN_SESSIONS,
     "steps": STEPS,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -31,15 +31,17 @@ from ingest.dcgm import (
     is_blank,
     place,
 )
-from ingest.frames import RAW_LIMIT, REAL, REJECTS, Parsed, conform, empty
+from ingest.frames import RAW_LIMIT, REJECTS, Parsed, conform, empty
 from ingest.gpu_samples import of_whole_gpus, too_sparse, usable, wide
+from ingest.raw_readings import as_samples
 from ingest.remote_read import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from ingest.prometheus_server import Series, Server
+    from ingest.frames import SourceName
+    from ingest.prometheus_server import Server
 
 XID_LOOKBACK_S: Final = 3600
 """How far before a piece of time the last XID is looked for, so that one that was there is not taken for a new one."""
@@ -70,10 +72,26 @@ class Wanted:
         """Where its rows come from, as `loads.origin` says it and the next load finds it: server and selector."""
         return f"{url} {{{self.selector}}}" if self.selector else url
 
-    def matcher(self) -> str:
-        """A selector for all metrics that we know."""
-        names = "|".join((*METRIC, *XID_GAUGES, *XID_COUNTS))
-        return self.series("", f'__name__=~"{names}"')
+    def matcher(self, names: Sequence[str]) -> str:
+        """A selector for all these metrics."""
+        return self.series("", f'__name__=~"{"|".join(names)}"')
+
+
+class Read(Protocol):
+    """How one source reads a piece of time on the grid; `names` are those of its metrics that the server has."""
+
+    def __call__(  # noqa: D102 - said above
+        self, server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime
+    ) -> Parsed: ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One source of those that a server feeds: its name, which metrics it reads, and how."""
+
+    source: SourceName
+    names: Callable[[Wanted], Sequence[str]]
+    read: Read
 
 
 @dataclass
@@ -121,7 +139,7 @@ class _Reading:
             window = self.server.window(self.step, at=self.until)
             query = f"max by ({places}) (avg_over_time({self.wanted.series(name)}{window}))"
             points = self.server.points(query, first=self.since + self.step, last=self.until, step=self.step)
-            yield self._readings(_as_samples(points, name))
+            yield self._readings(as_samples(points, name))
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
@@ -145,7 +163,7 @@ class _Reading:
         )
         if found is None:
             raw = self.server.readings(selector, since=begin, until=self.until, step=self.step)
-            return [self._readings(_as_samples(raw, name))]
+            return [self._readings(as_samples(raw, name))]
         return found
 
     def _readings(self, samples: Samples) -> pl.DataFrame:
@@ -188,19 +206,6 @@ def cell_means(samples: Samples, width_ms: int) -> Samples:
         means = np.add.reduceat(values, first) / np.diff(first, append=values.size)
     sizes = np.bincount(series[first], minlength=len(samples.labels))
     return Samples(samples.labels, sizes, ends[first], means)
-
-
-def _as_samples(series: Series, name: str) -> Samples:
-    """Series of an answer in JSON; averages do not have the metric's name."""
-    points = [point for one in series for point in one["values"]]
-    times = (pl.Series([point[0] for point in points], dtype=REAL) * 1000).round().cast(pl.Int64)
-    values = pl.Series([point[1] for point in points], dtype=pl.String).str.strip_prefix("+").cast(REAL, strict=False)
-    return Samples(
-        [{"__name__": name, **one["metric"]} for one in series],
-        np.array([len(one["values"]) for one in series], np.int64),
-        times.to_numpy(),
-        values.fill_null(float("nan")).to_numpy(),
-    )
 
 
 def _frame(told: Sequence[tuple[str, ...] | None], samples: Samples) -> pl.DataFrame:
@@ -305,3 +310,7 @@ def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
         f"{url} answers, but has no DCGM series{matching} in that time; {has}. Check prometheus.selector, and that "
         "dcgm-exporter is scraped. Nothing was loaded, and the next ingest asks for this time again"
     )
+
+
+READER: Final = Reader(SOURCE, lambda _: (*METRIC, *XID_GAUGES, *XID_COUNTS), read)
+"""Samples of GPUs, and their XIDs."""

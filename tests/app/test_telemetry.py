@@ -18,6 +18,7 @@ import pytest
 from app import telemetry
 from app.config import Config
 from app.errors import UsageError
+from app.telemetry.writing import ALIASES
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import ROOT, assert_same, contents, trackside
@@ -208,7 +209,7 @@ def test_names_that_the_scheduler_does_not_use_are_renamed_from_when_they_mean_a
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         alias = {
             "cluster": ["c"],
-            "source": [telemetry.ALIASES],
+            "source": [ALIASES],
             "name": ["n1"],
             "valid_from": [START + timedelta(hours=1)],
             "node": ["worker-1"],

@@ -12,17 +12,16 @@ from ingest.dcgm import SAMPLES
 from ingest.frames import GPU_SAMPLES, conform
 from ingest.gpu_samples import (
     LONG,
-    Activity,
     averaged,
     end,
-    merge,
     of_whole_gpus,
-    rolled_up,
     too_sparse,
     usable,
     usual_step,
     wide,
 )
+from ingest.roll_up import Activity, rolled_up
+from ingest.sample_merge import merge
 from tests.ingest.helpers import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour

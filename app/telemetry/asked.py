@@ -1,0 +1,46 @@
+"""What the command line asks of telemetry, and which cluster that is of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import UsageError
+from ingest.clusters import TOO_LONG, fits_a_folder
+from ingest.errors import shorten
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.config import Config
+    from queries.warehouse import Writer
+
+ALIASES: Final = "prometheus"
+"""Source in `node_aliases` of names that telemetry has for nodes."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asked for, beyond the configuration; None leaves it to that."""
+
+    url: str | None = None
+    cluster: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def cluster_of(writer: Writer, settings: Config, asked: Asked) -> str:
+    """The cluster that telemetry belongs to: as told, as configured, or the only one there is."""
+    told = asked.cluster or settings.prometheus.cluster or settings.cluster
+    if told is not None:
+        if not fits_a_folder(told):
+            raise UsageError(f"cluster {shorten(told, 40)}: {TOO_LONG}")
+        return told
+    known = [str(name) for name in writer.query("clusters")["cluster"]]
+    if len(known) == 1:
+        return known[0]
+    found = f"there are several here ({', '.join(known)})" if known else "nothing has been loaded here that names one"
+    raise UsageError(
+        f"telemetry does not say which cluster it is of, and {found}.\n"
+        "Say it: --cluster NAME (as in accounting), or prometheus.cluster in the configuration"
+    )
