@@ -141,7 +141,7 @@ SOURCES: Final = (
         feeds=("health_events",),
         files="OpenMetrics text with timestamps; Parquet with the columns of health_events",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Memory errors, links that flap, throttling, lost mounts and failing node conditions: who was hit, and when.",
+        gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions: who was hit, and when.",
     ),
     Source(
         name="prometheus.slurm",
