@@ -1,4 +1,4 @@
-"""Working ahead: the next item is made while this one is used."""
+"""Working ahead: the next item is made while this one is used, or something is made while others are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Event, Semaphore, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Item = TypeVar("Item")
 
@@ -30,6 +30,30 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     finally:
         enough.set()
         wanted.release()
+
+
+def started(work: Callable[[], Item]) -> Callable[[], Item]:
+    """Begin some work in a thread of its own; what comes back waits for it, and raises what went wrong, once.
+
+    Nobody has to ask: a thread whose work is not wanted any more ends by itself, and holds up no exit.
+    """
+    made: SimpleQueue[tuple[Item] | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            made.put((work(),))
+        except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits for the item
+            made.put(error)
+
+    Thread(target=run, daemon=True).start()
+
+    def wait() -> Item:
+        item = made.get()
+        if isinstance(item, Exception):
+            raise item
+        return item[0]
+
+    return wait
 
 
 def _make(

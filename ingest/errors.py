@@ -63,10 +63,14 @@ class SourceDownError(SourceError):
 
 
 class ServerDownError(SourceError):
-    """A server cannot be reached, refuses us, or is not what it is taken for. `url` holds no secrets."""
+    """A server cannot be reached, refuses us, or is not what it is taken for. `url` holds no secrets.
 
-    def __init__(self, url: str, what: str, hint: str) -> None:
+    `unreachable`: nobody answered, or not to the end; else it answered with an error.
+    """
+
+    def __init__(self, url: str, what: str, hint: str, *, unreachable: bool = False) -> None:
         self.url = url
+        self.unreachable = unreachable
         super().__init__(f"{url} {what}\n{hint}")
 
 

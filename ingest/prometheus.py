@@ -20,19 +20,22 @@ import polars as pl
 
 from ingest import xid
 from ingest.dcgm import (
-    METRIC,
     NODE_LABELS,
     PLACE_LABELS,
     READINGS,
     SOURCE,
     XID_COUNTS,
     XID_GAUGES,
+    XID_NAMES,
+    Indexes,
     identity,
     is_blank,
     place,
+    uuid_alone,
 )
 from ingest.frames import RAW_LIMIT, REJECTS, Parsed, conform, empty
 from ingest.gpu_samples import of_whole_gpus, too_sparse, usable, wide
+from ingest.mapping import Mapping, builtin
 from ingest.raw_readings import as_samples
 from ingest.remote_read import Samples
 
@@ -58,11 +61,15 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`."""
+    """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
+
+    `mapping` says which metric means what.
+    """
 
     cluster: str
     selector: str
     interval_s: int
+    mapping: Mapping = field(default_factory=builtin)
 
     def series(self, name: str, *more: str) -> str:
         """A selector of PromQL for one metric."""
@@ -104,6 +111,7 @@ class _Reading:
     since: datetime
     until: datetime
     refused: dict[str, str] = field(default_factory=dict)
+    indexes: Indexes = field(default_factory=Indexes)
 
     @property
     def step(self) -> timedelta:
@@ -117,7 +125,7 @@ class _Reading:
 
     def averages(self) -> pl.DataFrame:
         """READINGS of means, at the ends of the intervals that they speak for."""
-        names = [name for name in METRIC if name in self.names]
+        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
         found = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
         means = list(self._means_of_server(names)) if found is None else found
         return pl.concat([empty(READINGS), *means])
@@ -134,19 +142,23 @@ class _Reading:
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Averages as the server computes them."""
-        places = ", ".join(PLACE_LABELS)
+        if not names:
+            return
+        places, queries = ", ".join(PLACE_LABELS), []
+        window = self.server.window(self.step, at=self.until)
         for name in names:
-            window = self.server.window(self.step, at=self.until)
-            query = f"max by ({places}) (avg_over_time({self.wanted.series(name)}{window}))"
-            points = self.server.points(query, first=self.since + self.step, last=self.until, step=self.step)
-            yield self._readings(as_samples(points, name))
+            series = self.wanted.series(name, *self.wanted.mapping.of_gpus[name].matchers())
+            queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
+        found = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
+        for name, points in zip(names, found, strict=True):
+            yield self._readings(as_samples(points, name), chosen=True)
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
         begin = self.looked_back
         places = ", ".join(NODE_LABELS)
         found = [empty(READINGS)]
-        for name in filter(self.names.__contains__, (*XID_GAUGES, *XID_COUNTS)):
+        for name in filter(self.names.__contains__, XID_NAMES):
             hit = self.server.ever(self.wanted.series(name), places, since=begin, until=self.until, step=self.step)
             for matcher in _matchers([one["metric"] for one in hit]):
                 found += self._raw(name, self.wanted.series(name, *matcher), begin)
@@ -166,15 +178,28 @@ class _Reading:
             return [self._readings(as_samples(raw, name))]
         return found
 
-    def _readings(self, samples: Samples) -> pl.DataFrame:
-        """READINGS of samples; series without node or GPU go to `refused`."""
+    def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
+        """READINGS of samples; series without node or GPU go to `refused`, those that are not meant are left out.
+
+        Where the server has `chosen` the series that are, they do not have all their labels any more.
+        """
+        of_gpus = self.wanted.mapping.of_gpus
         told: list[tuple[str, ...] | None] = []
         for labels in samples.labels:
-            where, name = place(labels), labels.get("__name__", "")
-            if where is None:
-                self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
-            told.append(where and (name, *where, labels.get("xid", ""), identity(name, labels)))
+            name = labels.get("__name__", "")
+            meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
+            told.append(self._told(name, labels) if meant else None)
         return _frame(told, samples)
+
+    def _told(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
+        """What the labels of a series tell, in the order of READINGS."""
+        self.indexes.hear(labels)
+        where = place(labels)
+        if where is None:
+            self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
+            return None
+        where = where._replace(gpu=uuid_alone(labels) or where.gpu)  # `indexes` will know the index when all were heard
+        return (name, *where, labels.get("xid", ""), identity(name, labels))
 
     def rejects(self) -> pl.DataFrame:
         """The series that were refused."""
@@ -187,7 +212,7 @@ class _Reading:
 
 def _shown(name: str, labels: dict[str, str]) -> dict[str, str]:
     """The labels of a series that is refused: of averages those that can tell a place, and no server has others."""
-    return {label: value for label, value in labels.items() if label in PLACE_LABELS} if name in METRIC else labels
+    return labels if name in XID_NAMES else {label: value for label, value in labels.items() if label in PLACE_LABELS}
 
 
 def cell_means(samples: Samples, width_ms: int) -> Samples:
@@ -242,7 +267,8 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """
     reading = _Reading(server, wanted, names, since, until)
     points, raw = reading.averages(), reading.xids()
-    good = usable(points.filter(~is_blank("value")))
+    points, raw = reading.indexes.renamed(points), reading.indexes.renamed(raw)  # now that all series were heard
+    good = usable(points.filter(~is_blank("value")), wanted.mapping)
     cells = of_whole_gpus(good.values).with_columns(
         pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s))
     )
@@ -312,5 +338,5 @@ def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
     )
 
 
-READER: Final = Reader(SOURCE, lambda _: (*METRIC, *XID_GAUGES, *XID_COUNTS), read)
+READER: Final = Reader(SOURCE, lambda wanted: (*wanted.mapping.of_gpus, *XID_NAMES), read)
 """Samples of GPUs, and their XIDs."""

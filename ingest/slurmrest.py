@@ -19,7 +19,7 @@ import msgspec
 
 from ingest.errors import InputError, ServerDownError, shorten
 from ingest.live import Fetched
-from ingest.prometheus_server import is_address, without_secrets
+from ingest.prometheus_address import is_address, without_secrets
 from ingest.slurm_json_answer import (
     KNOWN,
     NOT_ALLOWED,

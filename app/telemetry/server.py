@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from ingest.prometheus_server import NO_ADDRESS, Server, is_address
+from ingest.prometheus_address import NO_ADDRESS, is_address
+from ingest.prometheus_login import CertificateError, Login
+from ingest.prometheus_server import Server
 
 if TYPE_CHECKING:
-    from app.config import Config
-
-ALIASES: Final = "prometheus"
-"""Source in `node_aliases` of names that telemetry has for nodes."""
+    from app.config import Config, Prometheus
 
 
 def connect(settings: Config, url: str | None = None) -> Server:
     """The server that is configured, or that of an address.
 
     Raises:
-        UsageError: there is no address, it is none, or the token's variable is not set.
+        UsageError: there is no address, it is none, a secret's variable is not set, or a certificate cannot be used.
     """
     section = settings.prometheus
     address = url or section.url
@@ -30,16 +29,41 @@ def connect(settings: Config, url: str | None = None) -> Server:
         )
     if not is_address(address):
         raise UsageError(NO_ADDRESS)
-    token = None
-    if section.token_env is not None:
-        token = os.environ.get(section.token_env)
-        if not token:
-            raise UsageError(f"prometheus.token_env names ${section.token_env}, which is not set or empty here")
     return Server(
         address,
-        token=token,
-        verify_tls=section.verify_tls,
+        login=_login(section),
         timeout_s=section.timeout_s,
         retries=section.retries,
         remote_read=section.remote_read,
+        concurrency=section.concurrency,
     )
+
+
+def _login(section: Prometheus) -> Login:
+    """Who we are for the server; secrets come from the environment."""
+    login = Login(
+        token=_secret("token_env", section.token_env) if section.token_env else None,
+        user=section.username,
+        password=_secret("password_env", section.password_env, ascii_only=False) if section.password_env else "",
+        headers=section.headers,
+        secret_headers={name: _secret(f"header_env.{name}", where) for name, where in section.header_env.items()},
+        ca_file=section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+        verify_tls=section.verify_tls,
+    )
+    try:
+        login.check()
+    except CertificateError as error:
+        raise UsageError(f"prometheus.{error}") from None
+    return login
+
+
+def _secret(setting: str, variable: str, *, ascii_only: bool = True) -> str:
+    """The value of a variable that a setting names; blanks and a newline around it were never meant."""
+    found = os.environ.get(variable, "").strip()
+    if not found:
+        raise UsageError(f"prometheus.{setting} names ${variable}, which is not set or empty here")
+    if not found.isprintable() or (ascii_only and not found.isascii()):
+        raise UsageError(f"prometheus.{setting}: ${variable} holds characters that no header can (not shown)")
+    return found

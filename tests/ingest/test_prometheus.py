@@ -9,6 +9,7 @@ import base64
 import json
 import re
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from ingest import prometheus_server
+from ingest import prometheus_asking
 from ingest.errors import ServerDownError
+from ingest.mapping import builtin
 from ingest.openmetrics import parse_openmetrics
-from ingest.prometheus import Wanted, nothing_there, read
-from ingest.prometheus_server import BOTH_ENDS, LONGEST_WAIT_S, Server, is_address, without_secrets
+from ingest.prometheus import READER, Wanted, nothing_there, read
+from ingest.prometheus_address import is_address, without_secrets
+from ingest.prometheus_asking import LONGEST_WAIT_S
+from ingest.prometheus_login import Login
+from ingest.prometheus_server import BOTH_ENDS, Server
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 
@@ -69,7 +74,7 @@ def points(url: str, seconds: int, **more: object) -> list[float]:
     found = server(url, **more).points(  # type: ignore[arg-type]  # as above
         "up", first=at(T + 60), last=at(T + seconds), step=timedelta(seconds=60)
     )
-    return [value[0] - T for one in found for value in one["values"]]
+    return [(moment - T * 1000) / 1000 for moment in found.times.tolist()]
 
 
 def test_captured_averages_are_samples_of_the_time_before_them() -> None:
@@ -148,9 +153,8 @@ def test_every_reading_counts_once_wherever_it_lies_and_whichever_windows_the_se
             f"avg_over_time(x{server(there.url).window(timedelta(minutes=1), at=at(T))})",
             first=at(T + 60), last=at(T + 360), step=timedelta(minutes=1),
         )  # fmt: skip
-    (one,) = found
     first = 2 if offset_ms == 0 else 1  # at the end of the first minute, or within it
-    assert [float(value) for _, value in one["values"]] == [float(first + minute) for minute in range(6)]
+    assert found.values.tolist() == [float(first + minute) for minute in range(6)]
 
 
 def test_a_server_is_asked_once_which_windows_it_has() -> None:
@@ -182,8 +186,7 @@ def test_raw_readings_that_are_asked_for_in_pieces_leave_none_out(closed: bool) 
 
     with web(answer) as there:
         found = server(there.url).readings("x", since=at(T), until=at(T + 2), step=timedelta(milliseconds=50))
-    values = {int(value) for one in found for _, value in one["values"]}
-    assert values == set(range(1500))
+    assert found.values.tolist() == list(range(1500))  # nor does one come twice
 
 
 def test_a_ratio_in_percent_is_left_out_whole() -> None:
@@ -199,6 +202,41 @@ def test_a_ratio_in_percent_is_left_out_whole() -> None:
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (3, 0, 3)
     (warning,) = parsed.warnings
     assert "all 3 were left out" in warning
+
+
+def test_a_gpu_that_one_exporter_tells_by_index_and_another_by_uuid_is_one() -> None:
+    """DCGM has both labels, nvidia-smi's exporter only the UUID, without the GPU- before it."""
+    answers = {
+        "DCGM_FI_DEV_POWER_USAGE": {"gpu": "3", "UUID": "GPU-6A", "Hostname": "n1"},
+        "nvidia_smi_utilization_gpu_ratio": {"uuid": "6a", "instance": "n1:9835"},
+    }
+
+    def answer(_: str, params: dict[str, str]) -> Answer:
+        if params["query"] == BOTH_ENDS:
+            return number(2)
+        (labels,) = (labels for name, labels in answers.items() if name in params["query"])
+        return matrix((labels, [(T + 60.0, "1")]))
+
+    with web(answer) as there:
+        parsed = read(server(there.url), WANTED, [*answers], since=at(T), until=at(T + 60))
+    rows = parsed.frames["gpu_samples"].select("node", "gpu", "power_w", "gpu_util").rows()
+    assert rows == [("n1", "3", 1.0, 1.0)]
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 2, 0)
+
+
+def test_metrics_of_somebodys_own_are_asked_for_where_their_labels_are_as_told() -> None:
+    entry = {"name": "my_power", "fills": "gpu_samples.power_w", "where": {"rail": "12v|gpu"}}
+    wanted = replace(WANTED, mapping=builtin().and_more([entry], origin="mine"))
+    labels = {"gpu": "0", "Hostname": "n1"}
+    with web(
+        lambda _, params: number(2) if params["query"] == BOTH_ENDS else matrix((labels, [(T + 60.0, "70")]))
+    ) as there:
+        parsed = read(server(there.url), wanted, ["my_power"], since=at(T), until=at(T + 60))
+    _, (_, params, _) = there.questions
+    assert 'avg_over_time(my_power{env="prod",rail=~"12v|gpu"}[59999ms])' in params["query"]
+    assert parsed.frames["gpu_samples"].select("node", "gpu", "power_w").rows() == [("n1", "0", 70.0)]
+    assert "my_power" in READER.names(wanted)
+    assert "my_power" not in READER.names(WANTED)
 
 
 def gauge(**values: list[tuple[int, int]]) -> tuple[list[tuple[dict[str, str], list[tuple[float, str]]]], list[str]]:
@@ -244,9 +282,8 @@ def test_a_server_and_a_file_tell_the_same_xids(
 
     with web(answer) as there:
         asked = read(server(there.url), WANTED, [XID], since=at(T - 60), until=at(T + 600))
-    filed = parse_openmetrics(
-        "\n".join([*lines, "# EOF"]).encode(), origin="x", cluster="c", interval_s=60, now=at(T + 3600)
-    )
+    text = "\n".join([*lines, "# EOF\n"]).encode()
+    filed, *_ = parse_openmetrics([text], origin="x", cluster="c", interval_s=60, now=at(T + 3600))
     found = asked.frames["health_events"]
     assert found.equals(filed.frames["health_events"])
     assert found.select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows() == events
@@ -304,7 +341,7 @@ def test_a_question_that_is_too_much_even_for_one_point_is_an_error_that_says_so
     with web(lambda *_: Answer(body, status=status)) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
             points(there.url, 600)
-        assert len(there.questions) < 8
+        assert len(there.questions) < 12
 
 
 def test_what_may_be_gone_a_moment_later_is_asked_again_after_growing_pauses() -> None:
@@ -379,7 +416,7 @@ def test_a_host_that_does_not_exist_is_named() -> None:
 def secret_in(url: Callable[[str], str], token: str | None, answer: Answer) -> tuple[str, str]:
     """What the server was shown, and all that we say."""
     with web(lambda *_: answer) as there:
-        asked = Server(url(there.url), token=token, retries=0, sleep=never)
+        asked = Server(url(there.url), login=Login(token=token), retries=0, sleep=never)
         with pytest.raises(ServerDownError) as caught:
             asked.names("", since=at(T), until=at(T + 60))
     return there.questions[0][2]["Authorization"], f"{caught.value} {caught.value.args} {asked.url}"
@@ -499,7 +536,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(promised: int
 
 
 def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_server, "LARGEST_ANSWER", 3000)
+    monkeypatch.setattr(prometheus_asking, "LARGEST_ANSWER", 3000)
     with web(lambda *_: matrix(*[({"gpu": str(n)}, [(T + 60.0, "1")]) for n in range(100)])) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
             points(there.url, 600)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Answer:
     """What to send: `promised` is the Content-Length if it is to be wrong, `after_s` how long to keep them waiting.
 
-    With `drip_s` so long passes between any two bytes of the body.
+    With `drip_s` so long passes between any two parts of the body, each of `drip` bytes.
     """
 
     body: bytes
@@ -29,15 +30,20 @@ class Answer:
     promised: int | None = None
     after_s: float = 0.0
     drip_s: float = 0.0
+    drip: int = 1
 
 
 @dataclass
 class Web:
-    """A running server: its address, the questions it got (path, parameters, headers), and what was posted to it."""
+    """A running server: its address, the questions it got (path, parameters, headers), and what was posted to it.
+
+    Those for an export (parameters, headers) stand apart.
+    """
 
     url: str
     questions: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
     posted: list[tuple[bytes, dict[str, str]]] = field(default_factory=list)
+    exported: list[tuple[dict[str, str], dict[str, str]]] = field(default_factory=list)
 
 
 def told(result: object) -> Answer:
@@ -56,13 +62,27 @@ def unsupported(_: bytes) -> Answer:
     return Answer(b"unsupported path requested", 400, "text/plain")
 
 
+def not_found(_: dict[str, str]) -> Answer:
+    """What Prometheus says to a question for an export."""
+    return Answer(b"404 page not found\n", 404, "text/plain; charset=utf-8")
+
+
 @contextlib.contextmanager
 def web(
-    answer: Callable[[str, dict[str, str]], Answer], read: Callable[[bytes], Answer] = unsupported
+    answer: Callable[[str, dict[str, str]], Answer],
+    read: Callable[[bytes], Answer] = unsupported,
+    *,
+    export: Callable[[dict[str, str]], Answer] = not_found,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Web]:
-    """Serve on loopback what `answer` says for a path and its parameters, and `read` for a body that is posted."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer, read, found := Web("")))
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    """Serve on loopback what `answer` says for a path and its parameters, and `read` for a body that is posted.
+
+    `export` answers VictoriaMetrics' own path; those questions are kept apart from the others.
+    """
+    server = _Server(("127.0.0.1", 0), _handler(answer, read, export, found := Web("")))
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    found.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -72,13 +92,25 @@ def web(
         server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+        """Say nothing of those who hang up, or fail to greet."""
+
+
 def _handler(
-    answer: Callable[[str, dict[str, str]], Answer], read: Callable[[bytes], Answer], found: Web
+    answer: Callable[[str, dict[str, str]], Answer],
+    read: Callable[[bytes], Answer],
+    export: Callable[[dict[str, str]], Answer],
+    found: Web,
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             params = dict(parse_qsl(parts.query))
+            if parts.path.endswith("/api/v1/export"):
+                found.exported.append((params, dict(self.headers)))
+                self._send(export(params))
+                return
             found.questions.append((parts.path, params, dict(self.headers)))
             self._send(answer(parts.path, params))
 
@@ -89,7 +121,7 @@ def _handler(
 
         def _send(self, said: Answer) -> None:
             time.sleep(said.after_s)
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # they did not wait
+            with contextlib.suppress(OSError):  # they did not wait
                 self.send_response(said.status)
                 self.send_header("Content-Type", said.kind)
                 self.send_header("Content-Length", str(len(said.body) if said.promised is None else said.promised))
@@ -99,8 +131,8 @@ def _handler(
                 if not said.drip_s:
                     self.wfile.write(said.body)
                     return
-                for byte in said.body:
-                    self.wfile.write(bytes([byte]))
+                for begin in range(0, len(said.body), said.drip):
+                    self.wfile.write(said.body[begin : begin + said.drip])
                     time.sleep(said.drip_s)
 
         def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes what the labs need (tests/lab: Slurm, Prometheus, Chromium): packages from Debian's own archive (about 140 MB, a minute) and
-# the users that its jobs run as. Run as root. A second run finds everything there and ends at once.
+# Makes what the labs need (tests/lab): packages from Debian's own archive (about 140 MB, a minute) and the users that
+# its jobs run as. Run as root. A second run finds everything there and ends at once.
 set -euo pipefail
 
 packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
     munge mariadb-server jq
-    prometheus chromium chromium-driver fonts-dejavu-core python3
+    prometheus victoria-metrics chromium chromium-driver fonts-dejavu-core python3
 )
 
 fail() {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 
 from tests.lab.config import Layout
 from tests.lab.needed import need
-from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, tail, wait_until
+from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, kill, tail, wait_until
 
 if TYPE_CHECKING:
     import socket
@@ -112,6 +113,16 @@ class PrometheusLab:
         """End it with SIGKILL; what it has stays."""
         if self._daemon is not None:
             self._daemon.kill()
+
+    def pause(self) -> None:
+        """Stop it where it is (SIGSTOP): it takes connections, and says nothing."""
+        assert self._daemon is not None
+        kill([self._daemon.process.pid], signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Go on after a pause."""
+        assert self._daemon is not None
+        kill([self._daemon.process.pid], signal.SIGCONT)
 
     def _ready(self) -> bool:
         assert self._daemon is not None

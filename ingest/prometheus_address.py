@@ -1,0 +1,44 @@
+"""Addresses of servers, and what of them may be shown."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+NO_ADDRESS: Final = (
+    "the address of the Prometheus server cannot be used (not shown: it may hold a password).\n"
+    "Write http://HOST:PORT; in user and password write / # ? @ as %2F %23 %3F %40"
+)
+
+
+def is_address(url: str) -> bool:
+    """Whether this can be the base address of a server.
+
+    With an @ behind the host it cannot: then what looks like host and port is the beginning of user and password, and
+    a character within them ends them too early.
+
+    >>> is_address("https://prometheus:9090/base"), is_address("prometheus:9090"), is_address("http://me:1/2@host")
+    (True, False, False)
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return good and "@" not in parts.path + parts.query + parts.fragment
+
+
+def without_secrets(url: str) -> str:
+    """An address without user, password, query and trailing slash: fit for messages and for `loads.origin`.
+
+    Of what is no address nothing is told: nobody knows which part of it is a password.
+
+    >>> without_secrets("https://me:secret@prometheus:9090/base/?token=abc")
+    'https://prometheus:9090/base'
+    >>> without_secrets("me:secret@prometheus:9090")
+    'an address that cannot be used'
+    """
+    if not is_address(url):
+        return "an address that cannot be used"
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
