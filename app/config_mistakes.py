@@ -103,6 +103,8 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
 def _named(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
     if typing.get_origin(kind) is Literal:
         return " or ".join(map(repr, typing.get_args(kind)))
+    if typing.get_origin(kind) is tuple and typing.get_origin(_bare(typing.get_args(kind)[0])[0]) is dict:
+        return "tables, [[NAME]] for each of them"
     if typing.get_origin(kind) is tuple:
         return 'a list of texts in quotes: ["...", "..."]'
     if _is_model(kind):

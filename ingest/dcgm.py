@@ -1,29 +1,30 @@
-"""What dcgm-exporter calls things: metrics and their units, and the labels that tell node, GPU and MIG instance.
+"""What tells GPUs apart and which of their values can be believed: labels of node, GPU and MIG instance, blanks, units.
 
-Sources: dcgm-exporter's `etc/default-counters.csv` and `etc/dcp-metrics-included.csv` (names, units), DCGM's
-`dcgm_fields.h` (names since 4.6, which exporters may be told to use) and `dcgm_structs.h` (blank values).
+Which metric fills which column stands in `ingest/mappings`. Sources: dcgm-exporter's `etc/default-counters.csv` and
+its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that the mappings name.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from ingest.frames import REAL, TEXT, TIME, Schema
+from ingest.mapping import GPU_COLUMNS, GPU_RATIOS, builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping as Labels
+
+    from ingest.mapping import Mapping
 
 SOURCE: Final = "prometheus.gpu"
 """Name of the source in `loads`, `rejects` and `health_events`."""
-
-MIB: Final = 1024.0**2
-MHZ: Final = 1e6
-PERCENT: Final = 0.01
 
 BLANK_INT32: Final = 0x7FFFFFF0
 """DCGM's blank value of 32 bits, which with its fifteen successors says why there is no value."""
@@ -31,48 +32,8 @@ BLANK_INT32: Final = 0x7FFFFFF0
 BLANK_REAL: Final = 2.0**47
 """DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No value of ours is as large."""
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One exported metric: the column of `gpu_samples` it fills, and what a plausible value is in the exporter's unit.
-
-    `scale` times the exported value is in our base unit. `of_instances` says how the values of MIG instances make one
-    of the whole GPU where the GPU has none itself.
-    """
-
-    name: str
-    column: str
-    scale: float = 1.0
-    low: float = 0.0
-    high: float = 1.0
-    of_instances: Literal["max", "sum"] = "max"
-
-
-METRICS: Final = (
-    Metric("DCGM_FI_DEV_GPU_UTIL", "gpu_util", scale=PERCENT, high=100),
-    # The same measurement as a ratio since DCGM 4.7. In 4.5 and 4.6 this was a name of the percents: see `in_percent`.
-    Metric("DCGM_FI_DEV_GPU_UTIL_RATIO", "gpu_util"),
-    Metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gr_engine_active"),
-    Metric("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "gr_engine_active"),
-    Metric("DCGM_FI_PROF_SM_ACTIVE", "sm_active"),
-    Metric("DCGM_FI_PROF_SM_UTIL_RATIO", "sm_active"),
-    Metric("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "tensor_active"),
-    Metric("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "tensor_active"),
-    Metric("DCGM_FI_PROF_DRAM_ACTIVE", "dram_active"),
-    Metric("DCGM_FI_PROF_DRAM_UTIL_RATIO", "dram_active"),
-    Metric("DCGM_FI_DEV_FB_USED", "memory_used_bytes", scale=MIB, high=4 * 1024.0**2, of_instances="sum"),
-    Metric("DCGM_FI_DEV_POWER_USAGE", "power_w", high=10_000),
-    Metric("DCGM_FI_DEV_BOARD_POWER_WATTS", "power_w", high=10_000),
-    Metric("DCGM_FI_DEV_GPU_TEMP", "temperature_c", low=-60, high=200),
-    Metric("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "temperature_c", low=-60, high=200),
-    Metric("DCGM_FI_DEV_SM_CLOCK", "sm_clock_hz", scale=MHZ, high=20_000),
-    Metric("DCGM_FI_DEV_SM_CLOCK_HERTZ", "sm_clock_hz", high=20_000 * MHZ),
-)
-"""What is read. Where an exporter gives a quantity under both names, the larger value counts."""
-
-METRIC: Final = {metric.name: metric for metric in METRICS}
-COLUMNS: Final = tuple(dict.fromkeys(metric.column for metric in METRICS))
-RATIOS: Final = frozenset({"gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active"})
+COLUMNS: Final = GPU_COLUMNS
+RATIOS: Final = GPU_RATIOS
 
 SLACK: Final = 1e-3
 """What a value may be over its highest, as a share of that: rounding."""
@@ -86,21 +47,37 @@ XID_GAUGES: Final = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR")
 XID_COUNTS: Final = ("DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL")
 """By label `xid`: how many in the exporter's last window (a gauge), and how many since it started (a counter)."""
 
-NAMES: Final = (*METRIC, *XID_GAUGES, *XID_COUNTS)
+XID_NAMES: Final = (*XID_GAUGES, *XID_COUNTS)
+
+ADDRESS_LABELS: Final = ("exported_instance", "instance")
+"""Labels that hold what was scraped, which on Kubernetes is a pod's address."""
 
 NODE_LABELS: Final = (
-    *("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node"),
-    *("exported_instance", "instance"),
+    *("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node", "host"),
+    *ADDRESS_LABELS,
 )
-"""Labels that may name the node; the first that is not empty counts."""
+"""Labels that may name the node; the first that is not empty counts, but for names of pods (`node_of`)."""
 
-GPU_LABELS: Final = ("gpu", "minor_number", "device", "UUID", "uuid", "gpu_uuid")
-"""Labels that may name the GPU; `device` is nvidia3 and the like."""
+POD_LABELS: Final = ("pod", "exported_pod", "pod_name")
+"""Labels of the pod that works, or of the exporter's own."""
+
+EXPORTER: Final = "exporter"
+"""Stands in the names of exporters' pods."""
+
+UUID_LABELS: Final = ("UUID", "uuid", "gpu_uuid")
+
+INDEX_LABELS: Final = ("gpu", "ordinal", "gpu_id", "card")
+"""Labels that may say which of a node's GPUs it is: DCGM's and NVML's index."""
+
+MINOR_LABELS: Final = ("minor_number", "device")
+"""Labels that may tell the device's minor number, which is another one after a GPU fell off; `device` is nvidia3."""
+
+GPU_LABELS: Final = (*INDEX_LABELS, *MINOR_LABELS, *UUID_LABELS)
 
 INSTANCE_LABEL: Final = "GPU_I_ID"
 """Tells the MIG instances of a GPU apart."""
 
-PLACE_LABELS: Final = (*NODE_LABELS, *GPU_LABELS, INSTANCE_LABEL)
+PLACE_LABELS: Final = (*NODE_LABELS, *GPU_LABELS, INSTANCE_LABEL, *POD_LABELS)
 
 SAMPLES: Final[Schema] = {
     "name": TEXT,
@@ -116,7 +93,7 @@ SAMPLES: Final[Schema] = {
 READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
 """Values as they were exported, with the `identity` of their series."""
 
-_PORT = re.compile(r":\d+$")
+_PORT = re.compile(r":[\w-]+$")
 _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
 
@@ -128,7 +105,7 @@ class Place(NamedTuple):
     instance: str
 
 
-def place(labels: Mapping[str, str]) -> Place | None:
+def place(labels: Labels[str, str]) -> Place | None:
     """Node, GPU and MIG instance of a series; None where no label tells the node or the GPU.
 
     >>> place({"gpu": "3", "Hostname": "n7.cluster.local", "instance": "10.0.0.7:9400"})
@@ -136,12 +113,88 @@ def place(labels: Mapping[str, str]) -> Place | None:
     >>> place({"device": "nvidia3", "instance": "10.0.0.7:9400", "GPU_I_ID": "1"})
     Place(node='10.0.0.7', gpu='3', instance='1')
     """
-    node = bare_host(_first(labels, NODE_LABELS))
-    gpu = _first(labels, GPU_LABELS).removeprefix("nvidia")
+    node, gpu = node_of(labels), _gpu_of(labels)
     return Place(node, gpu, labels.get(INSTANCE_LABEL, "")) if node and gpu else None
 
 
-def identity(name: str, labels: Mapping[str, str]) -> str:
+def node_of(labels: Labels[str, str]) -> str:
+    """The node of a series; empty where no label names it.
+
+    In a pod, some exporters take the pod's name for the host's: it counts only where no other label names a node (in
+    clusters whose nodes are pods it is right), and that of an exporter's own pod never does.
+
+    >>> node_of({"Hostname": "dcgm-exporter-x7k2q", "pod": "dcgm-exporter-x7k2q", "node": "n7"})
+    'n7'
+    >>> node_of({"Hostname": "worker-3", "pod": "worker-3", "instance": "10.0.0.7:9400"})
+    'worker-3'
+    """
+    pods = {labels[label] for label in POD_LABELS if labels.get(label)}
+    names = [(label in ADDRESS_LABELS, labels[label]) for label in NODE_LABELS if labels.get(label)]
+    if not pods:
+        return bare_host(names[0][1]) if names else ""
+    told = [(by_address, name in pods, name) for by_address, name in names if not (name in pods and EXPORTER in name)]
+    return bare_host(min(told, key=lambda each: each[:2])[2]) if told else ""
+
+
+def _gpu_of(labels: Labels[str, str]) -> str:
+    return _first(labels, GPU_LABELS).removeprefix("nvidia")
+
+
+def uuid_alone(labels: Labels[str, str]) -> str:
+    """The UUID of a GPU whose index a series does not tell; empty where it does, or has no UUID."""
+    return "" if _first(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
+
+
+def _short(uuid: str) -> str:
+    """A UUID as all exporters would write it: some leave the GPU- out."""
+    return uuid.lower().removeprefix("gpu-")
+
+
+@dataclass
+class Indexes:
+    """Which GPU has which UUID: some exporters tell the index, some the UUID, and some both.
+
+    Where none tells a GPU's index, its minor number stands for it. A UUID that is told with several of them (a GPU that
+    was numbered anew) has none.
+    """
+
+    _known: dict[str, set[str]] = field(default_factory=dict)
+    _minor: dict[str, set[str]] = field(default_factory=dict)
+
+    def hear(self, labels: Labels[str, str]) -> None:
+        """Take note of a series."""
+        uuid = _short(_first(labels, UUID_LABELS))
+        for names, told in ((INDEX_LABELS, self._known), (MINOR_LABELS, self._minor)):
+            number = _first(labels, names).removeprefix("nvidia")
+            if uuid and number:
+                told.setdefault(uuid, set()).add(number)
+
+    def of(self, uuid: str) -> str | None:
+        """The index of a GPU, as far as one is known."""
+        known = self._known.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
+        return next(iter(known)) if len(known) == 1 else None
+
+    def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame with `gpu`, in which UUIDs whose index is known are replaced by that."""
+        names = frame["gpu"].unique().to_list()
+        found = {name: index for name in names if (index := self.of(name)) is not None}
+        return frame.with_columns(pl.col("gpu").replace(found)) if found else frame
+
+
+def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Labels of series, with the index of the GPU where they do not tell it, and another with the same UUID does.
+
+    >>> with_indexes([{"UUID": "GPU-1f", "gpu": "3"}, {"uuid": "1f"}])
+    [{'UUID': 'GPU-1f', 'gpu': '3'}, {'uuid': '1f', 'gpu': '3'}]
+    """
+    indexes = Indexes()
+    for labels in series:
+        indexes.hear(labels)
+    told = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
+    return [labels if index is None else {**labels, "gpu": index} for labels, index in told]
+
+
+def identity(name: str, labels: Labels[str, str]) -> str:
     """What tells the series of an XID metric apart, whatever the order of its labels. That of others is empty.
 
     XIDs are edges, and every series has its own: those of two exporters, MIG instances or jobs of one GPU.
@@ -149,47 +202,53 @@ def identity(name: str, labels: Mapping[str, str]) -> str:
     >>> identity("DCGM_FI_DEV_XID_ERRORS", {"gpu": "3", "Hostname": "n7"})
     '[["Hostname", "n7"], ["gpu", "3"]]'
     """
-    if name in METRIC:
+    if name not in XID_NAMES:
         return ""
     return json.dumps(sorted((label, value) for label, value in labels.items() if label != "__name__"))
 
 
-def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
+def _first(labels: Labels[str, str], names: Iterable[str]) -> str:
     return next((labels[name] for name in names if labels.get(name)), "")
 
 
 def bare_host(name: str) -> str:
-    """A host's name without port and domain; addresses stay whole.
+    """A host's name without port (on Kubernetes it may have a name) and domain; addresses stay whole.
 
-    >>> bare_host("n7.cluster.local:9400"), bare_host("10.0.0.7:9400"), bare_host("[fd00::7]:9400")
-    ('n7', '10.0.0.7', 'fd00::7')
+    >>> bare_host("n7.local:9400"), bare_host("n7:metrics"), bare_host("10.0.0.7:9400"), bare_host("[fd00::7]:1")
+    ('n7', 'n7', '10.0.0.7', 'fd00::7')
     """
     host = _PORT.sub("", name) if name.count(":") == 1 or "]:" in name else name
     return host.strip("[]") if _ADDRESS.fullmatch(host) else host.split(".")[0]
 
 
-def in_base_units(samples: pl.DataFrame) -> pl.DataFrame:
-    """Samples (SAMPLES) of METRICS with `column` and `value` in base units; implausible values are null.
+def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.DataFrame:
+    """Samples (SAMPLES) of GPUs with `column`, and `value` in base units; implausible values are null.
 
     `blank` marks values that DCGM gives where it has none (a missing value then, not a strange one). A ratio a trifle
-    above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before.
+    above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before. `mapping` is the built-in one
+    if it is not given.
     """
+    metrics = (mapping or builtin()).of_gpus.values()
     told = pl.DataFrame(
-        [(metric.name, metric.column, metric.scale, metric.low, metric.high) for metric in METRICS],
-        schema={"name": TEXT, "column": TEXT, "scale": REAL, "low": REAL, "high": REAL},
+        [
+            (each.name, each.column, each.scale, each.low, math.inf if each.high is None else each.high, each.one_minus)
+            for each in metrics
+        ],
+        schema={"name": TEXT, "column": TEXT, "scale": REAL, "low": REAL, "high": REAL, "one_minus": pl.Boolean},
         orient="row",
     )
     value = pl.col("value")
     plausible = value.is_finite() & value.is_between(pl.col("low"), pl.col("high") * (1 + SLACK))
     scaled = pl.min_horizontal(value, pl.col("high")) * pl.col("scale")
+    turned = pl.when("one_minus").then(1 - scaled).otherwise(scaled)
     return samples.join(told, on="name", maintain_order="left").select(
-        *("column", "node", "gpu", "instance", "ts"),
+        *("name", "column", "node", "gpu", "instance", "ts"),
         is_blank("value").alias("blank"),
-        pl.when(plausible).then(scaled).alias("value"),
+        pl.when(plausible).then(turned).alias("value"),
     )
 
 
-def in_percent(samples: pl.DataFrame) -> list[str]:
+def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[str]:
     """Names of ratios that count percents in these samples (SAMPLES of one load): they have values from 1 to 100.
 
     Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or half of all of another
@@ -198,13 +257,12 @@ def in_percent(samples: pl.DataFrame) -> list[str]:
     in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
     all versions, but recording rules may write anything.
     """
+    metrics = (mapping or builtin()).of_gpus.values()
+    as_ratios = sorted(metric.name for metric in metrics if metric.column in RATIOS and metric.high == 1)
     value = pl.col("value")
-    told = pl.col("name").is_in(_AS_RATIOS) & value.is_between(0, 100 * (1 + SLACK), closed="right")
+    told = pl.col("name").is_in(as_ratios) & value.is_between(0, 100 * (1 + SLACK), closed="right")
     above = samples.filter(told).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
     return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
-
-
-_AS_RATIOS: Final = sorted(metric.name for metric in METRICS if metric.column in RATIOS and metric.high == 1)
 
 
 def is_blank(column: str) -> pl.Expr:

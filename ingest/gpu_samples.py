@@ -7,12 +7,17 @@ up to and with its end.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from ingest.dcgm import COLUMNS, METRICS, in_base_units, in_percent
+from ingest.dcgm import COLUMNS, in_base_units, in_percent
 from ingest.frames import GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
+from ingest.mapping import builtin
+
+if TYPE_CHECKING:
+    from ingest.mapping import Combine, Mapping
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
 _PLACE: Final = ("cluster", "node", "gpu")
@@ -31,7 +36,6 @@ LONG: Final[Schema] = {
 }
 """Values in base units, one column of `gpu_samples` each; null where the exporter had none."""
 
-_SUMMED: Final = sorted({metric.column for metric in METRICS if metric.of_instances == "sum"})
 _US: Final = 1_000_000
 
 
@@ -43,16 +47,19 @@ class Usable(NamedTuple):
     warnings: list[str]
 
 
-def usable(exported: pl.DataFrame) -> Usable:
-    """Values as exported (SAMPLES of METRICS without blanks, all of one load) in base units, as far as they can be."""
+def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
+    """Values as exported (SAMPLES without blanks, all of one load) in base units, as far as they can be.
+
+    `mapping` says what the names mean; if it is not given, the built-in one.
+    """
     if exported.is_empty():
         return Usable(empty(LONG), 0, [])
-    percents = in_percent(exported)
+    percents = in_percent(exported, mapping)
     is_percent = pl.col("name").is_in(percents)
-    values = in_base_units(exported.filter(~is_percent))
+    values = in_base_units(exported.filter(~is_percent), mapping)
     good = values.drop_nulls("value").select(LONG.keys())
-    strange = values.height - good.height
-    warnings = [f"{strange:,} values are outside what their metric can be, and were left out"] if strange else []
+    strange = values.filter(pl.col("value").is_null())["name"].value_counts().sort("name").rows()
+    warnings = [f"{name}: {count:,} values are outside what it can be, and were left out" for name, count in strange]
     if percents:
         warnings.append(_of_percents(percents, exported.height - values.height))
     return Usable(good, exported.height - good.height, warnings)
@@ -60,9 +67,10 @@ def usable(exported: pl.DataFrame) -> Usable:
 
 def _of_percents(names: list[str], count: int) -> str:
     return (
-        f"{', '.join(names)}: by its name a ratio, but there are values above 1, so somebody counts it in percent "
+        f"{', '.join(names)}: read as a ratio, but there are values above 1, so somebody counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
-        f"are ratios cannot be told: all {count:,} were left out"
+        f"are ratios cannot be told: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
+        "with scale = 0.01"
     )
 
 
@@ -79,11 +87,24 @@ def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
     once = values.filter(value.is_not_null()).group_by(*where, "instance").agg(value.max())
     if once.select(whole.all()).item():
         return once.select(LONG.keys())
-    parts = pl.when(pl.col("column").first().is_in(_SUMMED)).then(value.sum()).otherwise(value.max())
+    column = pl.col("column").first()
+    parts = (
+        pl.when(column.is_in(_combined("sum")))
+        .then(value.sum())
+        .when(column.is_in(_combined("mean")))
+        .then(value.mean())
+        .otherwise(value.max())
+    )
     folded = once.group_by(where).agg(
         pl.when(whole.any()).then(value.filter(whole).max()).otherwise(parts).alias("value")
     )
     return folded.with_columns(instance=pl.lit("")).select(LONG.keys())
+
+
+@cache
+def _combined(how: Combine) -> list[str]:
+    """Columns that MIG instances make one in that way; mappings that people add keep to it."""
+    return sorted({metric.column for metric in builtin().of("gpu_samples") if metric.combine == how})
 
 
 def averaged(values: pl.DataFrame, *, interval_s: int) -> pl.DataFrame:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.errors import UsageError
 from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.errors import shorten
+from ingest.mapping import builtin
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from app.config import Config
+    from ingest.mapping import Mapping
     from queries.warehouse import Writer
-
-ALIASES: Final = "prometheus"
-"""Source in `node_aliases` of names that telemetry has for nodes."""
 
 
 @dataclass(frozen=True)
@@ -44,3 +43,8 @@ def cluster_of(writer: Writer, settings: Config, asked: Asked) -> str:
         f"telemetry does not say which cluster it is of, and {found}.\n"
         "Say it: --cluster NAME (as in accounting), or prometheus.cluster in the configuration"
     )
+
+
+def mapping_of(settings: Config) -> Mapping:
+    """Which exported metric means what: the built-in mapping, and what the configuration says besides."""
+    return builtin().and_more(settings.prometheus.metric, origin="[[prometheus.metric]]")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ingest.dcgm import COLUMNS, METRICS, SAMPLES, identity, in_base_units, in_percent, place
+from ingest.dcgm import COLUMNS, SAMPLES, Indexes, identity, in_base_units, in_percent, place, with_indexes
 from ingest.frames import GPU_SAMPLES
+from ingest.mapping import builtin
 from tests.ingest.helpers import at
 
 
@@ -22,19 +23,67 @@ from tests.ingest.helpers import at
         ({"gpu": "3", "instance": "[fd00::7]:9400"}, "fd00::7", "3"),
         ({"device": "nvidia3", "Hostname": "n7"}, "n7", "3"),
         ({"UUID": "GPU-1f", "Hostname": "n7"}, "n7", "GPU-1f"),
+        ({"ordinal": "3", "minor_number": "2", "uuid": "GPU-1f", "instance": "n7:9445"}, "n7", "3"),
+        ({"gpu_id": "3", "gpu_uuid": "GPU-1f", "instance": "n7:8000"}, "n7", "3"),
+        ({"card": "3", "instance": "n7:8001"}, "n7", "3"),
+        # In a pod: the exporter's own pod is no node, whatever says so; that of a job is one where nodes are pods.
+        ({"gpu": "3", "Hostname": "n7", "pod": "dcgm-exporter-x7k2q", "instance": "10.4.2.7:9400"}, "n7", "3"),
+        ({"gpu": "3", "Hostname": "n7", "pod": "dcgm-exporter-x7k2q", "exported_pod": "train-0"}, "n7", "3"),
+        ({"gpu": "3", "Hostname": "dcgm-exporter-x7k2q", "pod": "dcgm-exporter-x7k2q", "node": "n7"}, "n7", "3"),
+        (
+            {"gpu": "3", "hostname": "dcgm-exporter-x", "pod": "dcgm-exporter-x", "instance": "10.0.0.7:1"},
+            "10.0.0.7",
+            "3",
+        ),
+        (
+            {"gpu": "3", "Hostname": "worker-3", "exported_pod": "worker-3", "instance": "10.4.2.7:9400"},
+            "worker-3",
+            "3",
+        ),
     ],
 )
 def test_node_and_gpu_are_told_by_whichever_label_there_is(labels: dict[str, str], node: str, gpu: str) -> None:
     assert place(labels) == (node, gpu, "")
 
 
-@pytest.mark.parametrize("labels", [{"gpu": "3"}, {"Hostname": "n7"}, {"gpu": "", "Hostname": "n7"}])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"gpu": "3"},
+        {"Hostname": "n7"},
+        {"gpu": "", "Hostname": "n7"},
+        {"gpu": "3", "Hostname": "dcgm-exporter-x7k2q", "pod": "dcgm-exporter-x7k2q"},
+    ],
+)
 def test_a_series_without_node_or_gpu_has_no_place(labels: dict[str, str]) -> None:
     assert place(labels) is None
 
 
 def test_every_metric_fills_a_column_and_every_measured_column_is_filled() -> None:
     assert set(COLUMNS) == set(GPU_SAMPLES) - {"cluster", "node", "gpu", "ts", "interval_s"}
+
+
+def test_a_gpu_that_is_told_by_its_uuid_alone_has_the_index_that_another_series_tells() -> None:
+    both, alone = {"gpu": "3", "UUID": "GPU-1F"}, {"uuid": "1f", "instance": "n7:9835"}
+    other = {"uuid": "2e", "instance": "n7:9835"}
+    assert with_indexes([alone, both, other]) == [{**alone, "gpu": "3"}, both, other]
+    assert with_indexes([alone, other]) == [alone, other]
+
+
+def test_a_minor_number_gives_way_to_the_index_and_stands_for_it_where_nobody_tells_that() -> None:
+    """GPU 2 fell off: what was the fourth is the third now, and still /dev/nvidia3."""
+    dcgm, jobstats = {"gpu": "2", "UUID": "GPU-1f"}, {"minor_number": "3", "uuid": "GPU-1f"}
+    assert with_indexes([dcgm, jobstats]) == [dcgm, {**jobstats, "gpu": "2"}]
+    assert with_indexes([jobstats, {"uuid": "1f"}]) == [{**jobstats, "gpu": "3"}, {"uuid": "1f", "gpu": "3"}]
+
+
+def test_a_gpu_that_was_numbered_anew_keeps_its_uuid() -> None:
+    indexes = Indexes()
+    indexes.hear({"gpu": "3", "UUID": "GPU-1f"})
+    named = pl.DataFrame({"gpu": ["GPU-1f", "1f", "0", "GPU-2e"], "value": [1, 2, 3, 4]})
+    assert indexes.renamed(named)["gpu"].to_list() == ["3", "3", "0", "GPU-2e"]
+    indexes.hear({"gpu": "2", "UUID": "GPU-1f"})
+    assert indexes.renamed(named).equals(named)
 
 
 def exported_as(name: str, *values: float) -> pl.DataFrame:
@@ -97,4 +146,15 @@ def test_values_are_in_base_units_and_what_cannot_be_is_missing(
     row = in_base_units(sample).row(0, named=True)
     assert row["value"] == (None if base is None else pytest.approx(base))
     assert row["blank"] is blank
-    assert row["column"] == next(metric.column for metric in METRICS if metric.name == name)
+    assert row["column"] == builtin().of_gpus[name].column
+
+
+def test_a_mapping_of_somebodys_own_says_what_a_name_means() -> None:
+    idle = {"name": "gpu_idle_percent", "fills": "gpu_samples.gpu_util", "scale": 0.01, "one_minus": True}
+    ratio = {"name": "gpu_tensor", "fills": "gpu_samples.tensor_active"}
+    mapping = builtin().and_more([idle, ratio], origin="mine")
+    exported = pl.concat([exported_as("gpu_idle_percent", 25.0, 101.0), exported_as("gpu_tensor", 0.5, 50.0)])
+    found = in_base_units(exported, mapping).select("column", "value").rows()
+    assert found == [("gpu_util", 0.75), ("gpu_util", None), ("tensor_active", 0.5), ("tensor_active", None)]
+    assert in_percent(exported, mapping) == ["gpu_tensor"]
+    assert in_base_units(exported).is_empty()  # nobody else knows them

@@ -20,6 +20,7 @@ from ingest.gpu_samples import (
     usual_step,
     wide,
 )
+from ingest.mapping import builtin
 from ingest.roll_up import Activity, rolled_up
 from ingest.sample_merge import merge
 from tests.ingest.helpers import at
@@ -237,9 +238,18 @@ def test_what_cannot_be_is_left_out_and_counted() -> None:
     assert found.values.select("column", "value").rows() == [("sm_active", 0.5)]
     assert found.n_left_out == 2
     strange, percents = found.warnings
-    assert strange.startswith("1 values are outside what their metric can be")
-    assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: by its name a ratio")
+    assert strange == "DCGM_FI_DEV_GPU_UTIL: 1 values are outside what it can be, and were left out"
+    assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: read as a ratio")
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
+
+
+def test_what_is_believed_is_what_the_mapping_says() -> None:
+    rows = [("my_power_mw", "n1", "0", "", "", at(T), 700_000.0), ("my_power_mw", "n1", "0", "", "", at(T), 1e12)]
+    exported = pl.DataFrame(rows, schema=SAMPLES, orient="row")
+    entry = {"name": "my_power_mw", "fills": "gpu_samples.power_w", "scale": 1e-3, "high": 1e7}
+    found = usable(exported, builtin().and_more([entry], origin="mine"))
+    assert found.values.select("column", "value").rows() == [("power_w", 700.0)]
+    assert found.n_left_out == 1
 
 
 def test_values_rarer_than_the_interval_are_said() -> None:
