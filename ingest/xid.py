@@ -144,7 +144,7 @@ def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> 
     codes = [_described(code) for code in found["code"].unique().sort()]
     if not codes:
         return empty(HEALTH_EVENTS)
-    words = pl.DataFrame(codes, schema=["code", "class", "severity", "detail"], orient="row")
+    words = pl.DataFrame(codes, schema=["code", "class", "severity", "detail", "action"], orient="row")
     told = (
         found.sort("node", "gpu", "ts", "code", "first_seen")
         .unique(["node", "gpu", "ts", "code"], keep="first", maintain_order=True)
@@ -161,9 +161,9 @@ def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> 
     return conform(told, HEALTH_EVENTS)
 
 
-def _described(code: str) -> tuple[str, str, str, str]:
+def _described(code: str) -> tuple[str, str, str, str, str]:
     known = xid(int(code))
-    return code, known.kind, known.severity, known.said
+    return code, known.kind, known.severity, known.said, known.needs
 
 
 _EDGE: Final = {"node": TEXT, "gpu": TEXT, "series": TEXT, "ts": TIME, "code": TEXT, "first_seen": pl.Boolean()}

@@ -177,6 +177,7 @@ def test_an_event_says_what_to_do() -> None:
     assert (row["kind"], row["class"], row["source"], row["evidence"]) == ("xid", "HW", "prometheus.gpu", "telemetry")
     assert "fallen off the bus" in row["detail"]
     assert "restart the machine" in row["detail"]
+    assert (row["action"], row["device"], row["value"]) == ("restart the machine", None, None)
 
 
 def test_a_count_that_begins_while_the_gpu_is_watched_is_an_event() -> None:
