@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from polars.exceptions import PanicException
 
-from app import clock, computing, ingesting, live_roads, live_slurm, output, runlogs, telemetry
+from app import clock, computing, ingesting, live_roads, live_slurm, output, retention, runlogs, telemetry
 from app.errors import EXIT_STATUS
 from app.times import iso
 from ingest.live import subprocess_runner
@@ -100,6 +100,7 @@ class Worker:
     next_cycle: datetime | None = None
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _warned: list[str] = field(default_factory=list)
+    _retained: datetime | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _started: datetime | None = None
@@ -155,6 +156,8 @@ class Worker:
                 for name, read in self._configured():
                     self._step(name, now, functools.partial(read, writer, now))
                 self._step("compute", now, functools.partial(self._compute, writer, now))
+                if self.settings.retention.samples_days:
+                    self._step("retention", now, functools.partial(self._retain, writer, now))
         except LockedWarehouseError as error:
             log("info", f"cycle left out: {str(error).splitlines()[0]}")
             return
@@ -232,6 +235,14 @@ class Worker:
             done = computing.compute(writer, self.settings, now=now, progress=self._tell)
             for window in done.clusters:
                 log("info", "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
+        return []
+
+    def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        """Once a day, take out what is older than it is to be kept."""
+        if self._retained is None or now - self._retained >= retention.EVERY:
+            for removal in retention.retain(writer, self.settings, now=now):
+                log("info", "taken out", **retention.logged(removal))
+            self._retained = now
         return []
 
     def _tell(self, *_: object) -> None:

@@ -16,15 +16,13 @@ import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 
-from queries import folder, texts
+from queries import folder, partitions, texts
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -39,6 +37,7 @@ from queries.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date, datetime
+    from pathlib import Path
 
 Params = dict[str, Any]
 
@@ -238,29 +237,38 @@ class Writer(_Connection):
     def write_partition(self, table: str, cluster: str, day: date, rows: pl.DataFrame) -> None:
         """Replace one cluster's day of a sample table by `rows`, within the open transaction.
 
-        The new file is complete on disk before the manifest names it, and the old one goes only when no
-        published copy names it any more: a crash at any point loses nothing.
+        The new file is complete on disk before the manifest names it, and the old ones go only when no
+        published copy names them any more: a crash at any point loses nothing.
         """
+        with self._partitions(table) as files:
+            files.replace(cluster, day, rows)
+
+    def change_partition(
+        self, table: str, cluster: str, day: date, rows: tuple[pl.DataFrame, pl.DataFrame], *, order: Sequence[str]
+    ) -> None:
+        """Take rows out of one cluster's day of a sample table and put others in, within the open transaction.
+
+        `rows` are those that go (in full; each is there once) and those that come; `order` is what rows are sorted by.
+        """
+        with self._partitions(table) as files:
+            files.change(cluster, day, *rows, order=order)
+
+    def compact_partitions(self, table: str, cluster: str, *, before: date, order: Sequence[str]) -> None:
+        """Make one file of those of each earlier day of a cluster that has several, within the open transaction."""
+        with self._partitions(table) as files:
+            files.compact(cluster, before=before, order=order)
+
+    def remove_partition(self, table: str, cluster: str, day: date) -> None:
+        """Take out one cluster's day of a sample table, within the open transaction."""
+        with self._partitions(table) as files:
+            files.retire(cluster, day)
+
+    @contextlib.contextmanager
+    def _partitions(self, table: str) -> Iterator[partitions.Files]:
         if table not in texts.sample_tables():
             raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(texts.sample_tables())}")
-        version = self.data_version + 1
-        place = Path("raw", table, f"cluster={quote(cluster, safe='')}", f"day={day.isoformat()}")
-        path = place / f"{version:08d}.parquet"
-        (self.root / place).mkdir(parents=True, exist_ok=True)
         with _disk_errors(self.root):
-            rows.write_parquet(self.root / path, compression="zstd", statistics=True)
-            folder.sync(self.root / path)
-        self._connection.execute(
-            "UPDATE partitions SET removed_version = ? WHERE table_name = ? AND cluster = ? AND day = ? "
-            "AND removed_version IS NULL",
-            [version, table, cluster, day],
-        )
-        content = (self.root / path).read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
-        self._connection.execute(
-            "INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            [table, cluster, day, str(path), rows.height, len(content), digest, version],
-        )
+            yield partitions.Files(self.root, self._connection, table, self.data_version + 1)
 
     def _refresh_sample_views(self) -> None:
         """Point the views of the sample tables at the files of the manifest."""
@@ -326,6 +334,9 @@ class Writer(_Connection):
         """Checkpoint, close, and make this version the one that readers see."""
         version = self.data_version
         with _disk_errors(self.root):
+            before = folder.current_copy(self.root)
+            if before is not None and int(before.stem) < version:  # files that it does not name go: so do their rows
+                self._connection.execute("DELETE FROM partitions WHERE removed_version <= ?", [int(before.stem)])
             self._connection.execute("CHECKPOINT")
             paths = self._connection.execute("SELECT path, removed_version FROM partitions").fetchall()
             # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.

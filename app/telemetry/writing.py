@@ -1,4 +1,4 @@
-"""Telemetry into the warehouse: samples merged with those that are there, their hours rolled up, events."""
+"""Telemetry into the warehouse: samples merged with those that are there, their hours rolled up, events, names."""
 
 from __future__ import annotations
 
@@ -9,42 +9,83 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.loading import account_row
-from ingest import xid
-from ingest.dcgm import SOURCE
-from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, Parsed, conform
+from ingest import health
+from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 from ingest.gpu_hours import once_each
-from ingest.roll_up import Activity, rolled_up
-from ingest.sample_merge import merge
+from ingest.gpu_samples import end
+from ingest.roll_up import Activity, nodes_rolled_up, rolled_up
+from ingest.sample_merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.config import Config
     from queries.warehouse import Writer
 
 ALIASES: Final = "prometheus"
 """Source in `node_aliases` of names that telemetry has for nodes."""
 
+_BESIDE: Final[Mapping[str, str]] = {
+    GPUS.name: "gpu_samples_beside",
+    NODES.name: "node_samples_beside",
+    CLUSTERS.name: "cluster_samples_beside",
+}
+"""The query that tells which samples are there of the same nodes."""
+
+_HOUR: Final = timedelta(hours=1)
+"""No sample is longer."""
+
 
 def load(
     writer: Writer, settings: Config, parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime
 ) -> None:
-    """Write one input: samples merged with those that are there, their hours rolled up, events, rejects, an account."""
-    clusters = parsed.clusters or frozenset({cluster})
-    frames = {name: _renamed(writer, frame, clusters) for name, frame in parsed.frames.items()}
-    told = replace(parsed, clusters=clusters)
+    """Write one input: samples merged with those that are there, their hours rolled up, events, rejects, an account.
+
+    All or nothing, and as often as one likes: what is there already changes nothing.
+    """
+    told = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
     with writer.transaction():
-        if "gpu_samples" in frames:
-            _write_samples(writer, settings, frames["gpu_samples"], cluster)
+        if "node_aliases" in parsed.frames:
+            _write_aliases(writer, parsed.frames["node_aliases"])
+        frames = {name: _renamed(writer, frame, told.clusters) for name, frame in parsed.frames.items()}
+        for table in TABLES:
+            if table.name in frames:
+                _write_samples(writer, settings, table, frames[table.name])
         if "gpu_hours" in frames:
-            _write_hours(writer, once_each(frames["gpu_hours"]))  # two names may have been one node
+            _write_hours(writer, GPUS, once_each(frames["gpu_hours"]))  # two names may have been one node
+        if "node_hours" in frames:
+            _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
         if "health_events" in frames:
             _write_events(writer, frames["health_events"])
         writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
-        for name in sorted(clusters):
+        for name in sorted(told.clusters):
             writer.append("loads", account_row(told, name, origin=origin, data=data, now=now))
+
+
+# --- names of nodes
+
+
+def _write_aliases(writer: Writer, aliases: pl.DataFrame) -> None:
+    """Names that telemetry has for nodes, of nodes that the inventory or an attempt names: others are no nodes of ours.
+
+    A name that still means the same node says nothing new: it is kept once, from when it first did.
+    """
+    known = writer.query_with("known_nodes", {"incoming": aliases.select("cluster", "node")})
+    ours = aliases.join(known, on=["cluster", "node"], how="semi").with_columns(source=pl.lit(ALIASES))
+    for (cluster,), named in ours.group_by("cluster", maintain_order=True):
+        found = writer.query("node_aliases", cluster=cluster, source=ALIASES).rename({"alias": "node"})
+        there = conform(found.with_columns(cluster=pl.lit(cluster), source=pl.lit(ALIASES)), NODE_ALIASES)
+        both = pl.concat([there, named.select(there.columns)]).sort("name", "valid_from", "node")
+        once = both.unique(["name", "valid_from"], keep="last", maintain_order=True)
+        merged = once.filter(pl.col("node").ne_missing(pl.col("node").shift().over("name")))
+        if not merged.equals(there):
+            writer.replace("node_aliases", merged, keys=["cluster", "source", "name"])
 
 
 def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> pl.DataFrame:
     """The frame with the scheduler's names of nodes, where `node_aliases` has other names for them."""
+    if not {"node", "ts"} <= set(frame.columns):
+        return frame
     for cluster in sorted(clusters):
         aliases = writer.query("node_aliases", cluster=cluster, source=ALIASES)
         if aliases.is_empty():
@@ -66,52 +107,109 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> p
     return frame
 
 
-def _write_samples(writer: Writer, settings: Config, samples: pl.DataFrame, cluster: str) -> None:
-    """Merge samples into the days that they fall in, and roll up the hours that they touch."""
-    rules = settings.rules
-    activity = Activity(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
-    for (day,), new in samples.group_by(pl.col("ts").dt.date(), maintain_order=True):
-        if not isinstance(day, date):
-            continue
-        begin = datetime.combine(day, time(), UTC)
-        there = conform(
-            writer.query("gpu_samples_between", cluster=cluster, since=begin, until=begin + timedelta(days=1)),
-            GPU_SAMPLES,
-        )
-        merged = merge(there, new, interval_s=settings.prometheus.interval_s)
-        if not merged.equals(there):
-            writer.write_partition("gpu_samples", cluster, day, merged)
-        hours = new.select(pl.col("ts").dt.truncate("1h")).unique()["ts"]
-        touched = merged.filter(pl.col("ts").dt.truncate("1h").is_in(hours.implode()))
-        _write_hours(writer, rolled_up(touched, activity))
+# --- samples and their hours
 
 
-def _write_hours(writer: Writer, hours: pl.DataFrame) -> None:
+def _write_samples(writer: Writer, settings: Config, of: Table, samples: pl.DataFrame) -> None:
+    """Merge samples into the days that they fall in, and roll up the hours that they touch.
+
+    Only what is there of the same nodes in the same hours is read, and of that only what the new samples lie over is
+    merged: usually a piece follows on the one before it, and is written as a file of its own. A day that is over is
+    put together into one file when the next one begins.
+    """
+    days = samples.group_by("cluster", pl.col("ts").dt.date().alias("day"), maintain_order=True)
+    for (cluster, day), new in days:
+        if isinstance(cluster, str) and isinstance(day, date):
+            _write_day(writer, settings, of, cluster, day, new)
+    for cluster, last in samples.group_by("cluster").agg(pl.col("ts").max().dt.date()).sort("cluster").iter_rows():
+        writer.compact_partitions(of.name, cluster, before=last, order=of.key)
+
+
+def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, settings: Config, of: Table, cluster: str, day: date, new: pl.DataFrame
+) -> None:
+    there = _beside(writer, of, cluster, day, new)
+    low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
+    within = (pl.col("ts") < high) & (end("ts", "interval_s") > low)
+    near = there.filter(within)
+    merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
+    out, into = _without(near, merged), _without(merged, near)
+    if out.height or into.height:
+        writer.change_partition(of.name, cluster, day, (out, into), order=of.key)
+    hour = pl.col("ts").dt.truncate("1h")
+    hours = pl.concat([new.select(hour), out.select(hour)]).unique()["ts"]
+    touched = pl.concat([there.filter(~within), merged]).filter(hour.is_in(hours.implode()))
+    roll_up(writer, settings, of, touched)
+
+
+def roll_up(writer: Writer, settings: Config, of: Table, samples: pl.DataFrame) -> None:
+    """Write the hours of samples, which are all that there are of these hours; of clusters' counts there are none."""
+    rules, thresholds = settings.rules, of_table(settings.telemetry.thresholds, of)
+    if of is GPUS:
+        activity = Activity(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
+        _write_hours(writer, of, rolled_up(samples, activity, thresholds))
+    elif of is NODES:
+        _write_hours(writer, of, nodes_rolled_up(samples, thresholds))
+
+
+def _beside(writer: Writer, of: Table, cluster: str, day: date, new: pl.DataFrame) -> pl.DataFrame:
+    """What is there of the nodes of new samples, in the hours of a day that these touch."""
+    begin = datetime.combine(day, time(), UTC)
+    first, last = new.select(pl.col("ts").dt.truncate("1h").min().alias("a"), pl.col("ts").max().alias("b")).row(0)
+    found = writer.query_with(
+        _BESIDE[of.name],
+        {"incoming": new.select(pl.col("^cluster|node$")).unique()},
+        cluster=cluster,
+        since=max(begin, first - _HOUR),
+        until=min(begin + timedelta(days=1), last + 2 * _HOUR),
+    )
+    return conform(found, of.schema)
+
+
+def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Rows that are not among the others; nulls are equal."""
+    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)
+
+
+def of_table(thresholds: Mapping[str, float], of: Table) -> dict[str, float]:
+    """Thresholds of a table's metrics.
+
+    >>> of_table({"gpu_samples.power_w": 700.0, "node_samples.load1": 64.0}, GPUS)
+    {'power_w': 700.0}
+    """
+    named = {name.partition("."): value for name, value in thresholds.items()}
+    return {metric: value for (table, _, metric), value in named.items() if table == of.name}
+
+
+def _write_hours(writer: Writer, of: Table, hours: pl.DataFrame) -> None:
     """Write roll-ups; where one is there that knows more of the hour, that stays."""
-    writer.run("delete_gpu_hours", {"incoming": hours})
-    writer.run("insert_gpu_hours", {"incoming": hours})
+    if hours.is_empty():
+        return
+    first, last = hours["ts"].min(), hours["ts"].max()
+    for name in ("delete_gpu_hours", "insert_gpu_hours") if of is GPUS else ("delete_node_hours", "insert_node_hours"):
+        writer.run(name, {"incoming": hours}, first=first, last=last)
+
+
+# --- events
 
 
 def _write_events(writer: Writer, events: pl.DataFrame) -> None:
     merged = _merged_events(writer, events)
     if merged is not None:
-        writer.replace("health_events", merged, keys=["cluster", "node", "gpu", "kind", "source"])
+        writer.replace("health_events", merged, keys=["cluster", "node"])
 
 
 def _merged_events(writer: Writer, events: pl.DataFrame) -> pl.DataFrame | None:
-    """All events of the GPUs that these are of; None if that is what is there already."""
-    found = writer.query_with(
-        "existing_health_events",
-        {"incoming": events.select("cluster", "node", "gpu").unique()},
-        source=SOURCE,
-        kind="xid",
-    )
+    """All events of the nodes that these are of; None if that is what is there already."""
+    found = writer.query_with("existing_health_events", {"incoming": events.select("cluster", "node").unique()})
     there = conform(found, HEALTH_EVENTS)
-    merged = xid.merge(there, events)
-    return None if merged.equals(there) else merged
+    merged = health.merge(there, events)
+    return None if merged.sort(pl.all()).equals(there.sort(pl.all())) else merged
 
 
 def tells_news(writer: Writer, parsed: Parsed) -> bool:
     """Whether there are events that the warehouse does not have."""
+    if "health_events" not in parsed.frames:
+        return False
     events = _renamed(writer, parsed.frames["health_events"], parsed.clusters)
     return _merged_events(writer, events) is not None

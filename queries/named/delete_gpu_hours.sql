@@ -1,5 +1,12 @@
--- Writes gpu_hours: takes out the rows that the frame `incoming` says as well or better (as much of the hour, or more).
+-- Writes gpu_hours: takes out the rows that the frame `incoming` says otherwise, and as well or better: of as much of the
+-- hour, or more. One that knows the seconds above a threshold does not go for one that does not.
 DELETE FROM gpu_hours AS h
 USING incoming AS i
-WHERE h.cluster = i.cluster AND h.node = i.node AND h.gpu = i.gpu AND h.ts = i.ts AND h.metric = i.metric
-    AND i.covered_s >= h.covered_s;
+WHERE h.ts BETWEEN $first AND $last
+    AND h.cluster = i.cluster AND h.node = i.node AND h.gpu = i.gpu AND h.ts = i.ts AND h.metric = i.metric
+    AND (
+        i.covered_s > h.covered_s
+        OR i.covered_s = h.covered_s AND (i.above_s IS NOT NULL OR h.above_s IS NULL)
+    )
+    AND (h.mean, h.max, h.p95, h.active_s, h.covered_s, h.threshold, h.above_s)
+    IS DISTINCT FROM (i.mean, i.max, i.p95, i.active_s, i.covered_s, i.threshold, i.above_s);

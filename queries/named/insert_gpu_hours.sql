@@ -1,3 +1,7 @@
 -- Writes gpu_hours: adds the rows of the frame `incoming` whose GPU, hour and metric are not there.
 INSERT INTO gpu_hours BY NAME
-SELECT i.* FROM incoming AS i ANTI JOIN gpu_hours AS h USING (cluster, node, gpu, ts, metric);
+SELECT i.*
+FROM incoming AS i
+ANTI JOIN (
+    SELECT cluster, node, gpu, ts, metric FROM gpu_hours WHERE ts BETWEEN $first AND $last
+) AS h USING (cluster, node, gpu, ts, metric);

@@ -27,14 +27,25 @@ WITH counted AS (
     UNION ALL
     SELECT
         cluster,
-        CASE table_name WHEN 'steps' THEN 'runlog' ELSE 'prometheus.gpu' END,
+        CASE table_name
+            WHEN 'steps' THEN 'runlog'
+            WHEN 'node_samples' THEN 'prometheus.node'
+            WHEN 'cluster_samples' THEN 'prometheus.slurm'
+            ELSE 'prometheus.gpu'
+        END,
         table_name,
         CAST(SUM(rows) AS BIGINT)
     FROM partitions
-    WHERE removed_version IS NULL AND table_name IN ('gpu_samples', 'steps')
+    WHERE removed_version IS NULL AND table_name IN ('gpu_samples', 'node_samples', 'cluster_samples', 'steps')
     GROUP BY ALL
     UNION ALL
     SELECT cluster, 'prometheus.gpu_hours', 'gpu_hours', COUNT(*) FROM gpu_hours GROUP BY cluster
+    UNION ALL
+    SELECT cluster, 'prometheus.node', 'node_hours', COUNT(*) FROM node_hours GROUP BY cluster
+    UNION ALL
+    SELECT cluster, source, 'health_events', COUNT(*) FROM health_events WHERE source = 'prometheus.health' GROUP BY ALL
+    UNION ALL
+    SELECT cluster, 'prometheus.kubernetes', 'node_aliases', COUNT(*) FROM node_aliases GROUP BY cluster
     UNION ALL
     SELECT cluster, 'runlog', 'run_sessions', COUNT(*) FROM run_sessions GROUP BY cluster
     UNION ALL

@@ -1,10 +1,11 @@
--- One row is time between the first and the last load of Slurm's accounting or node events of a cluster that no load speaks for.
+-- One row is time between the first and the last load of Slurm's accounting or node events, or of telemetry, of a cluster that no load speaks for.
 -- Where node events are asked for live, they are wanted for all the time of the accounting. A dump of them does not say from when on.
+-- GPU telemetry by the hour is GPU telemetry.
 CREATE OR REPLACE VIEW load_gaps AS
 WITH spans AS (
     SELECT
         cluster,
-        source,
+        CASE source WHEN 'prometheus.gpu_hours' THEN 'prometheus.gpu' ELSE source END AS source,
         covers_from,
         -- A file of node events does not say when it was made: it is taken to reach as far as the accounting does.
         CASE source
@@ -14,7 +15,7 @@ WITH spans AS (
             ELSE covers_until
         END AS covers_until
     FROM loads
-    WHERE source IN ('slurm.accounting', 'slurm.events')
+    WHERE source IN ('slurm.accounting', 'slurm.events', 'prometheus.gpu', 'prometheus.gpu_hours', 'prometheus.node')
 ),
 known AS (
     SELECT * FROM spans WHERE covers_until > covers_from

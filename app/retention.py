@@ -1,0 +1,158 @@
+"""`trackside retention`: samples and hours that are older than they are to be kept go, and leave a note that they did.
+
+Samples go by whole UTC days, and only once every hour of them has its roll-up; hours go later than the samples that
+they are made of. What was computed stays. What is computed afterwards goes by the hours where there are no samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import output
+from app.telemetry.writing import roll_up
+from app.times import iso
+from ingest.frames import conform
+from ingest.sample_merge import GPUS, NODES, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from app.config import Config, Retention
+    from queries.warehouse import Reader, Writer
+
+EVERY: Final = timedelta(days=1)
+"""`serve` looks that often: what goes are whole days."""
+
+_SAMPLES: Final = {GPUS.name: GPUS, NODES.name: NODES}
+_MISSING: Final[Mapping[str, str]] = {GPUS.name: "gpu_hours_missing", NODES.name: "node_hours_missing"}
+_BETWEEN: Final[Mapping[str, str]] = {GPUS.name: "gpu_samples_between", NODES.name: "node_samples_between"}
+_LAST: Final = "\U0010ffff"
+"""Behind every name of a node."""
+
+_DELETE: Final[Mapping[str, str]] = {"gpu_hours": "delete_gpu_hours_before", "node_hours": "delete_node_hours_before"}
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What goes of a table of a cluster: its rows before a time. `bytes` are those of the files of samples."""
+
+    cluster: str
+    table: str
+    before: datetime
+    rows: int
+    days: tuple[date, ...] = ()
+    bytes: int | None = None
+
+
+def due(reader: Reader | Writer, keep: Retention, *, now: datetime) -> list[Removal]:
+    """What is older than it is to be kept, by cluster and table. Schedulers' counts stay: they are few."""
+    found = []
+    before = _day(now, keep.samples_days)
+    if before is not None:
+        days = reader.query("sample_days_before", before=before.date())
+        for cluster, table in days.select("cluster", "table_name").unique(maintain_order=True).iter_rows():
+            rows = days.filter(cluster=cluster, table_name=table)
+            n_rows, n_bytes = rows.select(pl.col("rows", "bytes").sum()).row(0)
+            found.append(Removal(cluster, table, before, n_rows, tuple(rows["day"]), n_bytes))
+    before = _day(now, keep.hours_days)
+    if before is not None:
+        hours = reader.query("hours_before", before=before)
+        found += [Removal(cluster, table, before, rows) for cluster, table, rows in hours.iter_rows()]
+    return found
+
+
+def _day(now: datetime, days: float) -> datetime | None:
+    """The beginning of the first day that is to be kept; None where all are."""
+    if not days:
+        return None
+    return datetime.combine((now - timedelta(days=days)).astimezone(UTC).date(), time(), UTC)
+
+
+def retain(writer: Writer, settings: Config, *, now: datetime) -> list[Removal]:
+    """Take out what is due, all of it or nothing, and note it in `removals`."""
+    removals = due(writer, settings.retention, now=now)
+    if not removals:
+        return []
+    with writer.transaction():
+        for removal in removals:
+            if removal.table in _SAMPLES:
+                for day in removal.days:
+                    _roll_up_what_is_not(writer, settings, _SAMPLES[removal.table], removal.cluster, day)
+                    writer.remove_partition(removal.table, removal.cluster, day)
+        for table, before in {(each.table, each.before) for each in removals if each.table in _DELETE}:
+            writer.run(_DELETE[table], before=before)
+        writer.append("removals", _noted(removals, now))
+    return removals
+
+
+def _roll_up_what_is_not(writer: Writer, settings: Config, of: Table, cluster: str, day: date) -> None:
+    """Make the roll-ups that a day's samples lack: no sample goes of which nothing would be left."""
+    begin = datetime.combine(day, time(), UTC)
+    missing = writer.query(_MISSING[of.name], cluster=cluster, since=begin, until=begin + timedelta(days=1))
+    for hour in missing["ts"]:
+        span = {"since": hour, "until": hour + timedelta(hours=1), "first": "", "last": _LAST, "metrics": ""}
+        found = writer.query(_BETWEEN[of.name], cluster=cluster, **span)
+        roll_up(writer, settings, of, conform(found.with_columns(cluster=pl.lit(cluster)), of.schema))
+
+
+def _noted(removals: Sequence[Removal], now: datetime) -> pl.DataFrame:
+    """Rows of `removals`."""
+    return pl.DataFrame(
+        [
+            {
+                "removed_at": now,
+                "cluster": each.cluster,
+                "table_name": each.table,
+                "before": each.before,
+                "rows": each.rows,
+            }
+            for each in removals
+        ]
+    )
+
+
+def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
+    """Print what went, or what would."""
+    if not keep.samples_days:
+        output.say("Everything is kept: [retention] in the configuration says nothing else (samples_days, hours_days).")
+        return
+    if not removals:
+        output.say("Nothing is older than it is to be kept.")
+        return
+    rows = pl.DataFrame(
+        [
+            {
+                "cluster": each.cluster,
+                "table": each.table,
+                "before": each.before,
+                "days": len(each.days) or None,
+                "rows": each.rows,
+                "mb": None if each.bytes is None else each.bytes / 1e6,
+            }
+            for each in removals
+        ],
+        schema_overrides={"days": pl.Int64, "mb": pl.Float64},
+    )
+    columns = {
+        "cluster": ("cluster", "text"),
+        "table": ("table", "text"),
+        "before": ("before", "time"),
+        "days": ("days", "count"),
+        "rows": ("rows", "count"),
+        "mb": ("MB", "number"),
+    }
+    output.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
+    if done:
+        output.say(
+            "Files of samples leave the disk with the next change but one: until then a reader may have them open."
+        )
+
+
+def logged(removal: Removal) -> dict[str, object]:
+    """What a log line says of a removal."""
+    return {"cluster": removal.cluster, "table": removal.table, "before": iso(removal.before), "rows": removal.rows}

@@ -1,0 +1,5 @@
+-- stop: a node has a metric and device of an hour more than once
+SELECT cluster, node, metric, device, ts, COUNT(*) AS times
+FROM node_hours
+GROUP BY ALL
+HAVING COUNT(*) > 1;
