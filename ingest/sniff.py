@@ -32,6 +32,9 @@ GZIP: Final = b"\x1f\x8b"
 _NODES = re.compile(r"(?m)^\s*NodeName=\S")
 _SETTINGS = re.compile(r"(?m)^\s*(?:AccountingStorage\w+|SlurmdTimeout|SLURM_VERSION)\s+= ")
 
+_PARQUET: Final = b"PAR1"
+_TELEMETRY = re.compile(r"(?m)^(?:# (?:TYPE|HELP) [a-zA-Z_:]\w* \S|[a-zA-Z_:]\w*\{\w+=\".*\} \S+ \d[\d.]*$)")
+
 _TABLES: Final[tuple[tuple[SourceName, Layout, frozenset[str]], ...]] = (
     ("slurm.accounting", ACCOUNTING, frozenset({"jobid", "jobidraw"})),
     ("slurm.runaway", RUNAWAY_TABLE, RUNAWAY_TELLS),  # before reservations, which have most of its columns
@@ -87,6 +90,9 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
     for source, is_it in _TEXTS:
         if is_it(text):
             return source
+    if data.startswith(_PARQUET) or _TELEMETRY.search(text):
+        message = f"{origin}: this is telemetry; load it with: trackside ingest prometheus {origin}"
+        raise UnrecognisedInputError(message)
     first = next((line for line in lines if line.strip()), "")
     message = f"{origin}: not a text that we know; it begins with\n  {shorten(first)}\n{ACCEPTED}"
     raise UnrecognisedInputError(message)

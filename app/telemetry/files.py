@@ -1,30 +1,29 @@
-"""`trackside ingest prometheus FILE...`: telemetry from files. One transaction per file."""
+"""`trackside ingest prometheus FILE...`: telemetry from files. One transaction per file and source."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from app.ingesting import standard_input
 from app.loading import Report
-from app.telemetry.asked import Asked, cluster_of
+from app.telemetry.asked import Asked, cluster_of, mapping_of
 from app.telemetry.writing import load
 from ingest.errors import InputError
-from ingest.gpu_hours import MAGIC, names_cluster, parse_gpu_hours
+from ingest.file_tables import told_by
 from ingest.openmetrics import parse_openmetrics
-from ingest.sniff import read_bytes
+from ingest.pieces import Input
+from ingest.reading_files import columns_of_readings, parse_readings
+from ingest.sample_files import MAGIC, columns_of, parse_table
+from ingest.unpacked import ZSTD, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from app.config import Config
     from ingest.frames import Parsed
     from queries.warehouse import Writer
-
-ALIASES: Final = "prometheus"
-"""Source in `node_aliases` of names that telemetry has for nodes."""
 
 
 def ingest_files(
@@ -36,38 +35,77 @@ def ingest_files(
     now: datetime,
     progress: Callable[[str, int, int], None],
 ) -> list[Report]:
-    """Load OpenMetrics text or Parquet roll-ups, told apart by how they begin, each in a transaction of its own.
+    """Load OpenMetrics text or Parquet, told apart by how they begin; gzip and zstd are unpacked.
 
-    A file that cannot be used is reported and leaves nothing behind; the others are loaded.
+    What a file tells of each source is loaded in a transaction of its own and reported. A file that cannot be used is
+    reported and leaves nothing behind; the others are loaded.
     """
-    reports = []
+    reports: list[Report] = []
     for number, name in enumerate(files):
-        progress(name, number, len(files))
+
+        def tell(share: str, name: str = name, number: int = number) -> None:
+            progress(f"{name}{share}", number, len(files))
+
+        tell("")
         try:
-            data = standard_input() if name == "-" else read_bytes(Path(name))
-            parsed = _parse(writer, settings, asked, data, name, now)
-            fallback = next(iter(parsed.clusters), None) or cluster_of(writer, settings, asked)
-            load(writer, settings, parsed, fallback, origin=name, data=data, now=now)
+            source = Input(name)
+            found = _parse(writer, settings, asked, source, now, tell)
+            for parsed in sorted(found, key=lambda each: "node_aliases" not in each.frames):  # names before their use
+                fallback = next(iter(parsed.clusters), None) or cluster_of(writer, settings, asked)
+                load(writer, settings, parsed, fallback, origin=name, data=source.digest().encode(), now=now)
         except (InputError, UsageError) as error:
             reports.append(Report(name, error=error))
         else:
-            reports.append(Report(name, parsed))
+            reports += [Report(name, parsed) for parsed in found]
     return reports
 
 
 def _parse(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: Config, asked: Asked, data: bytes, name: str, now: datetime
-) -> Parsed:
-    if data.startswith(MAGIC):
-        named = asked.cluster is None and names_cluster(data)
-        cluster = None if named else cluster_of(writer, settings, asked)
-        return parse_gpu_hours(data, origin=name, cluster=cluster, since=asked.since, until=asked.until)
+    writer: Writer, settings: Config, asked: Asked, source: Input, now: datetime, tell: Callable[[str], None]
+) -> list[Parsed]:
+    """What a file tells, source by source."""
+    pieces = _pieces(source, tell)
+    first = next(pieces, b"")
+    if first.startswith(MAGIC):
+        return _parse_parquet(writer, settings, asked, first + b"".join(pieces), source.name, now)
     return parse_openmetrics(
+        chain([first], pieces),
+        origin=source.name,
+        cluster=cluster_of(writer, settings, asked),
+        interval_s=settings.prometheus.interval_s,
+        now=now,
+        since=asked.since,
+        until=asked.until,
+        mapping=mapping_of(settings),
+    )
+
+
+def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, settings: Config, asked: Asked, data: bytes, name: str, now: datetime
+) -> list[Parsed]:
+    """Rows of a table of ours, or raw readings."""
+    columns = columns_of(data, name)
+    readings = columns_of_readings(columns) if told_by(columns) is None else None
+    if readings is None:
+        cluster = None if asked.cluster is None and "cluster" in columns else cluster_of(writer, settings, asked)
+        return [parse_table(data, origin=name, cluster=cluster, since=asked.since, until=asked.until)]
+    return parse_readings(
         data,
+        readings,
         origin=name,
         cluster=cluster_of(writer, settings, asked),
         interval_s=settings.prometheus.interval_s,
         now=now,
         since=asked.since,
         until=asked.until,
+        mapping=mapping_of(settings),
     )
+
+
+def _pieces(source: Input, tell: Callable[[str], None]) -> Iterator[bytes]:
+    """A file's bytes, unpacked; tells how far it is."""
+    plain = source if not source.head.startswith(ZSTD) else unpacked(source, origin=source.name)
+    for piece in plain:
+        if source.done:
+            tell(f" ({100 * source.done // source.size} %)")
+        yield piece

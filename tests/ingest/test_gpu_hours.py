@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
-from ingest.gpu_hours import names_cluster, parse_gpu_hours
+from ingest.sample_files import parse_table
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def hours(*rows: dict[str, object]) -> pl.DataFrame:
 
 
 def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: object) -> Parsed:
-    return parse_gpu_hours(parquet(frame), origin="hours.parquet", cluster=cluster, **more)  # type: ignore[arg-type]  # the parser's own options
+    return parse_table(parquet(frame), origin="hours.parquet", cluster=cluster, **more)  # type: ignore[arg-type]  # the parser's own options
 
 
 def test_good_rows_are_loaded_and_speak_for_their_hours() -> None:
@@ -118,8 +118,6 @@ def test_other_types_are_read_as_ours() -> None:
 
 def test_the_files_own_cluster_counts_and_one_is_needed() -> None:
     frame = hours({}, {"gpu": "1"}).with_columns(cluster=pl.Series(["a", None]))
-    assert names_cluster(parquet(frame))
-    assert not names_cluster(parquet(hours({})))
     assert parse(frame, cluster="c").clusters == {"a", "c"}
     assert parse(frame, cluster=None).rejects["reason"].to_list() == ["no cluster, node, GPU or metric"]
 
@@ -131,7 +129,7 @@ def test_hours_outside_the_window_are_skipped() -> None:
 
 def test_a_file_that_is_cut_or_lacks_columns_is_refused_as_a_whole() -> None:
     with pytest.raises(UnrecognisedInputError, match="cut off or damaged"):
-        parse_gpu_hours(parquet(hours({}))[:-20], origin="x", cluster="c")
+        parse_table(parquet(hours({}))[:-20], origin="x", cluster="c")
     with pytest.raises(MissingColumnError, match=r"lacks the column\(s\) gpu, covered_s; it has node"):
         parse(hours({}).drop("gpu", "covered_s"))
 

@@ -1,0 +1,66 @@
+"""Raw readings for tests of health events, and events as short rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ingest.remote_read import Samples
+from ingest.xid import FIRST_SEEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
+
+Points = list[tuple[float, float]]
+"""Second and value."""
+
+Series = tuple[dict[str, str], Points]
+
+
+def series(name: str, points: Iterable[tuple[float, float]], /, **labels: str) -> Series:
+    return {"__name__": name, **labels}, list(points)
+
+
+def of_gpu(name: str, points: Iterable[tuple[float, float]], /, **labels: str) -> Series:
+    return series(name, points, **{"Hostname": "n1", "gpu": "0", "instance": "n1:9400", "job": "dcgm"} | labels)
+
+
+def of_node(name: str, points: Iterable[tuple[float, float]], /, **labels: str) -> Series:
+    return series(name, points, **{"instance": "n1:9100", "job": "node"} | labels)
+
+
+def samples(*told: Series) -> Samples:
+    points = [point for _, some in told for point in some]
+    return Samples(
+        [labels for labels, _ in told],
+        np.array([len(some) for _, some in told], np.int64),
+        np.array([round(second * 1000) for second, _ in points], np.int64),
+        np.array([value for _, value in points], np.float64),
+    )
+
+
+def every(step: float, begin: float, end: float, value: float) -> Points:
+    """Readings from `begin` on, before `end`."""
+    return [(float(second), value) for second in np.arange(begin, end, step)]
+
+
+def between(told: Sequence[Series], after: float, until: float) -> list[Series]:
+    """Readings after a second up to and with another; series without any are left out, as a server does."""
+    cut = [(labels, [point for point in points if after < point[0] <= until]) for labels, points in told]
+    return [one for one in cut if one[1]]
+
+
+def rows(events: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Second, place, what and severity of each event; `!` where it was only found there."""
+    return [
+        (
+            row["ts"].timestamp(),
+            "/".join(filter(None, (row["node"], row["gpu"], row["device"]))),
+            f"{row['kind']} {row['code']}",
+            row["severity"] + ("!" if row["detail"].startswith(FIRST_SEEN) else ""),
+        )
+        for row in events.iter_rows(named=True)
+    ]
