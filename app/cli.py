@@ -18,6 +18,7 @@ from app.help_texts import (
     INGEST_EPILOG,
     PROMETHEUS_EPILOG,
     RECORDER_EPILOG,
+    RETENTION_EPILOG,
     RUNLOG_EPILOG,
     SHOW_EPILOG,
     STATUS_EPILOG,
@@ -27,7 +28,10 @@ from app.help_texts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SHOWN = ("goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes")
+SHOWN = (
+    "goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes", "utilisation",
+    "filesystems", "network", "health",
+)  # fmt: skip
 
 
 _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
@@ -151,6 +155,13 @@ def build_parser() -> argparse.ArgumentParser:
     _explore_options(add("explore", "serve the explorer on this machine"))
     _serve_options(
         add("serve", "keep up to date and serve: ingest and compute on a schedule, explorer, /metrics, /healthz")
+    )
+    _retention_options(
+        add(
+            "retention",
+            "take out samples and hours that are older than they are to be kept (config: retention)",
+            epilog=RETENTION_EPILOG,
+        )
     )
     _dashboards_options(add("dashboards", "Grafana boards: write them, or check them", options=without_warehouse))
     _simulate_options(
@@ -307,6 +318,10 @@ def _simulate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", type=int, default=1024, metavar="N", help="GPUs, a multiple of 8 (default: 1024)")
     parser.add_argument("--days", type=int, default=61, metavar="N", help="days from 2026-09-01 on (default: 61)")
     parser.add_argument("--seed", type=int, default=2026, metavar="N", help="the same seed gives the same files")
+
+
+def _retention_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
 
 
 def _status_options(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,9 @@ import polars as pl
 from app import results, verifying
 from app.attempt_activity import VERIFICATION, attempt_activity
 from app.config import one_pattern
+from app.health_incidents import write_incidents
 from app.logs import read_logs
+from app.node_activity import attempt_node_activity
 from app.results import Window
 from app.times import months
 from metrics import frames
@@ -40,9 +42,12 @@ DERIVED = (
     "inventory",
     "gpu_time",
     "attempt_activity",
+    "attempt_node_activity",
     "runs",
     "run_attempts",
     "interruptions",
+    "health_incidents",
+    "attempt_health",
     "restarts",
     "mfu",
     "failure_rates",
@@ -132,6 +137,7 @@ def _compute_cluster(
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     interrupted = _interruptions(writer, cluster, rules, facts, joined)
     _write_runs(writer, facts, logs, joined=joined, interrupted=interrupted, executed=executed)
+    write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     progress(f"{cluster}: ledger")
     logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
     _write_ledger(writer, window, rules, facts, logged)
@@ -193,6 +199,9 @@ def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, l
     told = attempt_activity(writer, window, rules, held)
     if told is not None:
         writer.append("attempt_activity", told)
+    of_nodes = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered)
+    if of_nodes is not None:
+        writer.append("attempt_node_activity", of_nodes)
 
 
 def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:

@@ -13,7 +13,8 @@ A first look at your own cluster, on a machine where sacct works:
   trackside ingest slurm          read Slurm (the last 30 days; later only what is new)
   trackside compute               build the ledger and the numbers
   trackside show goodput          ... ettr mttf restarts lost interruptions runs nodes
-  trackside ingest prometheus     add GPU telemetry; ingest runlog: what training loops logged
+  trackside ingest prometheus     add telemetry of GPUs and nodes: show utilisation, filesystems, network, health
+  trackside ingest runlog         add what training loops logged: show mfu
   trackside explore               look at it in a browser
   trackside verify                judge a vendor's headline claims against your data
 
@@ -36,6 +37,14 @@ what to show, and what it can be split --by:
   interruptions  every attempt that ended otherwise than by completing, and why
   runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
   nodes          nodes, those whose failures cost most first, and what to do
+  utilisation    what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (needs telemetry)
+                 --by user, account, partition, run, attempt
+  filesystems    operations, bytes and response time by mount, as nodes tell of them (needs telemetry of nodes)
+                 --by user, account, partition, run, attempt, node
+  network        what InfiniBand ports carried (needs telemetry of nodes)
+                 --by user, account, partition, run, attempt, node
+  health         incidents of nodes (XID, ECC, links, mounts, conditions), the attempts they touch, and what to do
+                 --by node, attempt, kind
 
 times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"""
 
@@ -80,6 +89,7 @@ rows were new, known already (the same again, or news of them), skipped by desig
             inputs, read, new, known, skipped, rejected, warnings
   warnings  cluster, source, kind, says           what looks wrong beside earlier loads
   gaps      cluster, source, started_at, ended_at, gap_s    time that no load speaks for
+  removals  cluster, table_name, before, rows, removed_at   what trackside retention took out
   ledgers   cluster, since, until, computed_at, loads_since
   rejects   cluster, source, reason, n, first_seen          refused rows
   checks    name, severity, says, n               data checks that found something"""
@@ -88,6 +98,17 @@ PROMETHEUS_EPILOG = """\
 Without files the server is asked (--url, or [prometheus] url in the configuration); a token comes from the environment
 variable that token_env names, never from the command line. Files: OpenMetrics text with timestamps, or Parquet with the
 columns of gpu_hours. Reading twice equals reading once."""
+
+RETENTION_EPILOG = """\
+How long telemetry is kept stands in the configuration; without it, for ever:
+  [retention]
+  samples_days = 90      samples of GPUs and nodes older than so many days go, by whole UTC days
+  hours_days = 1095      hourly roll-ups go; no shorter than samples_days
+
+No sample goes before its hour has a roll-up (mean, maximum, 95th percentile, seconds above a threshold, seconds
+covered): what is computed later goes by the hours. Attempts, steps, health events and what was computed stay, and so
+does what schedulers count. Each removal is noted in the table removals, and shown by trackside status.
+trackside serve does this once a day. First look: trackside retention --dry-run"""
 
 RUNLOG_EPILOG = """\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from datetime import date, datetime
 from decimal import Decimal
@@ -73,6 +74,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 
     >>> display(0.923, "ratio"), display(None, "ratio"), display(3725.0, "seconds"), display(7200.0, "gpu_h")
     ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
+    >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
+    ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
     """
     if value is None:
         return "no limit" if unit == "number_or_open" else "-"
@@ -86,6 +89,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
         return _number(float(value))
     if unit == "count":
         return f"{float(value):,.10g}"
+    if unit in _PREFIXED:
+        return _prefixed(float(value), _PREFIXED[unit])
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, list):
@@ -97,6 +102,18 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:,.2f}" if 1 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _prefixed(value: float, unit: str) -> str:
+    """Three digits with a decimal prefix, as networks and filesystems are told of. 999.9 is a thousand."""
+    least = -2 if unit == "s" else 0
+    power = min(max(math.floor(math.log10(abs(value) * 1.0005) / 3), least), _MOST) if value else 0
+    return f"{value / 1000.0**power:.3g} {_PREFIXES[power + 2]}{unit}".rstrip()
+
+
+_PREFIXED = {"amount": "", "bytes": "B", "bytes_per_s": "B/s", "latency": "s"}
+_PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E")
+_MOST = 6
 
 
 def _duration(seconds: float) -> str:

@@ -8,9 +8,12 @@ import polars as pl
 
 from app import advice, results
 from app.asked import split_by
+from app.health_questions import health
+from app.node_questions import filesystems, network
 from app.node_reasons import last_reasons
 from app.run_questions import ettr, mfu, runs
 from app.showing import Answer, Question
+from app.telemetry_questions import gpu_utilisation
 from metrics.restarts import restart_summary
 
 if TYPE_CHECKING:
@@ -327,4 +330,8 @@ QUESTIONS: dict[str, Callable[[Reader, Window, Question], Answer]] = {
     "interruptions": interruptions,
     "runs": runs,
     "nodes": nodes,
+    "utilisation": gpu_utilisation,
+    "filesystems": filesystems,
+    "network": network,
+    "health": health,
 }

@@ -27,7 +27,7 @@ from metrics.intervals import overlaps, sweep
 from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class Day:
     Attributes:
         attempts: by `attempt`: `n_samples` (begun while it held them), `observed`, then for each column (and for
             `idle`) `<column>_known` and `<column>_sum`; and `unattributed`, time of its GPUs that was observed but may
-            have been another's.
+            have been another's, with the part of it that is `unclear`: it may even have been another user's.
         users: the same by `user` and `partition` (null: of several), of attempts of one user that share a node.
         nodes: by `node`, GPU time: `observed`, and what of it was `attributed` to attempts, of
             `verification`, `of_users` (see `users`), `unattributed` (several users', or parts of GPUs), and `outside`.
@@ -72,7 +72,12 @@ class Day:
 
 
 def day_activities(
-    days: Iterable[pl.DataFrame], held: Holders, reading: Reading, *, by_gpu: bool = False, at_once: int = 2
+    days: Iterable[pl.DataFrame],
+    held: Holders,
+    reading: Reading | Callable[[pl.DataFrame], Reading],
+    *,
+    by_gpu: bool = False,
+    at_once: int = 2,
 ) -> Iterator[Day]:
     """Attribute the samples of some days, a few at a time, so that memory stays flat however many there are.
 
@@ -81,7 +86,7 @@ def day_activities(
             to the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the columns
             of `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
         held: who held what.
-        reading: what to sum, and what idle means.
+        reading: what to sum, and what idle means; or what tells it of a day's samples.
         by_gpu: also tell the GPUs of whole nodes apart (slower).
         at_once: how many days are worked on at the same time.
     """
@@ -91,7 +96,8 @@ def day_activities(
         for samples in days:
             found = series(samples, following)
             following = found.firsts
-            waiting.append(pool.submit(day_activity, found, held, reading, by_gpu=by_gpu))
+            how = reading if isinstance(reading, Reading) else reading(samples)
+            waiting.append(pool.submit(day_activity, found, held, how, by_gpu=by_gpu))
             if len(waiting) > at_once:
                 yield waiting.popleft().result()
         while waiting:
@@ -106,7 +112,7 @@ def day_activity(found: Series, held: Holders, reading: Reading, *, by_gpu: bool
     apart = np.full(nodes.height, by_gpu)
     apart[pieces.filter(pl.col("kind") == _CHOSEN)["place"].to_numpy()] = True
     sums = Integrals(grid(found, place, apart, reading))
-    told = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums))
+    told = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums), reading)
     shared = _shared(members, pieces, sums)
     return Day(
         _of_attempts(told, shared, reading),
@@ -232,7 +238,7 @@ def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
     return pl.concat([about[piece], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
 
 
-def _chosen(found: pl.DataFrame) -> pl.DataFrame:
+def _chosen(found: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """Without GPUs that the owner did not hold: of a part of a node it held those that were busy the longest.
 
     That is by owner, node (while its inventory is the same) and day. Where GPUs were as busy, the first ones by name.
@@ -243,7 +249,7 @@ def _chosen(found: pl.DataFrame) -> pl.DataFrame:
     lanes = ["owner", "era", "lane"]
     order = (
         part.group_by(lanes)
-        .agg((pl.col("idle_known") - pl.col("idle_sum")).sum().alias("busy"))
+        .agg((pl.col("idle_known") * reading.idle_parts - pl.col("idle_sum")).sum().alias("busy"))
         .sort("owner", "era", "busy", "lane", descending=[False, False, True, False])
         .with_columns(rank=pl.int_range(pl.len()).over("owner", "era"))
     )
@@ -294,7 +300,7 @@ def _quantities(reading: Reading) -> list[str]:
 def _of_attempts(found: pl.DataFrame, shared: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     quantities = _quantities(reading)
     own = found.filter(pl.col("owner") >= 0).group_by(pl.col("owner").alias("attempt")).agg(pl.col(quantities).sum())
-    unknown = shared.group_by("attempt").agg(pl.col("shared").sum().alias("unattributed"))
+    unknown = shared.group_by("attempt").agg(pl.col("shared").sum().alias("unattributed"), pl.col("unclear").sum())
     there = unknown.filter(pl.col("unattributed") > 0)
     both = own.join(there, on="attempt", how="full", coalesce=True).with_columns(pl.all().fill_null(0))
     return both.filter((pl.col("observed") > 0) | (pl.col("unattributed") > 0)).sort("attempt")
@@ -372,16 +378,19 @@ def in_units(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
 
     Returns:
         `n_samples`, `observed_s`, `judged_s` (of it, whether idle is known), `idle_s`, for each column `<column>_s` and
-        `<column>_sum` (value x seconds: the mean is sum by seconds; of `power_w` the sum is joules), `unattributed_s`.
+        `<column>_sum` (value x seconds: the mean is sum by seconds; of `power_w` the sum is joules), `unattributed_s`,
+        `unclear_s`.
     """
     seconds = {
         "observed": "observed_s",
         "idle_known": "judged_s",
         "idle_sum": "idle_s",
         "unattributed": "unattributed_s",
+        "unclear": "unclear_s",
     }
-    parts = {"": 1} | {f"{name}_sum": parts for name, parts in reading.resolution.items()}
-    seconds |= {f"{name}_known": f"{name}_s" for name in reading.resolution} | {name: name for name in parts if name}
+    parts = {f"{name}_sum": parts for name, parts in reading.resolution.items()}
+    seconds |= {f"{name}_known": f"{name}_s" for name in reading.resolution} | {name: name for name in parts}
+    parts["idle_sum"] = reading.idle_parts
     return sums.with_columns(
         (pl.col(name).cast(pl.Float64) / (1000 * parts.get(name, 1))).alias(name)
         for name in seconds

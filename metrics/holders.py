@@ -1,14 +1,18 @@
-"""Who held how many GPUs of which node when, in the form that attribution looks up: numbers and milliseconds."""
+"""Who held how many GPUs of which node, or was on it, when: numbers and milliseconds, as attribution looks them up."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from metrics import frames
 from metrics.capacity import allocated_intervals
+from metrics.intervals import union
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 FAR: Final = 1 << 42
 """Milliseconds since 1970 beyond all data; also the room between lanes in a sort key."""
@@ -33,6 +37,68 @@ class Holders:
     places: pl.DataFrame
     held: pl.DataFrame
     eras: pl.DataFrame
+
+    def within(self, since: datetime, until: datetime) -> Holders:
+        """What was held between two moments."""
+        return replace(self, held=_within(self.held, since, until))
+
+
+@dataclass(frozen=True)
+class Occupants:
+    """Who was on which node of a cluster, with GPUs or without.
+
+    Attributes:
+        places: `node`, `place` (the row's number, from 0).
+        stays: `owner`, `place`, `started`, `ended` (milliseconds since 1970); those of an owner do not overlap.
+        checks: numbers of owners that check nodes rather than use them.
+        since: milliseconds since 1970 from which on is asked ...
+        until: ... and before which.
+    """
+
+    places: pl.DataFrame
+    stays: pl.DataFrame
+    checks: pl.Series
+    since: int = -FAR
+    until: int = FAR
+
+    def within(self, since: datetime, until: datetime) -> Occupants:
+        """Who was there between two moments; nothing else is asked about."""
+        low, high = _ms(since), _ms(until)
+        return replace(self, stays=_within(self.stays, since, until), since=low, until=high)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def _within(held: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    low, high = (pl.lit(_ms(moment), dtype=pl.Int64) for moment in (since, until))
+    return held.with_columns(started=pl.max_horizontal("started", low), ended=pl.min_horizontal("ended", high)).filter(
+        pl.col("started") < pl.col("ended")
+    )
+
+
+def occupants(attempt_nodes: pl.DataFrame, owners: pl.DataFrame, covered: pl.DataFrame) -> Occupants:
+    """Number nodes, and put the stays of each owner together. All frames are of one cluster.
+
+    Args:
+        attempt_nodes: `frames.ATTEMPT_NODES`, those without GPUs too; running attempts last to the end of the data.
+        owners: `frames.ATTEMPT_KEY`, `owner` (a number from 0: of the attempt, or of its user, account, ...) and
+            `verification` (it checks nodes; all or none of an owner's attempts do).
+        covered: `frames.COVERAGE` of accounting.
+    """
+    known = allocated_intervals(attempt_nodes.with_columns(milli_gpus=pl.lit(1)), covered)  # who has none is there, too
+    places = known.select("node").unique().sort("node").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64))
+    many = max(places.height, 1)
+    stays = (
+        known.join(owners, on=list(frames.ATTEMPT_KEY))
+        .join(places, on="node")
+        .select(pl.col("owner") * many + pl.col("place"), pl.col("started") // 1000, pl.col("ended") // 1000)
+        .rename({"owner": "lane"})
+    )
+    owner, place = pl.col("lane") // many, pl.col("lane") % many
+    together = union(stays).select(owner.alias("owner"), place.alias("place"), "started", "ended")
+    return Occupants(places, together, owners.filter("verification")["owner"].unique().sort())
 
 
 def holders(

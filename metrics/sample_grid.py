@@ -55,11 +55,13 @@ class Reading:
         resolution: columns, and how many parts of their unit are told apart: 1,000 of `power_w` are milliwatts.
         idle: a Boolean expression over a sample: the GPU was idle. Null where the sample does not tell.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
+        idle_parts: 1; or `idle` is a share of the time, of which so many parts are told apart.
     """
 
     resolution: Mapping[str, int]
     idle: pl.Expr
     step_s: float = 60.0
+    idle_parts: int = 1
 
 
 def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
@@ -83,11 +85,11 @@ def inactive(tensor: float, gr_engine: float, gpu_util: float) -> pl.Expr:
 
 @dataclass(frozen=True)
 class Series:
-    """Samples of a cluster by GPU and time, each time once.
+    """Samples of a cluster by GPU (or whatever else is a lane) and time, each time once.
 
     Attributes:
-        samples: sorted by `node`, `gpu`, `ts`.
-        lanes: the GPUs in that order: `node`, `gpu`.
+        samples: sorted by the lane's columns and `ts`.
+        lanes: the lanes in that order: `node`, `gpu`, or other columns that name them.
         offset: first sample of each lane, and the number of samples at the end.
         moments: beginning of each sample, microseconds since 1970.
         following: beginning of the sample after each lane's last, milliseconds since 1970.
@@ -101,7 +103,7 @@ class Series:
 
     @property
     def firsts(self) -> pl.DataFrame:
-        """`node`, `gpu`, `first`: milliseconds at which the first sample of each GPU begins."""
+        """The lanes and `first`: milliseconds at which the first sample of each begins."""
         return self.lanes.with_columns(first=self.moments[self.offset[:-1]] // _MS)
 
     def reach(self, reading: Reading) -> tuple[int, int]:
@@ -115,32 +117,37 @@ class Series:
         return int(self.moments.min()) // _MS, int(self.moments.max()) // _MS + round(longest * 1000) + 1
 
 
-def series(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Series:
-    """Put samples in order. Of those of a GPU with the same `ts` the largest values count.
+GPU: Final = ("node", "gpu")
+"""Columns that name a GPU."""
+
+
+def series(samples: pl.DataFrame, following: pl.DataFrame | None = None, *, by: tuple[str, ...] = GPU) -> Series:
+    """Put samples in order. Of those of a lane with the same `ts` the largest values count.
 
     Args:
-        samples: `node`, `gpu`, `ts` and values, in any order.
+        samples: the columns of `by`, `ts` and values, in any order.
         following: `Series.firsts` of the samples after these, where known.
+        by: columns that name a lane.
     """
-    found = _in_order(samples, following)
+    found = _in_order(samples, following, by)
     if found is None:
-        once = samples.group_by("node", "gpu", "ts").agg(pl.all().max()).sort("node", "gpu", "ts")
-        found = _in_order(once.select(samples.columns), following)
+        once = samples.group_by(*by, "ts").agg(pl.all().max()).sort(*by, "ts")
+        found = _in_order(once.select(samples.columns), following, by)
     if found is None:
         raise AssertionError("sorted samples are not in order")
     return found
 
 
-def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None) -> Series | None:
+def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[str, ...]) -> Series | None:
     """Samples as they are stored, sorted; None for any other order."""
     # Runs of equal names are found much faster than each name is compared or looked up.
-    runs = [np.cumsum(samples[name].rle().struct.field("len").to_numpy(), dtype=np.int64) for name in ("node", "gpu")]
+    runs = [np.cumsum(samples[name].rle().struct.field("len").to_numpy(), dtype=np.int64) for name in by]
     offset = np.union1d(np.concatenate(runs), np.zeros(1, dtype=np.int64))
-    lanes = samples.select("node", "gpu")[offset[:-1]]
+    lanes = samples.select(by)[offset[:-1]]
     moments = samples["ts"].cast(pl.Datetime("us", "UTC")).to_physical().to_numpy()
     later = moments[1:] > moments[:-1]
     later[offset[1:-1] - 1] = True
-    if not later.all() or not lanes.equals(lanes.unique().sort("node", "gpu")):
+    if not later.all() or not lanes.equals(lanes.unique().sort(by)):
         return None
     return Series(samples, lanes, offset, moments, _following(lanes, following))
 
@@ -149,7 +156,7 @@ def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
     """When the next sample of each lane begins, as far as known; else never."""
     if following is None:
         return np.full(lanes.height, _NEVER, dtype=np.int64)
-    found = lanes.join(following, on=["node", "gpu"], how="left", maintain_order="left")
+    found = lanes.join(following, on=lanes.columns, how="left", maintain_order="left")
     return found["first"].fill_null(_NEVER).to_numpy()
 
 
@@ -213,8 +220,12 @@ def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
     rows = slice(int(offset[0]), int(offset[-1]))
     samples = found.samples[rows]
     values: dict[str, Any] = {}
-    idle = samples.select(reading.idle.cast(pl.Int8).fill_null(-1).alias("idle"))["idle"].to_numpy()
-    values["idle_known"], values["idle_sum"] = idle >= 0, idle > 0
+    if reading.idle_parts == 1:
+        idle = samples.select(reading.idle.cast(pl.Int8).fill_null(-1).alias("idle"))["idle"].to_numpy()
+        values["idle_known"], values["idle_sum"] = idle >= 0, idle > 0
+    else:
+        share = samples.select(reading.idle.cast(pl.Float64).fill_null(np.nan).alias("idle"))["idle"]
+        values["idle_known"], values["idle_sum"] = _whole(share, reading.idle_parts)
     for name, parts in reading.resolution.items():
         values[f"{name}_known"], values[f"{name}_sum"] = _whole(samples[name], parts)
     numbers = np.arange(lanes.start, lanes.stop)

@@ -171,5 +171,6 @@ def _share(node: str, unknown: Counter[tuple[object, ...]], found: Told) -> None
         found.attempts[holder.job]["unattributed"] += holder.milli_gpus * weight // room
     for (holder, _, room), weight in unclear.items():
         share = holder.milli_gpus * weight // room
+        found.attempts[holder.job]["unclear"] += share
         found.nodes[node]["unattributed"] += share
         found.nodes[node]["outside"] -= share

@@ -111,7 +111,8 @@ def test_an_attempt_on_a_whole_node_has_all_that_was_seen_while_it_was_there() -
     found = in_units(by_day(steady("a", 2, 0, 60, 0.5, gpu1=0.1), held)[1].attempts, READING)
     assert found.to_dicts() == [
         {"attempt": 0, "n_samples": 6, "observed_s": 60, "judged_s": 60, "idle_s": 30, "gpu_util_s": 60,
-         "gpu_util_sum": pytest.approx(30 * 0.5 + 30 * 0.1), "power_w_s": 60, "power_w_sum": 6000, "unattributed_s": 0}
+         "gpu_util_sum": pytest.approx(30 * 0.5 + 30 * 0.1), "power_w_s": 60, "power_w_sum": 6000, "unattributed_s": 0,
+         "unclear_s": 0}
     ]  # fmt: skip
 
 
@@ -180,12 +181,14 @@ def test_of_a_node_that_one_user_shares_with_himself_the_user_is_told() -> None:
 def test_parts_of_gpus_cannot_be_told(gpus: int) -> None:
     held = prepared([Holder(0, "a", 0, 100, gpus)], [Era("a", -999, 999, 14_000)])  # 2 GPUs of 7 MIG devices each
     (day,) = by_day(steady("a", 2, 0, 100), held)[1:]
-    assert as_dict(day.attempts, "attempt") == {0: {"unattributed": 200_000 * gpus // 14_000}}
+    assert as_dict(day.attempts, "attempt") == {0: dict.fromkeys(("unattributed", "unclear"), 200_000 * gpus // 14_000)}
 
 
 def test_gpus_that_are_only_assumed_cannot_be_told() -> None:
     held = prepared([Holder(0, "a", 0, 100, 2000, unsure=True)], [Era("a", -999, 999, 2000)])
-    assert as_dict(by_day(steady("a", 2, 0, 100), held)[1].attempts, "attempt") == {0: {"unattributed": 200_000}}
+    assert as_dict(by_day(steady("a", 2, 0, 100), held)[1].attempts, "attempt") == {
+        0: {"unattributed": 200_000, "unclear": 200_000}
+    }
 
 
 def test_jobs_that_check_nodes_are_counted_apart() -> None:
@@ -329,10 +332,11 @@ def test_days_add_up_to_the_whole_and_gpus_to_their_attempt(
         return
     days = by_day(samples, ready, by_gpu=True)
     (whole,) = day_activities([table(samples)], ready, READING, by_gpu=True)
-    sums = pl.exclude("attempt", "unattributed").cast(pl.Int128)  # shares are rounded down each day
-    own = whole.attempts.filter(pl.col("observed") > 0).with_columns(sums).drop("unattributed")
+    shares = ["unattributed", "unclear"]
+    sums = pl.exclude("attempt", *shares).cast(pl.Int128)  # shares are rounded down each day
+    own = whole.attempts.filter(pl.col("observed") > 0).with_columns(sums).drop(shares)
     both = added_up([day.attempts for day in days], ["attempt"])
-    assert both.filter(pl.col("observed") > 0).drop("unattributed").equals(own)
+    assert both.filter(pl.col("observed") > 0).drop(shares).equals(own)
     assert whole.gpus is not None
     of_gpus = added_up([whole.gpus], ["attempt", "node", "gpu"])
     assert added_up([whole.gpus.drop("node", "gpu")], ["attempt"]).equals(own)

@@ -1,0 +1,207 @@
+"""The question of `trackside show` about health: what went wrong with hardware, where, and whom it touched."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.asked import split_by
+from app.showing import Answer, Question
+from metrics.incidents import SEVERITIES
+from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+MOST_SHOWN: Final = 40
+"""Incidents or attempts that a table shows; machines get all."""
+
+
+def health(source: Reader, window: Window, question: Question) -> Answer:
+    """Incidents of nodes: each, or by node, by the attempts that they touch, or by kind of event."""
+    by = split_by(question.by, ("incident", "node", "attempt", "kind"), "incident")
+    answers = {"incident": _by_incident, "node": _by_node, "attempt": _by_attempt, "kind": _by_kind}
+    return answers[by](source, window)
+
+
+_INCIDENT: Final = (
+    f"An incident is what events of one node tell that follow each other within {MERGE_S / 60:g} minutes. It touches "
+    "the attempts that held the node meanwhile, and may be why one ended if it has an event between "
+    f"{BEFORE_END_S / 60:g} minutes before that end and {AFTER_END_S / 60:g} after."
+)
+
+_NONE: Final = """\
+No health events in this window. They come from telemetry (XIDs, ECC, row remapping, NVLink, throttling, InfiniBand,
+lost mounts, Kubernetes conditions): is it loaded (trackside status), and was `trackside compute` run since?
+To add it: trackside ingest prometheus --url http://HOST:9090"""
+
+
+def _incidents(source: Reader, window: Window) -> pl.DataFrame:
+    return source.query("incidents_in", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def _by_incident(source: Reader, window: Window) -> Answer:
+    rows = _incidents(source, window)
+    return Answer(
+        "Incidents, the newest first",
+        rows,
+        {
+            "started_at": ("when", "time"),
+            "node": ("node", "text"),
+            "gpus": ("GPUs", "text"),
+            "severity": ("severity", "text"),
+            "kinds": ("what", "text"),
+            "n_events": ("events", "count"),
+            "n_attempts": ("attempts", "count"),
+            "n_ended": ("ended of it?", "count"),
+            "action": ("action", "text"),
+        },
+        queries=("incidents_in",),
+        notes=(*_worst(rows), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_NONE,
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
+    )
+
+
+def _by_node(source: Reader, window: Window) -> Answer:
+    incidents = _incidents(source, window)
+    rows = by_node(incidents)
+    return Answer(
+        "Nodes with incidents, the worst first",
+        rows,
+        {
+            "node": ("node", "text"),
+            "critical": ("critical", "count"),
+            "warning": ("warnings", "count"),
+            "info": ("info", "count"),
+            "n_attempts": ("attempts", "count"),
+            "n_ended": ("ended of it?", "count"),
+            "gpus": ("GPUs", "text"),
+            "kinds": ("what", "text"),
+            "last_at": ("last", "time"),
+            "action": ("action", "text"),
+        },
+        queries=("incidents_in",),
+        notes=(*_worst(incidents), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_NONE,
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
+    )
+
+
+def by_node(incidents: pl.DataFrame) -> pl.DataFrame:
+    """Incidents put together by node, the worst first.
+
+    Args:
+        incidents: rows of the named query `incidents_in`.
+
+    Returns:
+        `cluster`, `node`, how many are `critical`, `warning` and `info`, `n_events`, `n_attempts` touched and `n_ended`
+        (each counted once per incident), `gpus` named, `kinds` and `action` of the worst (the last of these),
+        `last_at`.
+    """
+    rank = pl.col("severity").replace_strict({name: n for n, name in enumerate(SEVERITIES)}, default=len(SEVERITIES))
+    worst = incidents.sort(rank, "started_at", descending=[False, True])
+    gpus = pl.col("gpus").filter(pl.col("gpus") != "").str.split(",").explode().str.strip_chars()
+    return (
+        worst.group_by("cluster", "node", maintain_order=True)
+        .agg(
+            *((pl.col("severity") == name).sum().cast(pl.Int64).alias(name) for name in SEVERITIES),
+            pl.col("n_events", "n_attempts", "n_ended").sum(),
+            gpus.unique().sort().str.join(", ").alias("gpus"),
+            pl.col("kinds", "action").first(),
+            pl.col("ended_at").max().alias("last_at"),
+        )
+        .sort("critical", "n_ended", "warning", "last_at", "node", descending=[True, True, True, True, False])
+    )
+
+
+def _by_attempt(source: Reader, window: Window) -> Answer:
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    of_it = pl.when("at_end").then(pl.lit("yes")).otherwise(pl.lit("no"))
+    rows = source.query("incident_attempts_in", **asked).with_columns(of_it.alias("ended_of_it"))
+    return Answer(
+        "Attempts that incidents touched, the newest first",
+        rows,
+        {
+            "started_at": ("when", "time"),
+            "job_id": ("job", "text"),
+            "user": ("user", "text"),
+            "run_id": ("run", "text"),
+            "node": ("node", "text"),
+            "gpus": ("GPUs", "text"),
+            "severity": ("severity", "text"),
+            "kinds": ("what", "text"),
+            "n_events": ("events", "count"),
+            "state": ("attempt", "text"),
+            "ended_at": ("ended", "time"),
+            "ended_of_it": ("may be why", "text"),
+        },
+        queries=("incident_attempts_in",),
+        notes=(_INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_NONE if _incidents(source, window).is_empty() else "No incident of this window touched an attempt.",
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={
+            "subject": "job_id",
+            "node": "node",
+            "started_at": "started_at",
+            "value": "n_events",
+            "at_end": "at_end",
+        },
+    )
+
+
+def _by_kind(source: Reader, window: Window) -> Answer:
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    rows = source.query("health_kinds_in", **asked)
+    return Answer(
+        "Health events by kind, the worst first",
+        rows,
+        {
+            "kind": ("kind", "text"),
+            "code": ("code", "text"),
+            "severity": ("severity", "text"),
+            "class": ("class", "text"),
+            "n_events": ("events", "count"),
+            "n_nodes": ("nodes", "count"),
+            "n_gpus": ("GPUs", "count"),
+            "last_at": ("last", "time"),
+            "last_node": ("on", "text"),
+            "action": ("action", "text"),
+        },
+        queries=("health_kinds_in",),
+        notes=("class: where such an event usually comes from: a prior, not a finding.",) if rows.height else (),
+        when_empty=_NONE,
+        parts={"subject": "kind", "code": "code", "value": "n_events", "nodes": "n_nodes", "gpus": "n_gpus"},
+    )
+
+
+def _cut(rows: pl.DataFrame) -> tuple[str, ...]:
+    if rows.height <= MOST_SHOWN:
+        return ()
+    return (f"A table shows {MOST_SHOWN} of {rows.height:,} rows; --format csv has all.",)
+
+
+def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
+    """What a person may do about the node with the most critical incidents. Trackside does nothing itself."""
+    worst = by_node(incidents).head(1).to_dicts()
+    if not worst or not worst[0]["critical"]:
+        return ()
+    node, times, ended = worst[0]["node"], worst[0]["critical"], worst[0]["n_ended"]
+    told = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
+    if ended:
+        told += f", of which {_counted(ended, 'attempt')} may have ended"
+    asks = f" The catalogue asks for: {worst[0]['action']}." if worst[0]["action"] else ""
+    reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
+    return (
+        f"{told}.{asks} To take it out for a check (Trackside only prints it):",
+        f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,0 +1,73 @@
+"""Roll-ups in the place of samples that are gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from metrics import frames
+from metrics.hour_fill import with_hours
+
+EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
+LANE = ("node", "gpu")
+SCHEMA = {"node": frames.TEXT, "gpu": frames.TEXT, "ts": frames.TIME, "interval_s": pl.Float32(), "util": pl.Float32()}
+
+
+def table(*rows: tuple[str, int, float, float]) -> pl.DataFrame:
+    """By GPU of node a, the second it begins, how long it speaks, and its value."""
+    found = [("a", gpu, EPOCH + timedelta(seconds=at), lasts, value) for gpu, at, lasts, value in rows]
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
+
+
+def minutes(gpu: str, begin: int, end: int, value: float = 0.5) -> list[tuple[str, int, float, float]]:
+    return [(gpu, at, 60, value) for at in range(begin, end, 60)]
+
+
+def told(found: pl.DataFrame) -> list[tuple[str, int, float]]:
+    """GPU, second and interval of each row."""
+    seconds = (pl.col("ts") - EPOCH).dt.total_seconds()
+    return found.select("gpu", seconds, "interval_s").rows()
+
+
+def test_hours_stand_where_there_are_no_samples() -> None:
+    samples = table(*minutes("0", 0, 3600))
+    found = with_hours(samples, table(("0", 0, 3600, 0.9), ("0", 3600, 3600, 0.9), ("1", 0, 3600, 0.9)), by=LANE)
+    assert told(found)[:60] == told(samples)
+    assert told(found)[60:] == [("0", 3600, 3600), ("1", 0, 3600)]
+
+
+def test_an_hour_that_samples_tell_only_a_part_of_is_the_roll_ups() -> None:
+    samples = table(*minutes("0", 0, 1800), *minutes("0", 3600, 7200))
+    found = with_hours(samples, table(("0", 0, 3600, 0.9), ("0", 3600, 3600, 0.9)), by=LANE)
+    assert told(found)[0] == ("0", 0, 3600)
+    assert told(found)[1:] == told(table(*minutes("0", 3600, 7200)))
+
+
+@pytest.mark.parametrize(("known", "counts"), [(3539.0, False), (3540.0, True)])
+def test_a_roll_up_that_knows_less_than_nearly_all_of_its_hour_counts_for_nothing(known: float, counts: bool) -> None:
+    samples = table(*minutes("0", 0, 600))
+    found = with_hours(samples, table(("0", 0, known, 0.9)), by=LANE)
+    assert told(found) == ([("0", 0, known)] if counts else told(samples))
+
+
+@pytest.mark.parametrize(("missing", "kept"), [(1, True), (2, False)])
+def test_samples_count_where_at_most_one_minute_is_missing(missing: int, kept: bool) -> None:
+    samples = table(*minutes("0", 60 * missing, 3600))
+    found = with_hours(samples, table(("0", 0, 3600, 0.9)), by=LANE)
+    assert told(found) == (told(samples) if kept else [("0", 0, 3600)])
+
+
+def test_without_one_or_the_other_there_is_the_other() -> None:
+    samples, hours = table(*minutes("0", 0, 600)), table(("0", 0, 3600, 0.9))
+    assert with_hours(samples, hours.clear(), by=LANE).equals(samples)
+    assert told(with_hours(samples.clear(), hours, by=LANE)) == told(hours)
+    assert with_hours(samples.clear(), hours.clear(), by=LANE).is_empty()
+
+
+def test_what_only_roll_ups_have_is_null_beside_samples() -> None:
+    hours = table(("1", 0, 3600, 0.9)).with_columns(idle_share=pl.lit(0.25))
+    found = with_hours(table(*minutes("0", 0, 3600)), hours, by=LANE)
+    assert found["idle_share"].null_count() == 60
+    assert found["idle_share"][-1] == 0.25
