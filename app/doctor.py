@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Literal
 from app import live_rest, live_roads, output
 from app.errors import UsageError, exit_status
 from app.live_probe import probe
-from app.telemetry import connect
+from app.telemetry import READERS, connect, names_of, wanted_of
+from ingest import catalog
 from ingest.catalog import SOURCES
-from ingest.dcgm import COLUMNS, METRIC, XID_COUNTS, XID_GAUGES
+from ingest.dcgm import COLUMNS, XID_COUNTS, XID_GAUGES
 from ingest.errors import SourceError
 from ingest.live import subprocess_runner
-from ingest.prometheus import READER, Wanted, nothing_there
+from ingest.prometheus import READER, nothing_there
 from ingest.slurm_nodes import fetch_settings
 from queries.errors import NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence, Set
     from datetime import datetime
     from pathlib import Path
 
     from app.config import Config
+    from ingest.frames import SourceName
 
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
 """Our import names. They are short, so Trackside wants an environment of its own; see `strangers`."""
@@ -168,7 +170,7 @@ RECENT_S = 600
 
 
 def _prometheus(settings: Config, now: datetime) -> int:
-    """Whether the server that is configured answers, what it has of DCGM, and how fresh that is."""
+    """Whether the server that is configured answers, what it has of each source, and how fresh GPUs' readings are."""
     if settings.prometheus.url is None:
         _line(
             "-", "no server is configured (url in [prometheus]): load files instead (trackside ingest prometheus FILE)"
@@ -179,14 +181,16 @@ def _prometheus(settings: Config, now: datetime) -> int:
     except UsageError as error:
         _line("fail", str(error).splitlines()[0])
         return exit_status(error) or 1
-    wanted = Wanted(settings.prometheus.cluster or "", settings.prometheus.selector, settings.prometheus.interval_s)
+    wanted = wanted_of(settings, settings.prometheus.cluster or "")
     try:
         since = now - timedelta(seconds=RECENT_S)
-        names = server.names(wanted.matcher(READER.names(wanted)), since=since, until=now)
+        found = names_of(server, wanted, since=since, until=now)
+        names = found.get(READER.source, [])
         if not names:
             _line("warn", nothing_there(server.url, wanted, server.names(since=since, until=now)))
+            _others(found)
             return 0
-        road = "remote read" if server.streams() else "queries in JSON: it has no remote read with streamed chunks"
+        road = server.road()
         newest = max(filter(None, (server.latest(wanted.series(name), at=now) for name in names)), default=None)
     except SourceError as error:
         for line in str(error).splitlines():
@@ -200,13 +204,26 @@ def _prometheus(settings: Config, now: datetime) -> int:
     said = "none for minutes" if age_s is None else f"{output.display(age_s, 'seconds')} old"
     _line("ok" if fresh else "warn", f"newest reading: {said}")
     _line("-", f"read by {road}")
-    _lacking(names)
+    _lacking({wanted.mapping.of_gpus[name].column for name in names if name in wanted.mapping.of_gpus}, names)
+    _others(found)
     return 0
 
 
-def _lacking(names: Sequence[str]) -> None:
-    """Say which quantities nobody exports, and what cannot be told without them."""
-    there = {METRIC[name].column for name in names if name in METRIC}
+def _others(found: Mapping[SourceName, Sequence[str]]) -> None:
+    """What the server has of the sources beside GPUs; of those that nobody exports, what they would give."""
+    for reader in READERS:
+        about = catalog.source(reader.source)
+        if reader.source == READER.source:
+            continue
+        if reader.source in found:
+            number = len(found[reader.source])
+            _line("ok", f"{about.title}: {number:,} metric{'s' if number > 1 else ''}")
+        else:
+            _line("-", f"not exported: {about.title}. {about.gives}")
+
+
+def _lacking(there: Set[str], names: Sequence[str]) -> None:
+    """Say which quantities (columns of GPUs) nobody exports, and what cannot be told without them."""
     lacking = [column for column in COLUMNS if column not in there]
     if not {"tensor_active", "gr_engine_active", "gpu_util"} & there:
         _line("warn", "nothing tells whether GPUs are active; enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE in dcgm-exporter")

@@ -48,6 +48,7 @@ def status(reader: Reader, *, now: datetime) -> None:
     )
     _warnings(reader, sources)
     _gaps(reader)
+    _removed(reader)
     _computed(_ledgers(reader, sources))
     rejects = reader.query("status_rejects")
     if rejects.height:
@@ -76,8 +77,9 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
 
     `sources`: for each source of a cluster its `rows` now by table, the time it speaks for, and its `last_load`: all
     inputs that were read in one ingest. `read` is `new` + `known` + `skipped` + `rejected`, where nobody has counted
-    otherwise. `warnings` are about sources beside their earlier loads, `gaps` times that no load speaks for, `ledgers`
-    what was computed, `rejects` refused rows by reason, `checks` the data checks that found something.
+    otherwise. `warnings` are about sources beside their earlier loads, `gaps` times that no load speaks for, `removals`
+    what retention took out, `ledgers` what was computed, `rejects` refused rows by reason, `checks` the data checks
+    that found something.
     """
     sources = _sources(reader, now)
     last = ("loaded_at", "inputs", "read", "new", "known", "skipped", "rejected", "warnings")
@@ -95,6 +97,7 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
         ],
         "warnings": reader.query("source_warnings").to_dicts(),
         "gaps": reader.query("load_gaps").to_dicts(),
+        "removals": reader.query("removals").to_dicts(),
         "ledgers": _ledgers(reader, sources),
         "rejects": reader.query("status_rejects").to_dicts(),
         "checks": [
@@ -150,16 +153,28 @@ def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
         output.say(f"warning: {row['cluster']} {row['source']}: {row['says']}")
 
 
+def _removed(reader: Reader) -> None:
+    """What retention took out."""
+    for row in reader.query("removals").iter_rows(named=True):
+        output.say(
+            f"removed: {row['cluster']}: {row['rows']:,} {row['table_name']} before {iso(row['before'])} "
+            f"(trackside retention, last at {iso(row['removed_at'])})"
+        )
+
+
 def _gaps(reader: Reader) -> None:
     """Time between loads that none of them speaks for, with the command that reads it."""
     gaps = reader.query("load_gaps")
     for row in gaps.head(GAPS).iter_rows(named=True):
         title = source(row["source"]).title
         since, until = iso(row["started_at"]), iso(row["ended_at"])
+        verb = row["source"].partition(".")[0]
+        slurm = "read it where Slurm is, or load a\n     dump of that time:"
+        again = slurm if verb == "slurm" else "ask once more, or\n     load a file:"
         output.say(
-            f"gap: {row['cluster']}: {title} of {since} to {until} is missing; read it where Slurm is, or load a"
+            f"gap: {row['cluster']}: {title} of {since} to {until} is missing; {again} trackside ingest {verb} "
+            f"--since {since} --until {until}"
         )
-        output.say(f"     dump of that time: trackside ingest slurm --since {since} --until {until}")
     if gaps.height > GAPS:
         output.say(f"... and {gaps.height - GAPS} more gaps (trackside export load_gaps)")
 

@@ -63,6 +63,24 @@ def serve(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def retention(options: argparse.Namespace) -> int:
+    """Take out what is older than it is to be kept."""
+    from app import retention as retaining
+
+    settings, root = _settings(options)
+    _must_exist(root)
+    now = clock.now()
+    if options.dry_run:
+        with open_reader(root) as reader:
+            found = retaining.due(reader, settings.retention, now=now)
+    else:
+        with open_writer(root, verb="trackside retention", now=now) as writer:
+            found = retaining.retain(writer, settings, now=now)
+    if not options.quiet:
+        retaining.say(found, settings.retention, done=not options.dry_run)
+    return 0
+
+
 def dashboards(options: argparse.Namespace) -> int:
     """Write or check the Grafana boards."""
     from app.boards import run

@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, slurm_admin, telemetry, run_logs   the same history as sources tell it
+slurm_text, slurm_admin, telemetry, node_telemetry, run_logs   the same history as sources tell it
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -30,7 +30,7 @@ SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "confi
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
 """What is around the jobs, as asked at the end of the simulated time. Most of these texts do not say when that was."""
 
-TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om")
+TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om")
 TRUTH_FILES = (
     "truth.json",
     *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs")),
@@ -73,7 +73,7 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
     Raises:
         UsageError: there are other files in the way.
     """
-    from app.simulate import run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
+    from app.simulate import node_telemetry, run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
     from app.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.simulate.world import World  # noqa: PLC0415 - as above
@@ -103,6 +103,8 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
     tell("writing what the exporters would say")
     telemetry.gpu_hours(world).write_parquet(sources / "gpu_hours.parquet", compression="zstd")
     (sources / "dcgm.om").write_text(telemetry.openmetrics(world), encoding="utf-8")
+    node_telemetry.node_hours(world).write_parquet(sources / "node_hours.parquet", compression="zstd")
+    (sources / "node_exporter.om").write_text(node_telemetry.openmetrics(world), encoding="utf-8")
     tell("writing what the training loops would log")
     run_logs.write_run_logs(world, sources / "runs")
     tell("writing the truth")

@@ -52,12 +52,12 @@ def grid(world: World) -> Grid:
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
     pieces = world.pieces.join(world.held, on="attempt")
-    busy = _spread(pieces.filter("active"), shape)
-    held = _spread(pieces, shape)
+    busy = spread(pieces.filter("active"), shape)
+    held = spread(pieces, shape)
     return Grid(busy, held, HOUR_MS - _silence(world, shape))
 
 
-def _spread(rows: pl.DataFrame, shape: tuple[int, int, int]) -> np.ndarray:
+def spread(rows: pl.DataFrame, shape: tuple[int, int, int]) -> np.ndarray:
     """Lay stretches (`begin`, `end`, `node`, `indices`) out over hours."""
     found = np.zeros(shape, dtype=np.int64)
     begin = rows["begin"].to_numpy() - BEGIN * 1000
@@ -86,7 +86,7 @@ def _silence(world: World, shape: tuple[int, int, int]) -> np.ndarray:
         if state.reason == "Not responding"
     ]
     schema: Schema = {"node": WHOLE, "begin": WHOLE, "end": WHOLE, "indices": pl.List(WHOLE)}
-    found = _spread(pl.DataFrame(dead, schema=schema, orient="row"), shape)
+    found = spread(pl.DataFrame(dead, schema=schema, orient="row"), shape)
     lost = chance.random((shape[0], shape[2])) < LOST_HOURS
     found[np.broadcast_to(lost[:, None, :], shape)] = HOUR_MS
     found[silent_nodes(world)] = HOUR_MS

@@ -2,7 +2,7 @@
 
 from app.telemetry.asked import Asked
 from app.telemetry.files import ingest_files
-from app.telemetry.live import ingest_live
+from app.telemetry.live import READERS, ingest_live, names_of, wanted_of
 from app.telemetry.server import connect
 
-__all__ = ["Asked", "connect", "ingest_files", "ingest_live"]
+__all__ = ["READERS", "Asked", "connect", "ingest_files", "ingest_live", "names_of", "wanted_of"]

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
+from app import live_telling
 from app.errors import UsageError
-from app.loading import Report
-from app.telemetry.asked import Asked, cluster_of
+from app.live_telling import Failed, Loaded, without_rows
+from app.live_windows import Window
+from app.load_reports import Summary
+from app.telemetry.asked import Asked, cluster_of, mapping_of
 from app.telemetry.server import connect
 from app.telemetry.writing import load, tells_news
-from ingest import prometheus
-from ingest.errors import SourceError
-from ingest.frames import REJECTS, Parsed, empty
+from app.times import iso
+from ingest import prometheus, prometheus_health, prometheus_kubernetes, prometheus_nodes, prometheus_slurm
+from ingest.ahead import one_ahead
+from ingest.catalog import source as catalogued
+from ingest.errors import ServerDownError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from app.config import Config
-    from ingest.frames import SourceName
+    from app.loading import Report
+    from ingest.frames import Parsed, SourceName
     from ingest.prometheus_server import Server
     from queries.warehouse import Writer
 
-READERS: Final = (prometheus.READER,)
-"""What is read from a server, one source after the other; each has a mark of its own of how far it is."""
+READERS: Final = (
+    prometheus_kubernetes.READER,
+    prometheus.READER,
+    prometheus_nodes.READER,
+    prometheus_health.READER,
+    prometheus_slurm.READER,
+)
+"""What is read from a server, one source after the other; each has a mark of its own of how far it is. Names of nodes
+come first: the others are written with them."""
+
+ADDRESS_LENGTH: Final = 4000
+"""Characters of metrics' names in one question: it is an address, and proxies take no more than 8 KiB of those."""
+
+SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="prod"'
+"""What to look at where the server cannot read the question."""
 
 
 def ingest_live(
@@ -36,133 +58,251 @@ def ingest_live(
 ) -> list[Report]:
     """Read a server piece by piece, oldest first, each source's piece in a transaction of its own.
 
-    It goes on where the samples of the last load of the source from the same server with the same selector ended (an
-    interval earlier: what was the newest then may not have been whole); what was loaded from files or elsewhere says
-    nothing of it. Time with events and no samples is not covered, and asked for again: an event is kept once, however
-    often it is told, and where nothing but known events is told there is no load. When a piece fails, those before it
-    stay and those behind it are left, so that the next ingest resumes there; other sources are read all the same.
+    A source goes on where its samples of the last load from the same server with the same selector ended (an interval
+    earlier: what was the newest then may not have been whole); what was loaded from files or elsewhere says nothing of
+    it. Time with events and no samples is not covered, and asked for again: an event is kept once, however often it is
+    told, and where nothing but known events is told there is no load. When a piece fails, those before it stay and
+    those of its source behind it are left, so that the next ingest resumes there; other sources are read all the same,
+    unless nobody answers at all. While one piece is written the next one is fetched.
+
+    Args:
+        writer: The warehouse.
+        settings: All settings.
+        asked: Server, cluster and time asked for.
+        now: The time.
+        progress: Told what is being read, how many pieces are done, and how many there are. It may raise to stop.
+
+    Returns:
+        A line for each source, then a report for each cause of failure, which says what is missing. A source that the
+        server has nothing of is no error; that it has nothing of GPUs is a warning.
 
     Raises:
         UsageError: no address or cluster is known, or the time makes no sense.
     """
-    wanted = prometheus.Wanted(
-        cluster_of(writer, settings, asked), settings.prometheus.selector, settings.prometheus.interval_s
-    )
+    wanted = wanted_of(settings, cluster_of(writer, settings, asked))
     server = connect(settings, asked.url)
     try:
-        reports: list[Report] = []
-        for reader in READERS:
-            reports += _read(writer, settings, asked, server, wanted, reader=reader, now=now, progress=progress)
-        return reports
+        return _Live(writer, settings, asked, server, wanted, now, progress).ingest()
     finally:
         server.close()
 
 
-def _read(
-    writer: Writer,
-    settings: Config,
-    asked: Asked,
-    server: Server,
-    wanted: prometheus.Wanted,
-    *,
-    reader: prometheus.Reader,
-    now: datetime,
-    progress: Callable[[str, int, int], None],
-) -> list[Report]:
-    """One source, as far as it goes."""
-    since, until = _window(writer, settings, asked, wanted, reader.source, server.url, now)
-    pieces = list(_pieces(since, until, settings))
-    reports: list[Report] = []
-    try:
-        progress(f"asking {server.url}", 0, max(len(pieces), 1))
-        names = server.names(wanted.matcher(reader.names(wanted)), since=since, until=until)
-        if not names:
-            return [_nothing(server, wanted, reader.source, since, until)]
-        for number, (low, high) in enumerate(pieces):
-            progress(f"{low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M}", number, len(pieces))
-            server.digest()
-            parsed = reader.read(server, wanted, names, since=low, until=high)
-            if parsed.rejects.is_empty() and all(frame.is_empty() for frame in parsed.frames.values()):
-                continue  # nothing was recorded then: no coverage, no load
-            data = server.digest().encode()
-            origin = wanted.origin(server.url)
-            if parsed.covers_until is not None or parsed.rejects.height or tells_news(writer, parsed):
-                load(writer, settings, parsed, wanted.cluster, origin=origin, data=data, now=now)
-            reports.append(Report(f"{server.url} {low:%Y-%m-%dT%H:%M} to {high:%Y-%m-%dT%H:%M}", parsed))
-        if not reports and pieces:
-            reports.append(_nothing(server, wanted, reader.source, since, until))
-    except SourceError as error:
-        reports.append(Report(server.url, error=error))
-    return reports
+def wanted_of(settings: Config, cluster: str) -> prometheus.Wanted:
+    """What is asked of the server, as configured."""
+    section = settings.prometheus
+    return prometheus.Wanted(cluster, section.selector, section.interval_s, mapping_of(settings))
 
 
-def _window(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer,
-    settings: Config,
-    asked: Asked,
-    wanted: prometheus.Wanted,
-    source: SourceName,
-    url: str,
-    now: datetime,
-) -> tuple[datetime, datetime]:
-    """From when to when to ask, on the grid: an interval that is not over yet is left for the next time."""
-    until = _on_grid(asked.until or now, wanted.interval_s)
-    since = asked.since or _resume_at(writer, settings, wanted, source, url, until, now)
-    if asked.since is not None and asked.since >= (asked.until or now):
-        raise UsageError(f"--since {since.isoformat()} is not before --until {(asked.until or now).isoformat()}")
-    return min(_on_grid(since, wanted.interval_s), until), until
+def names_of(
+    server: Server, wanted: prometheus.Wanted, *, since: datetime, until: datetime
+) -> dict[SourceName, list[str]]:
+    """By source, which of its metrics the server has in that time (roughly); sources without any are left out.
+
+    Raises:
+        ServerDownError: it cannot be asked.
+    """
+    told = {reader.source: reader.names(wanted) for reader in READERS}
+    there: set[str] = set()
+    for some in _in_addresses(sorted({name for names in told.values() for name in names})):
+        there.update(server.names(wanted.matcher(some), since=since, until=until))
+    found = {source: [name for name in names if name in there] for source, names in told.items()}
+    return {source: names for source, names in found.items() if names}
+
+
+def _in_addresses(names: Sequence[str]) -> Iterator[list[str]]:
+    """The names, in as few questions as fit into addresses."""
+    some: list[str] = []
+    for name in names:
+        if some and sum(map(len, some)) + len(some) + len(name) > ADDRESS_LENGTH:
+            yield some
+            some = []
+        some.append(name)
+    if some:
+        yield some
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One question for a source: `names` are those of its metrics that the server has."""
+
+    reader: prometheus.Reader
+    names: Sequence[str]
+    window: Window
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What came of it: rows, with the digest of what the server said, or why there are none."""
+
+    parsed: Parsed | None = None
+    digest: str = ""
+    error: SourceError | None = None
+
+
+@dataclass
+class _Live:
+    """One ingest: what it works with."""
+
+    writer: Writer
+    settings: Config
+    asked: Asked
+    server: Server
+    wanted: prometheus.Wanted
+    now: datetime
+    progress: Callable[[str, int, int], None]
+    warned: dict[str, Collection[str]] = field(default_factory=dict)
+
+    def ingest(self) -> list[Report]:
+        """Read every source as far as it goes, and tell of it."""
+        last = self.writer.query("last_loads").filter(pl.col("cluster") == self.wanted.cluster)
+        self.warned = {source: said or [] for source, said in last.select("source", "warnings").iter_rows()}
+        windows = {reader.source: self._window(reader.source) for reader in READERS}
+        span = Window(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
+        self.progress(f"asking {self.server.url}", 0, 1)
+        gpus = prometheus.READER.source
+        try:
+            names = names_of(self.server, self.wanted, since=span.since, until=span.until)
+            others = names.get(gpus) or self.server.names(since=span.since, until=span.until)
+        except SourceError as error:
+            if self.wanted.selector and "pars" in str(error):  # parse error; cannot parse; error when parsing
+                error.args = (f"{error}\n{SELECTOR}: it is {self.wanted.selector}",)
+            return list(self._failures([Failed("telemetry", error, window=span, source=gpus)]))
+        pieces = [
+            _Piece(reader, names[reader.source], window)
+            for reader in READERS
+            if reader.source in names
+            for window in self._pieces(windows[reader.source])
+        ]
+        loaded, failed = self._read(pieces)
+        reports = [*self._summaries(loaded), *self._failures(failed)]
+        told = {each.parsed.source for each in loaded} | {each.source for each in failed}
+        if gpus not in told and windows[gpus].since < windows[gpus].until:
+            warning = prometheus.nothing_there(self.server.url, self.wanted, others)
+            reports.insert(0, Summary(self.server.url, live_telling.nothing(gpus, warning)))
+        return reports
+
+    def _read(self, pieces: Sequence[_Piece]) -> tuple[list[Loaded], list[Failed]]:
+        """Ask for the pieces and write what came, one after the other."""
+        loaded: list[Loaded] = []
+        failed: list[Failed] = []
+        answers = one_ahead(_answers(self.server, self.wanted, pieces))
+        for number, piece in enumerate(pieces):
+            source, window = piece.reader.source, piece.window
+            title = catalogued(source).title
+            self.progress(f"{title} {live_telling.shown(window)}", number, len(pieces))
+            answer = next(answers)
+            if answer.error is not None:
+                failed.append(Failed(title, answer.error, window=window, source=source))
+            elif answer.parsed is not None:
+                self._write(answer.parsed, answer.digest)
+                loaded.append(Loaded(self.server.url, without_rows(answer.parsed), window))
+        return loaded, failed
+
+    def _write(self, parsed: Parsed, digest: str) -> None:
+        """Load a piece, unless it is without samples and tells nothing that is not known."""
+        if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
+            return
+        origin, data = self.wanted.origin(self.server.url), digest.encode()
+        load(self.writer, self.settings, parsed, self.wanted.cluster, origin=origin, data=data, now=self.now)
+
+    # --- when
+
+    def _window(self, source: SourceName) -> Window:
+        """From when to when to ask, on the grid: an interval that is not over yet is left for the next time."""
+        asked, width_s = self.asked, self.wanted.interval_s
+        if asked.since is not None and asked.until is not None and asked.since >= asked.until:
+            raise UsageError(f"--since {iso(asked.since)} is not before --until {iso(asked.until)}")
+        if asked.since is not None and asked.since >= self.now:
+            raise UsageError(
+                f"--since {iso(asked.since)} is not in the past (it is {iso(self.now)} here): nothing can have been "
+                "measured yet"
+            )
+        until = _on_grid(min(asked.until or self.now, self.now), width_s)
+        since = asked.since or self._resume_at(source, until)
+        return Window(min(_on_grid(since, width_s), until), until)
+
+    def _resume_at(self, source: SourceName, until: datetime) -> datetime:
+        """An interval before the end of the last load from there; the first time, as far back as configured.
+
+        A load that reaches into the future is a clock that was wrong, and would hide everything before it.
+        """
+        interval = timedelta(seconds=self.wanted.interval_s)
+        reached = self.writer.query(
+            "watermark_of_origin",
+            cluster=self.wanted.cluster,
+            source=source,
+            origin=self.wanted.origin(self.server.url),
+            latest=self.now + interval,
+        )["covers_until"].item()
+        if isinstance(reached, datetime):
+            return min(reached, until) - interval
+        return until - timedelta(hours=self.settings.prometheus.lookback_hours)
+
+    def _pieces(self, window: Window) -> Iterator[Window]:
+        """The time in pieces that begin and end on the grid."""
+        width_s = self.wanted.interval_s
+        intervals = max(1, round(self.settings.prometheus.chunk_hours * 3600 / width_s))
+        length = timedelta(seconds=intervals * width_s)
+        since, until = window
+        while since < until:
+            yield Window(since, min(since + length, until))
+            since += length
+
+    # --- what is said in the end
+
+    def _summaries(self, loaded: Sequence[Loaded]) -> Iterator[Report]:
+        """A line for each source; nobody counts which of its rows are new."""
+        for each in live_telling.summaries(loaded, cluster="", before=self.warned):
+            yield replace(each, parsed=each.parsed and replace(each.parsed, rows_new=None))
+
+    def _failures(self, failed: Sequence[Failed]) -> Iterator[Report]:
+        """A report for each cause of failure, with what was not read, and how that is read later."""
+        if not failed:
+            return
+        until = _on_grid(self.now, self.wanted.interval_s)
+        resumes = {reader.source: self._resume_at(reader.source, until) for reader in READERS}
+        windows = [(resumes[each.source], each.window) for each in failed if each.window is not None]
+        later = "The next ingest asks for that again."
+        if any(resume > window.since for resume, window in windows):
+            since, until = min(each.since for _, each in windows), max(each.until for _, each in windows)
+            later = f"Read that later with: trackside ingest prometheus --since {iso(since)} --until {iso(until)}"
+        for report in live_telling.failures(failed, cluster=""):
+            if report.error is not None:
+                report.error.args = (f"{report.error}\n{later}",)
+            yield report
 
 
 def _on_grid(moment: datetime, interval_s: int) -> datetime:
     return datetime.fromtimestamp(moment.timestamp() // interval_s * interval_s, UTC)
 
 
-def _resume_at(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer,
-    settings: Config,
-    wanted: prometheus.Wanted,
-    source: SourceName,
-    url: str,
-    until: datetime,
-    now: datetime,
-) -> datetime:
-    """An interval before the end of the last load from there; the first time, as far back as configured.
-
-    A load that reaches into the future is a clock that was wrong, and would hide everything before it.
-    """
-    interval = timedelta(seconds=wanted.interval_s)
-    reached = writer.query(
-        "watermark_of_origin",
-        cluster=wanted.cluster,
-        source=source,
-        origin=wanted.origin(url),
-        latest=now + interval,
-    )["covers_until"].item()
-    if isinstance(reached, datetime):
-        return min(reached, until) - interval
-    return until - timedelta(hours=settings.prometheus.lookback_hours)
+def _is_news(writer: Writer, parsed: Parsed) -> bool:
+    """Whether rows without samples say anything: what is no event does, and events that the warehouse does not have."""
+    others = any(frame.height for name, frame in parsed.frames.items() if name != "health_events")
+    return others or ("health_events" in parsed.frames and tells_news(writer, parsed))
 
 
-def _pieces(since: datetime, until: datetime, settings: Config) -> Iterator[tuple[datetime, datetime]]:
-    """The time in pieces that begin and end on the grid."""
-    interval_s = settings.prometheus.interval_s
-    intervals = max(1, round(settings.prometheus.chunk_hours * 3600 / interval_s))
-    length = timedelta(seconds=intervals * interval_s)
-    while since < until:
-        yield since, min(since + length, until)
-        since += length
+def _answers(server: Server, wanted: prometheus.Wanted, pieces: Sequence[_Piece]) -> Iterator[_Answer]:
+    """An answer for each piece. Of a source that failed no more is asked, and of none where nobody answers at all."""
+    failed: dict[SourceName, SourceError] = {}
+    for piece in pieces:
+        source = piece.reader.source
+        if source not in failed:
+            try:
+                answer = _asked(server, wanted, piece)
+            except SourceError as error:
+                gone = isinstance(error, ServerDownError) and error.unreachable
+                failed |= dict.fromkeys([reader.source for reader in READERS] if gone else [source], error)
+        yield _Answer(error=failed[source]) if source in failed else answer
 
 
-def _nothing(server: Server, wanted: prometheus.Wanted, source: SourceName, since: datetime, until: datetime) -> Report:
-    """A server that answers and has nothing for us: loaded as nothing, with a warning."""
-    others = server.names(since=since, until=until)
-    parsed = Parsed(
-        source,
-        frozenset({wanted.cluster}),
-        {},
-        empty(REJECTS),
-        rows_read=0,
-        rows_loaded=0,
-        warnings=[prometheus.nothing_there(server.url, wanted, others)],
-    )
-    return Report(server.url, parsed)
+def _asked(server: Server, wanted: prometheus.Wanted, piece: _Piece) -> _Answer:
+    """What the server says; where nothing was recorded then there is no load that speaks for it."""
+    server.digest()
+    server.warnings()
+    parsed = piece.reader.read(server, wanted, piece.names, since=piece.window.since, until=piece.window.until)
+    warnings = [*parsed.warnings, *server.warnings()]
+    frames = [parsed.rejects, *parsed.frames.values()]
+    if parsed.covers_until is None and not warnings and all(frame.is_empty() for frame in frames):
+        return _Answer()
+    return _Answer(replace(parsed, warnings=warnings), server.digest())

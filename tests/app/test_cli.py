@@ -53,6 +53,16 @@ def test_what_can_be_shown_is_what_the_help_lists() -> None:
         assert f"\n  {what}" in help_texts.SHOW_EPILOG
 
 
+NOT_BY_ACCOUNTING = {
+    "mfu": "No run",
+    "utilisation": "No telemetry of GPUs",
+    "filesystems": "No telemetry of nodes",
+    "network": "No telemetry of nodes",
+    "health": "No health events",
+}
+"""Questions that accounting alone does not answer, and what is said then."""
+
+
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_every_question_answers_in_every_format(what: str, warehouse: Path, tmp_path: Path) -> None:
     def show(*options: str) -> str:
@@ -60,8 +70,8 @@ def test_every_question_answers_in_every_format(what: str, warehouse: Path, tmp_
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    if what == "mfu":  # accounting alone has none
-        assert "No run" in show()
+    if what in NOT_BY_ACCOUNTING:
+        assert NOT_BY_ACCOUNTING[what] in show()
         return
     assert "tiny" in show()
     rows: list[dict[str, Any]] = json.loads(show("--format", "json"))
@@ -212,7 +222,7 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
-@pytest.mark.parametrize("what", sorted(set(QUESTIONS) - {"mfu"}))  # accounting alone has no MFU to show
+@pytest.mark.parametrize("what", sorted(set(QUESTIONS) - set(NOT_BY_ACCOUNTING)))
 def test_several_clusters_are_shown_side_by_side_and_told_apart(what: str, two_clusters: Path) -> None:
     done = trackside("show", what, "--warehouse", str(two_clusters))
     assert done.returncode == 0, done.stderr

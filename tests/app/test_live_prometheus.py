@@ -9,119 +9,49 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import telemetry
-from app.config import Config
 from ingest.prometheus_server import Server
-from queries.warehouse import open_reader, open_writer
+from queries.warehouse import open_reader
 from tests.app.runs import assert_same, contents, trackside
+from tests.app.telemetry_lab import (
+    EXPORTED,
+    FLAPS,
+    HOURS,
+    SCRAPE_S,
+    START,
+    XIDS,
+    expected,
+    history,
+    ingest,
+    scraped,
+    settings,
+)
 from tests.lab.dcgm_exporter import DcgmExporter
+from tests.lab.node_exporter import NodeExporter
 from tests.lab.processes import now as wall_clock
 from tests.lab.processes import wait_until
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from app.loading import Report
     from ingest.remote_read import Samples
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
-
-T = 1_793_530_800  # 2026-11-01T11:00:00Z, an hour
-START = datetime.fromtimestamp(T, UTC)
-HOURS = 3
-SCRAPE_S = 15
-GPUS = [(node, gpu) for node in ("n1", "n2") for gpu in ("0", "1")]
-EXPORTED = {
-    "DCGM_FI_DEV_GPU_UTIL": ("gpu_util", 0.01),
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
-    "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", 1048576.0),
-    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_hz", 1e6),
-}
-XIDS = {("n1", "0"): [(4000, 79)], ("n2", "0"): [(5450, 119)], ("n2", "1"): [(500, 31), (7000, 48)]}
-"""When (seconds after T) which GPU's gauge shows which code from then on."""
-
-
-def scraped(second: int, node: str) -> bool:
-    """Whether a scrape worked: n2 was away for ten minutes, a border of quarters of an hour among them."""
-    return not (node == "n2" and 5385 < second <= 6000)
-
-
-def value(name: str, node: str, gpu: str, second: int) -> float:
-    """What an exporter said; any function of its arguments that is never the same for long does."""
-    phase = (second // 60 + 7 * int(gpu) + 3 * len(name) + (11 if node == "n2" else 0)) % 20
-    full = {"DCGM_FI_DEV_GPU_UTIL": 100, "DCGM_FI_DEV_FB_USED": 80_000, "DCGM_FI_DEV_SM_CLOCK": 1980}.get(name, 1)
-    return full * phase / 20 + second % 60 / 60 * full / 40
-
-
-def code(node: str, gpu: str, second: int) -> int:
-    """The last XID of a GPU."""
-    return next((xid for since, xid in reversed(XIDS.get((node, gpu), [])) if second >= since), 0)
-
-
-def history() -> str:
-    """Three hours of four GPUs as OpenMetrics; two jobs share one GPU, so that it comes twice."""
-    lines = []
-    for name in (*EXPORTED, "DCGM_FI_DEV_XID_ERRORS"):
-        for node, gpu in GPUS:
-            for job in ("7", "8") if (node, gpu) == ("n1", "1") else ("",):
-                labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",Hostname="{node}.cluster.local",hpc_job="{job}"'
-                for second in range(0, HOURS * 3600, SCRAPE_S):
-                    if scraped(second, node):
-                        is_xid = name not in EXPORTED
-                        said = code(node, gpu, second) if is_xid else value(name, node, gpu, second)
-                        lines.append(f"{name}{{{labels}}} {said} {T + second}")
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
-def expected() -> dict[tuple[str, str, int], dict[str, float]]:
-    """By node, GPU and minute after T: the means of what was scraped after its beginning up to its end."""
-    found: dict[tuple[str, str, int], dict[str, list[float]]] = {}
-    for node, gpu in GPUS:
-        for second in range(0, HOURS * 3600, SCRAPE_S):
-            if scraped(second, node):
-                minute = found.setdefault((node, gpu, -(-second // 60) - 1), {})
-                for name, (column, scale) in EXPORTED.items():
-                    minute.setdefault(column, []).append(value(name, node, gpu, second) * scale)
-    return {
-        key: {column: sum(values) / len(values) for column, values in minute.items()} for key, minute in found.items()
-    }
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrometheusLab]:
     need_prometheus()
-    with PrometheusLab(history=history()) as lab:
+    with PrometheusLab(history=history(nodes=True)) as lab:
         yield lab
-
-
-def settings(lab: PrometheusLab, **more: object) -> Config:
-    return Config.model_validate({"cluster": "c", "prometheus": {"url": lab.url, "retries": 0, **more}})
-
-
-def quiet(_what: str, _done: int, _total: int) -> None:
-    """Say nothing."""
-
-
-def ingest(
-    warehouse: Path,
-    config: Config,
-    *,
-    progress: Callable[[str, int, int], None] = quiet,
-    since: datetime | None = START - timedelta(hours=1),
-    until: datetime = START + timedelta(hours=HOURS),
-) -> list[Report]:
-    with open_writer(warehouse, verb="test", now=until) as writer:
-        asked = telemetry.Asked(since=since, until=None)
-        return telemetry.ingest_live(writer, config, asked, now=until, progress=progress)
 
 
 @pytest.fixture(scope="module")
 def reference(server: PrometheusLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     warehouse = tmp_path_factory.mktemp("reference") / "w"
     reports = ingest(warehouse, settings(server))
-    assert [report.error for report in reports] == [None, None]
+    assert [report.error for report in reports if report.error] == []
     return warehouse
 
 
@@ -145,7 +75,7 @@ def assert_alike(one: Path, other: Path) -> None:
     """Both warehouses say the same; means may differ in their last digits, as sums in another order do."""
     left, right = contents(one), contents(other)
     assert left["health_events"].equals(right["health_events"])
-    for name in ("gpu_samples", "gpu_hours"):
+    for name in ("gpu_samples", "gpu_hours", "node_samples", "node_hours"):
         assert left[name].schema == right[name].schema
         assert left[name].height == right[name].height > 0
         for column in left[name].columns:
@@ -160,7 +90,7 @@ def assert_alike(one: Path, other: Path) -> None:
 
 def test_by_both_roads_the_same_is_loaded(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
     reports = ingest(tmp_path / "w", settings(server, remote_read=False))
-    assert [report.error for report in reports] == [None, None]
+    assert [report.error for report in reports if report.error] == []
     assert_alike(tmp_path / "w", reference)
 
 
@@ -179,18 +109,16 @@ def raw_by_both_roads(
     found: dict[str, dict[object, object]] = {"json": {}, "stream": {}}
     selector, step = f"{name}{{{matchers}}}", timedelta(seconds=1)
     asked = Server(lab.url, retries=0)
-    for one in asked.readings(selector, since=begin + timedelta(milliseconds=1), until=end, step=step):
-        points = [(round(moment * 1000), struct.pack("d", float(text))) for moment, text in one["values"]]
-        found["json"][tuple(sorted(one["metric"].items()))] = points
 
-    def keep(samples: Samples) -> None:
+    def keep(samples: Samples, road: str = "stream") -> None:
         at = 0
         for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
             times, values = samples.times[at : at + size].tolist(), samples.values[at : at + size].tolist()
             points = [(moment, struct.pack("d", value)) for moment, value in zip(times, values, strict=True)]
-            found["stream"][tuple(sorted(labels.items()))] = points
+            found[road][tuple(sorted(labels.items()))] = points
             at += size
 
+    keep(asked.readings(selector, since=begin, until=end, step=step), "json")
     assert asked.samples(selector, first=begin + step, last=end, step=step, each=keep) is not None
     return found
 
@@ -229,7 +157,7 @@ def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
 
             def count() -> int:
                 now = datetime.fromtimestamp(wall_clock(), UTC)
-                return len(asked.points(name, first=now, last=now, step=timedelta(seconds=1)))
+                return len(asked.points(name, first=now, last=now, step=timedelta(seconds=1)).labels)
 
             wait_until(lambda: count() == 2, 20, "both to be scraped")
             gone.__exit__(None, None, None)
@@ -244,12 +172,26 @@ def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
 
 def test_sticky_xids_are_told_once_and_when_they_appeared(reference: Path) -> None:
     with open_reader(reference) as reader:
-        events = reader.table("health_events").sort("ts").select("node", "gpu", "ts", "code", "severity").rows()
+        events = (
+            reader.table("health_events")
+            .filter(kind="xid")
+            .sort("ts")
+            .select("node", "gpu", "ts", "code", "severity")
+            .rows()
+        )
     appeared = [(node, gpu, _seen_at(node, since), xid) for (node, gpu), xids in XIDS.items() for since, xid in xids]
     assert [(node, gpu, (ts - START).total_seconds(), int(xid)) for node, gpu, ts, xid, _ in events] == sorted(
         appeared, key=lambda event: event[2]
     )
     assert [severity for *_, severity in events] == ["info", "critical", "critical", "critical"]
+
+
+def test_links_that_went_down_are_told_each_time(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        events = reader.table("health_events").filter(kind="ib", code="link_downed").sort("ts")
+    assert [
+        (row["node"], row["device"], (row["ts"] - START).total_seconds()) for row in events.iter_rows(named=True)
+    ] == [("n1", "mlx5_0/1", second) for second in FLAPS]
 
 
 def _seen_at(node: str, since: int) -> int:
@@ -281,23 +223,29 @@ def test_pieces_in_any_order_and_twice_tell_the_same(reference: Path, server: Pr
 
 def test_the_file_that_the_history_was_made_of_tells_what_the_server_tells(reference: Path, tmp_path: Path) -> None:
     path = tmp_path / "history.om"
-    path.write_text(history())
+    path.write_text(history(nodes=True))
     done = trackside("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), str(path))
     assert done.returncode == 0, done.stderr
     from_file, from_server = contents(tmp_path / "w"), contents(reference)
     assert from_file["health_events"].equals(from_server["health_events"])
     inner = (pl.col("ts") >= START) & (pl.col("ts") < START + timedelta(hours=HOURS, minutes=-1))
-    one, other = (found["gpu_samples"].filter(inner).sort("node", "gpu", "ts") for found in (from_file, from_server))
-    assert one.select("node", "gpu", "ts", "interval_s").equals(other.select("node", "gpu", "ts", "interval_s"))
-    for column, _ in EXPORTED.values():
-        assert one[column].to_list() == pytest.approx(other[column].to_list(), rel=1e-6)
+    for name in ("gpu_samples", "node_samples"):
+        one, other = (found[name].filter(inner) for found in (from_file, from_server))
+        floats = [column for column, kind in one.schema.items() if kind.is_float()]
+        key = [column for column in one.columns if column not in floats]
+        one, other = one.sort(key), other.sort(key)
+        assert one.height > 0
+        assert one.select(key).equals(other.select(key))
+        for column in floats:
+            assert one[column].is_null().equals(other[column].is_null())
+            assert one[column].drop_nulls().to_list() == pytest.approx(other[column].drop_nulls().to_list(), rel=1e-6)
 
 
 def test_a_server_that_may_look_at_few_samples_is_asked_in_small_pieces(reference: Path, tmp_path: Path) -> None:
     need_prometheus()
-    with PrometheusLab(history=history(), flags=["--query.max-samples=300"]) as small:
+    with PrometheusLab(history=history(nodes=True), flags=["--query.max-samples=300"]) as small:
         reports = ingest(tmp_path / "w", settings(small, remote_read=False))
-        assert [report.error for report in reports] == [None, None]
+        assert [report.error for report in reports if report.error] == []
     assert_alike(tmp_path / "w", reference)
 
 
@@ -306,25 +254,6 @@ def test_a_server_that_may_look_at_nothing_says_so(tmp_path: Path) -> None:
     with PrometheusLab(history=history(), flags=["--query.max-samples=2"]) as tiny:
         *_, last = ingest(tmp_path / "w", settings(tiny, remote_read=False))
     assert "Even the smallest piece is too much" in str(last.error)
-
-
-def test_a_server_that_dies_in_the_middle_costs_nothing_but_time(reference: Path, tmp_path: Path) -> None:
-    need_prometheus()
-    with PrometheusLab(history=history()) as lab:
-
-        def die(_what: str, done: int, _total: int) -> None:
-            if done == 2:
-                lab.kill()
-
-        config = settings(lab, chunk_hours=1)
-        reports = ingest(tmp_path / "w", config, progress=die)
-        assert "Connection refused" in str(reports[-1].error)
-        with open_reader(tmp_path / "w") as reader:
-            reached = reader.query("watermark", cluster="c", source="prometheus.gpu")["covers_until"].item()
-        assert reached == START + timedelta(hours=1)
-        lab.start()
-        assert ingest(tmp_path / "w", config, since=None)[-1].error is None
-    assert_same(tmp_path / "w", reference)
 
 
 def test_an_empty_server_is_a_warning(tmp_path: Path) -> None:
@@ -347,22 +276,29 @@ def test_an_address_with_a_path_too_many_is_explained(server: PrometheusLab, tmp
 
 
 def test_exporters_that_are_scraped_now_are_read_as_they_were_set(tmp_path: Path) -> None:
-    """Half a minute of real scrapes: one exporter writes Hostname, the other hostname; one GPU has two jobs."""
+    """Half a minute of real scrapes: one exporter writes Hostname, the other hostname; one GPU has two jobs.
+
+    A node_exporter counts at a known rate, and begins again at 0 in the second interval.
+    """
     need_prometheus()
     tensor, xid = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_XID_ERRORS"
     with (
         DcgmExporter("n1", gpus=2) as one,
         DcgmExporter("n2", gpus=1, host_label="hostname") as two,
+        NodeExporter("n1") as node,
     ):
         for exporter, tensor_active in ((one, 0.25), (two, 0.75)):
             exporter.set(tensor, tensor_active)
             exporter.set(xid, 0)
         one.run_jobs(1, "7", "8")
-        with PrometheusLab(targets=[one.address, two.address], scrape_s=0.5) as lab:
+        node.set("node_load1", 3)
+        node.grow("node_infiniband_port_data_received_bytes_total", 1000, device="mlx5_0", port="1")
+        with PrometheusLab(targets=[one.address, two.address, node.address], scrape_s=0.5) as lab:
             begin = -(-wall_clock() // 10) * 10
             wait_until(lambda: wall_clock() > begin + 12, 30, "a whole interval of scrapes")
             one.set(xid, 79, gpu=1)
             hit = wall_clock()
+            node.restart()
             wait_until(lambda: wall_clock() > begin + 21, 30, "another one")
             config = settings(lab, interval_s=10, lookback_hours=0.1)
             until = datetime.fromtimestamp(begin + 21, UTC)
@@ -370,10 +306,10 @@ def test_exporters_that_are_scraped_now_are_read_as_they_were_set(tmp_path: Path
             ingest(tmp_path / "w", config, since=None, until=until)
     with open_reader(tmp_path / "w") as reader:
         samples, events = reader.table("gpu_samples"), reader.table("health_events")
-    whole = samples.filter(pl.col("ts").dt.epoch("s").is_in([round(begin), round(begin) + 10])).sort(
-        "node", "gpu", "ts"
-    )
-    assert whole.select("node", "gpu", "tensor_active").rows() == [
+        of_nodes = reader.table("node_samples")
+    whole = [round(begin), round(begin) + 10]
+    seen = samples.filter(pl.col("ts").dt.epoch("s").is_in(whole)).sort("node", "gpu", "ts")
+    assert seen.select("node", "gpu", "tensor_active").rows() == [
         *[("n1", "0", 0.25)] * 2,
         *[("n1", "1", 0.25)] * 2,
         *[("n2", "0", 0.75)] * 2,
@@ -381,6 +317,13 @@ def test_exporters_that_are_scraped_now_are_read_as_they_were_set(tmp_path: Path
     (event,) = events.iter_rows(named=True)
     assert (event["node"], event["gpu"], event["code"], event["severity"]) == ("n1", "1", "79", "critical")
     assert 0 <= event["ts"].timestamp() - hit < 2
+    assert set(of_nodes["node"]) == {"n1"}
+    then = of_nodes.filter(pl.col("ts").dt.epoch("s").is_in(whole)).sort("metric", "ts")
+    assert then.select("metric", "device").rows() == [("ib_received_bytes_per_s", "mlx5_0/1")] * 2 + [("load1", "")] * 2
+    first, second, *load = then["value"].to_list()
+    assert first == pytest.approx(1000, rel=0.05)
+    assert 850 < second < 1050  # up to the last scrape before the new beginning, and from there on
+    assert load == [3, 3]
 
 
 def test_doctor_sees_the_server(server: PrometheusLab, tmp_path: Path) -> None:

@@ -9,19 +9,15 @@ Without a value a metric is left out, as the exporter leaves out blank ones.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from tests.lab.exporter import Exporter
 
 MODEL = "NVIDIA H100 80GB HBM3"
 
 
 @dataclass
-class DcgmExporter:
+class DcgmExporter(Exporter):
     """One node's exporter. `host_label` is Hostname, or hostname as newer releases write it."""
 
     node: str
@@ -29,25 +25,6 @@ class DcgmExporter:
     host_label: str = "Hostname"
     _values: dict[tuple[str, int], float] = field(default_factory=dict)
     _jobs: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    _server: ThreadingHTTPServer | None = None
-
-    def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-
-    @property
-    def address(self) -> str:
-        """Host and port, as a scrape configuration wants them."""
-        assert self._server is not None, "the exporter has not been started"
-        return f"127.0.0.1:{self._server.server_address[1]}"
 
     def set(self, metric: str, value: float, *, gpu: int | None = None) -> None:
         """From now on a GPU, or each of them, has this value."""
@@ -75,20 +52,3 @@ class DcgmExporter:
             f'modelName="{MODEL}",{self.host_label}="{self.node}",DCGM_FI_DRIVER_VERSION="580.65.06"'
         )
         return [f'{own},hpc_job="{job}"' for job in self._jobs.get(gpu, ())] or [own]
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        exporter = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = exporter.text().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
-                """Say nothing."""
-
-        return Handler
