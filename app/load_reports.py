@@ -50,14 +50,15 @@ def say(reports: Sequence[Report], *, files: bool) -> None:
             output.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
             output.say("  refused rows are kept with their reasons: trackside status", error=True)
-    if files and len(reports) > 1:
+    if files and len({report.origin for report in reports}) > 1:
         output.say(summary(reports), error=True)
 
 
 def summary(reports: Sequence[Report]) -> str:
     """All inputs in one line: files, rows, warnings, and the time that they span."""
     loaded = [report.parsed for report in reports if report.parsed is not None]
-    failed = len(reports) - len(loaded)
+    n_files = len({report.origin for report in reports})
+    failed = len({report.origin for report in reports if report.parsed is None})
     taken = [_taken(report) for report in reports if report.parsed is not None]
     counts = [
         f"{sum(new for new, _ in taken):,} rows new",
@@ -66,7 +67,7 @@ def summary(reports: Sequence[Report]) -> str:
         f"{sum(each.rows_rejected for each in loaded):,} rejected",
         f"{sum(len(each.warnings) for each in loaded):,} warning(s)",
     ]
-    files = f"{len(reports):,} files" + (f" ({failed:,} could not be loaded)" if failed else "")
+    files = f"{n_files:,} files" + (f" ({failed:,} could not be loaded)" if failed else "")
     return f"{files}: {', '.join(counts)}{_span(loaded)}"
 
 

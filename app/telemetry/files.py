@@ -1,4 +1,4 @@
-"""`trackside ingest prometheus FILE...`: telemetry from files. One transaction per file and source."""
+"""`trackside ingest prometheus FILE...`: telemetry from files. One transaction per file."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def ingest_files(
 ) -> list[Report]:
     """Load OpenMetrics text or Parquet, told apart by how they begin; gzip and zstd are unpacked.
 
-    What a file tells of each source is loaded in a transaction of its own and reported. A file that cannot be used is
-    reported and leaves nothing behind; the others are loaded.
+    A file is loaded in one transaction, and what it tells of each source reported. One that cannot be used is reported
+    and leaves nothing behind; the others are loaded.
     """
     reports: list[Report] = []
     for number, name in enumerate(files):
@@ -50,9 +50,9 @@ def ingest_files(
         try:
             source = Input(name)
             found = _parse(writer, settings, asked, source, now, tell)
-            for parsed in sorted(found, key=lambda each: "node_aliases" not in each.frames):  # names before their use
-                fallback = next(iter(parsed.clusters), None) or cluster_of(writer, settings, asked)
-                load(writer, settings, parsed, fallback, origin=name, data=source.digest().encode(), now=now)
+            named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
+            fallback = named or cluster_of(writer, settings, asked)
+            load(writer, settings, found, fallback, origin=name, digest=source.digest(), now=now)
         except (InputError, UsageError) as error:
             reports.append(Report(name, error=error))
         else:

@@ -202,8 +202,8 @@ class _Live:
         """Load a piece, unless it is without samples and tells nothing that is not known."""
         if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
             return
-        origin, data = self.wanted.origin(self.server.url), digest.encode()
-        load(self.writer, self.settings, parsed, self.wanted.cluster, origin=origin, data=data, now=self.now)
+        origin = self.wanted.origin(self.server.url)
+        load(self.writer, self.settings, [parsed], self.wanted.cluster, origin=origin, digest=digest, now=self.now)
 
     # --- when
 

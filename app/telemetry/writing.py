@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.loading import account_row
+from app.loading import write_account
 from ingest import health
 from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 from ingest.gpu_hours import once_each
@@ -17,7 +17,7 @@ from ingest.roll_up import Activity, nodes_rolled_up, rolled_up
 from ingest.sample_merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from app.config import Config
     from queries.warehouse import Writer
@@ -37,29 +37,42 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def load(
-    writer: Writer, settings: Config, parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime
+    writer: Writer, settings: Config, told: Sequence[Parsed], cluster: str, *, origin: str, digest: str, now: datetime
 ) -> None:
-    """Write one input: samples merged with those that are there, their hours rolled up, events, rejects, an account.
+    """Write what an input tells of its sources, in one transaction.
 
     All or nothing, and as often as one likes: what is there already changes nothing.
+
+    Args:
+        writer: The warehouse.
+        settings: All settings.
+        told: What the input tells, source by source.
+        cluster: Whose it is where it names none itself.
+        origin: Where it comes from.
+        digest: SHA-256 of what was read, in hex.
+        now: The time.
     """
-    told = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
     with writer.transaction():
-        if "node_aliases" in parsed.frames:
-            _write_aliases(writer, parsed.frames["node_aliases"])
-        frames = {name: _renamed(writer, frame, told.clusters) for name, frame in parsed.frames.items()}
-        for table in TABLES:
-            if table.name in frames:
-                _write_samples(writer, settings, table, frames[table.name])
-        if "gpu_hours" in frames:
-            _write_hours(writer, GPUS, once_each(frames["gpu_hours"]))  # two names may have been one node
-        if "node_hours" in frames:
-            _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
-        if "health_events" in frames:
-            _write_events(writer, frames["health_events"])
-        writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
-        for name in sorted(told.clusters):
-            writer.append("loads", account_row(told, name, origin=origin, data=data, now=now))
+        for parsed in sorted(told, key=lambda each: "node_aliases" not in each.frames):  # names before their use
+            whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
+            _write(writer, settings, whole)
+            write_account(writer, whole, origin=origin, digest=digest, now=now)
+
+
+def _write(writer: Writer, settings: Config, parsed: Parsed) -> None:
+    """Samples merged with those that are there, their hours rolled up, events."""
+    if "node_aliases" in parsed.frames:
+        _write_aliases(writer, parsed.frames["node_aliases"])
+    frames = {name: _renamed(writer, frame, parsed.clusters) for name, frame in parsed.frames.items()}
+    for table in TABLES:
+        if table.name in frames:
+            _write_samples(writer, settings, table, frames[table.name])
+    if "gpu_hours" in frames:
+        _write_hours(writer, GPUS, once_each(frames["gpu_hours"]))  # two names may have been one node
+    if "node_hours" in frames:
+        _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
+    if "health_events" in frames:
+        _write_events(writer, frames["health_events"])
 
 
 # --- names of nodes

@@ -74,7 +74,7 @@ def load(warehouse: Path, readings: list[Series], *, times: int = 1) -> None:
                 covers_from=found.covers_from,
                 covers_until=found.covers_until,
             )
-            writing.load(writer, Config(), parsed, "c", origin="test", data=b"test", now=NOW)
+            writing.load(writer, Config(), [parsed], "c", origin="test", digest="", now=NOW)
 
 
 @pytest.fixture(scope="module")

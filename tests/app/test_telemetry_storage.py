@@ -90,7 +90,7 @@ def parsed(frames: dict[str, pl.DataFrame], *, covers: bool = True) -> Parsed:
 def put(warehouse: Path, *pieces: dict[str, pl.DataFrame], settings: Config | None = None) -> Path:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         for piece in pieces:
-            load(writer, settings or Config(), parsed(piece), "c", origin="test", data=b"", now=NOW)
+            load(writer, settings or Config(), [parsed(piece)], "c", origin="test", digest="", now=NOW)
     return warehouse
 
 

@@ -21,9 +21,11 @@ import duckdb
 
 from metrics.ledger import gpu_time
 from tests.bench.attributing import bench_attribution
+from tests.bench.counting import bench_counters
 from tests.bench.fleet import Fleet, fleet
 from tests.bench.ingesting import bench_ingest
 from tests.bench.remote_reading import bench_remote_read
+from tests.bench.storing import bench_storing
 from tests.lab.prometheus import missing
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ def main() -> None:
             bench_ledger(fleet(int(320_000 * scale))),
             *([] if missing() else bench_remote_read(int(2_000 * scale))),
             *bench_attribution(Path(name), gpus=200 if QUICK else 2000),
+            *bench_counters(2_000 if QUICK else 20_000),
+            *([] if missing() else bench_storing(Path(name), gpus=16 if QUICK else 48)),
         ]
     packages = ("polars", "duckdb", "numpy")
     versions = {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

@@ -176,7 +176,7 @@ def _our_bytes(folder: Path, day: _Day) -> tuple[int, float]:
                 rows_loaded=some.height,
             )
             began = time.perf_counter()
-            load(writer, Config(), parsed, "c", origin="bench", data=b"", now=BEGIN)
+            load(writer, Config(), [parsed], "c", origin="bench", digest="", now=BEGIN)
             seconds.append(time.perf_counter() - began)
         with writer.transaction():
             writer.compact_partitions(day.of.name, "c", before=BEGIN.date() + timedelta(days=1), order=day.of.key)
