@@ -230,13 +230,13 @@ def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentPa
     _slurm_options(slurm)
     prometheus = sources.add_parser(
         "prometheus",
-        help="GPU telemetry (DCGM) from a Prometheus-compatible server, or from files",
-        description="Read GPU utilisation, tensor activity, power and XIDs.",
+        help="telemetry of GPUs, nodes, networks and filesystems from a Prometheus-compatible server, or from files",
+        description="Read telemetry: what GPUs, nodes, networks and filesystems did, and what was ill.",
         epilog=PROMETHEUS_EPILOG,
         parents=[common],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    prometheus.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet, .gz is fine")
+    prometheus.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; .gz and .zst are fine")
     prometheus.add_argument(
         "--url", metavar="URL", help="base address of the server, for example http://prometheus:9090"
     )

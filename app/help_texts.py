@@ -95,9 +95,14 @@ rows were new, known already (the same again, or news of them), skipped by desig
   checks    name, severity, says, n               data checks that found something"""
 
 PROMETHEUS_EPILOG = """\
-Without files the server is asked (--url, or [prometheus] url in the configuration); a token comes from the environment
-variable that token_env names, never from the command line. Files: OpenMetrics text with timestamps, or Parquet with the
-columns of gpu_hours. Reading twice equals reading once."""
+Without files the server is asked (--url, or [prometheus] url in the configuration), from where the last ingest ended;
+secrets come from environment variables, never from the command line. Files: OpenMetrics or Prometheus text with
+timestamps, Parquet with the columns of a table of ours (gpu_samples, gpu_hours, node_samples, node_hours,
+cluster_samples, health_events), or Parquet with a reading a row. Reading twice equals reading once.
+
+  trackside ingest prometheus --url http://prometheus:9090 --cluster my-cluster
+  trackside ingest prometheus --since 2026-10-01 --until 2026-11-01     fills in a month
+  trackside ingest prometheus bundle.om.gz hours.parquet                from a cluster without a network"""
 
 RETENTION_EPILOG = """\
 How long telemetry is kept stands in the configuration; without it, for ever:

@@ -43,7 +43,7 @@ def test_the_readmes_configuration_is_accepted() -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     config.parse(tomllib.loads(block), origin="README.md")
     sections = {name: field.default for name, field in config.Config.model_fields.items()}
-    for section in ("slurm", "prometheus", "serve", "rules", "sql"):
+    for section in ("slurm", "prometheus", "telemetry", "retention", "serve", "rules", "sql"):
         model = type(sections[section])
         assert set(tomllib.loads(block)[section]) == set(model.model_fields)
 
