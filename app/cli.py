@@ -236,7 +236,7 @@ def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentPa
         parents=[common],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    prometheus.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; .gz and .zst are fine")
+    prometheus.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; gzip, zstd are fine")
     prometheus.add_argument(
         "--url", metavar="URL", help="base address of the server, for example http://prometheus:9090"
     )
