@@ -249,10 +249,12 @@ class Prometheus(_Section):
     cluster: str | None = Field(default=None, description="cluster that its series belong to")
     selector: str = Field(default="", description='label matchers added to every query: cluster="a",env="prod"')
     interval_s: int = Field(default=60, ge=10, le=3600, description="samples are averages over so many seconds")
-    lookback_hours: float = Field(default=24.0, gt=0, description="first ingest: how far back")
-    chunk_hours: float = Field(default=2.0, gt=0, description="asked for in pieces of this length")
-    timeout_s: float = Field(default=60.0, gt=0, description="longest wait for one answer")
-    retries: int = Field(default=3, ge=0, description="how often a piece is asked for again, waiting longer each time")
+    lookback_hours: float = Field(default=24.0, gt=0, le=87_600, description="first ingest: how far back")
+    chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="asked for in pieces of this length")
+    timeout_s: float = Field(default=60.0, gt=0, le=86_400, description="longest wait for one answer")
+    retries: int = Field(
+        default=3, ge=0, le=100, description="how often a piece is asked for again, waiting longer each time"
+    )
     concurrency: int = Field(default=2, ge=1, le=8, description="so many questions in JSON at the same time")
     remote_read: bool = Field(
         default=True, description="read raw samples by remote read or VictoriaMetrics' export where the server has it"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Item = TypeVar("Item")
+
+TURN_S: Final = 0.2
+"""How long we wait without looking whether somebody interrupts us."""
 
 
 def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -22,7 +25,7 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     wanted, enough = Semaphore(1), Event()
     Thread(target=_make, args=(items, made, wanted, enough), daemon=True).start()
     try:
-        while (item := made.get()) is not None:
+        while (item := _waited_for(made)) is not None:
             if isinstance(item, Exception):
                 raise item
             wanted.release()
@@ -48,12 +51,24 @@ def started(work: Callable[[], Item]) -> Callable[[], Item]:
     Thread(target=run, daemon=True).start()
 
     def wait() -> Item:
-        item = made.get()
+        item = _waited_for(made)
         if isinstance(item, Exception):
             raise item
         return item[0]
 
     return wait
+
+
+def _waited_for(made: SimpleQueue[Item]) -> Item:
+    """The next item of a queue.
+
+    A wait without end for a lock goes on through Ctrl-C once polars was used: its handler of signals restarts calls.
+    """
+    while True:
+        try:
+            return made.get(timeout=TURN_S)
+        except Empty:
+            continue
 
 
 def _make(

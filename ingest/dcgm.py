@@ -128,12 +128,19 @@ def node_of(labels: Labels[str, str]) -> str:
     >>> node_of({"Hostname": "worker-3", "pod": "worker-3", "instance": "10.0.0.7:9400"})
     'worker-3'
     """
+    label = node_label(labels)
+    return bare_host(labels[label]) if label else ""
+
+
+def node_label(labels: Labels[str, str], among: Sequence[str] = NODE_LABELS) -> str:
+    """Which of some labels names the node, as `node_of` has it; empty where none does.
+
+    >>> node_label({"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"})
+    'instance'
+    """
     pods = {labels[label] for label in POD_LABELS if labels.get(label)}
-    names = [(label in ADDRESS_LABELS, labels[label]) for label in NODE_LABELS if labels.get(label)]
-    if not pods:
-        return bare_host(names[0][1]) if names else ""
-    told = [(by_address, name in pods, name) for by_address, name in names if not (name in pods and EXPORTER in name)]
-    return bare_host(min(told, key=lambda each: each[:2])[2]) if told else ""
+    told = [label for label in among if labels.get(label) and not (labels[label] in pods and EXPORTER in labels[label])]
+    return min(told, key=lambda label: (label in ADDRESS_LABELS, labels[label] in pods), default="")
 
 
 def _gpu_of(labels: Labels[str, str]) -> str:

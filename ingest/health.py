@@ -252,6 +252,8 @@ def _increases(steps: pl.DataFrame) -> pl.DataFrame:
     grown = (
         pl.when(before.is_null())
         .then(pl.max_horizontal(value - pl.col("others"), 0.0))
+        .when(pl.col("ignored") & (pl.col("gap") > _GONE))
+        .then(0.0)
         .when(value >= before)
         .then(value - before)
         .otherwise(restarted)
@@ -359,13 +361,14 @@ def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.Dat
         orient="row",
     )
     first, value, empty_to_null = pl.col("first_seen"), pl.col("value"), {"": None}
+    whole = pl.coalesce(value.cast(WHOLE, strict=False).cast(TEXT), value.cast(TEXT))
     much = (
         pl.when(pl.col("event") == "share")
         .then(pl.format(" ({}% of {} s)", (value * 100).round().cast(WHOLE), "within_s"))
         .when(first & value.is_not_null())
-        .then(pl.format(" ({})", value.cast(WHOLE, strict=False)))
+        .then(pl.format(" ({})", whole))
         .when(pl.col("event") == "increase")
-        .then(pl.format(" (+{})", value.cast(WHOLE, strict=False)))
+        .then(pl.format(" (+{})", whole))
         .otherwise(pl.lit(""))
     )
     where = pl.when(pl.col("device") == "").then(pl.lit("")).otherwise(pl.format(": {}", "device"))

@@ -68,7 +68,8 @@ class Rule:
         at_least: increase that counts.
         within_s: length of a stretch.
         again_s: how often it is told again while it goes on.
-        restarts: what a counter counted since it restarted is told, or `ignored`.
+        restarts: what a counter counted since it restarted is told, or `ignored`: so is then what it counted while
+            nothing was read for GONE_S, for it may have restarted and be past its old value.
         above, below, other_than, bits: when a gauge is bad; bits as in a mask.
         quiet_s: what came and went within that time before is not told again.
         share: share of a stretch.

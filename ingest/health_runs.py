@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from ingest.dcgm import is_blank, place
+from ingest.dcgm import ADDRESS_LABELS, is_blank, node_label, place
 from ingest.frames import REAL, TEXT, WHOLE, Schema
 from ingest.health_rules import DCGM, names
-from ingest.node_series import ADDRESS_LABELS, HOST_INFO, REPLICA_LABELS, Hosts
+from ingest.node_series import HOST_INFO, REPLICA_LABELS, Hosts
 from ingest.node_series import Told as Named
 from ingest.raw_readings import GONE_S
 
@@ -219,7 +219,7 @@ class Gathering:
                 continue
             device = "/".join(filter(None, (labels.get(label) for label in rule.device)))
             code = labels.get(rule.code_from) or rule.code
-            label = next((label for label in rule.node_labels if labels.get(label)), "")
+            label = node_label(labels, rule.node_labels)
             named, gpu = Named(labels.get(label, ""), label in ADDRESS_LABELS, "", ()), ""
             if rule.of_gpus:
                 where = place(labels)
@@ -243,9 +243,9 @@ def _lasts(label: str) -> bool:
 
 
 def _usable(values: npt.NDArray[np.float64], of_dcgm: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which values are numbers, and of DCGM's those that are not its word for "none"."""
+    """Which values are numbers from 0 on, and of DCGM's those that are not its word for "none"."""
     told = pl.DataFrame({"value": values, "of_dcgm": of_dcgm})
-    usable = pl.col("value").is_finite() & ~(pl.col("of_dcgm") & is_blank("value"))
+    usable = pl.col("value").is_finite() & (pl.col("value") >= 0) & ~(pl.col("of_dcgm") & is_blank("value"))
     return told.select(good=usable)["good"].to_numpy().astype(bool)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ingest.dcgm import NODE_LABELS, bare_host
+from ingest.dcgm import ADDRESS_LABELS, NODE_LABELS, bare_host, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 HOST_INFO: Final = "node_uname_info"
 """A series of node_exporter's whose label `nodename` is the name of the host."""
 
-ADDRESS_LABELS: Final = ("exported_instance", "instance")
-"""Of `NODE_LABELS` those that hold what was scraped; the others name a node."""
-
 REPLICA_LABELS: Final = frozenset(
     {"job", "instance", "endpoint", "service", "monitor", "cluster"}
     | {"prometheus", "prometheus_replica", "replica", "__replica__", "__name__"}
 )
 """Labels that say who scraped what for whom."""
+
+FEDERATED_LABELS: Final = frozenset({"exported_instance", "exported_job"})
+"""The same of series that a server took over from another; alone, an `exported_job` may be what is measured."""
 
 POD_LABELS: Final = frozenset({"namespace", "pod", "container"})
 """Labels of the exporter's pod; but of metrics about pods (`ABOUT_PODS`) they say which."""
@@ -63,9 +63,11 @@ def told(metric: Metric, labels: Mapping[str, str]) -> Told:
     name = by = ""
     away = REPLICA_LABELS if metric.name.startswith(ABOUT_PODS) else REPLICA_LABELS | POD_LABELS
     if metric.table == "node_samples":
-        by = next((label for label in NODE_LABELS if labels.get(label)), "")
+        by = node_label(labels)
         name = labels[by] if by else ""
         away |= _NODE_LABELS
+    if labels.get("exported_instance"):
+        away |= FEDERATED_LABELS
     rest = tuple(sorted((label, value) for label, value in labels.items() if value and label not in away))
     return Told(name, by in ADDRESS_LABELS, metric.device_of(labels), rest)
 
@@ -82,7 +84,7 @@ class Hosts:
     def hear(self, labels: Mapping[str, str]) -> None:
         """Take note of a series that tells it (`HOST_INFO`)."""
         name = bare_host(labels.get("nodename", ""))
-        if name:
+        if name and node_label(labels, ["nodename"]):  # and not an exporter's pod, which may call itself by its own
             for address in filter(None, map(labels.get, ADDRESS_LABELS)):
                 self._names.setdefault(address, set()).add(name)
                 self._names.setdefault(bare_host(address), set()).add(name)

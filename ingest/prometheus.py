@@ -178,6 +178,20 @@ class _Reading:
             return [self._readings(as_samples(raw, name))]
         return found
 
+    def watched(self, raw: pl.DataFrame) -> pl.DataFrame:
+        """GPUs (node, gpu, ts) that were there when the piece begins, if that matters: when an XID appears right then.
+
+        Of others the piece's own samples tell it.
+        """
+        firsts = raw.group_by("name", "series").agg(pl.col("ts").min())["ts"]
+        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
+        labels: list[dict[str, str]] = []
+        if names and firsts.is_between(self.since, self.since + self.step, closed="right").any():
+            query = f"max by ({', '.join(PLACE_LABELS)}) ({self.wanted.matcher(names)})"
+            labels = self.server.points(query, first=self.since, last=self.since, step=self.step).labels
+        there = [(where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := place(each))]
+        return pl.DataFrame(there, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
+
     def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
         """READINGS of samples; series without node or GPU go to `refused`, those that are not meant are left out.
 
@@ -267,7 +281,8 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """
     reading = _Reading(server, wanted, names, since, until)
     points, raw = reading.averages(), reading.xids()
-    points, raw = reading.indexes.renamed(points), reading.indexes.renamed(raw)  # now that all series were heard
+    watched = reading.watched(raw)
+    points, raw, watched = map(reading.indexes.renamed, (points, raw, watched))  # now that all series were heard
     good = usable(points.filter(~is_blank("value")), wanted.mapping)
     cells = of_whole_gpus(good.values).with_columns(
         pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s))
@@ -276,7 +291,7 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
     # knows whether they only repeat what another series told before them.
     told_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
-    health = xid.events(_seen(raw, samples, reading.step), cluster=wanted.cluster, told_before=told_before)
+    health = xid.events(_seen(raw, samples, watched, reading.step), cluster=wanted.cluster, told_before=told_before)
     rejects = reading.rejects()
     times = samples.select(pl.col("ts").min().alias("low"), (pl.col("ts").max() + reading.step).alias("high"))
     return Parsed(
@@ -309,8 +324,8 @@ def _matchers(found: Sequence[dict[str, str]]) -> Iterator[list[str]]:
             yield [f'{label}=~"{quoted}"'] if label else []
 
 
-def _seen(raw: pl.DataFrame, samples: pl.DataFrame, width: timedelta) -> xid.Seen:
-    seen = pl.concat([samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
+def _seen(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFrame, width: timedelta) -> xid.Seen:
+    seen = pl.concat([watched, samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
     present = seen.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
     gauges, counts = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)
     return xid.Seen(raw.filter(gauges), raw.filter(counts), present)

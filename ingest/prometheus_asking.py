@@ -12,7 +12,7 @@ import json
 import math
 import ssl
 import time
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import requests
@@ -84,7 +84,7 @@ class Asking:
         self._seen: list[bytes] = []
         self._warnings: dict[str, None] = {}
         self._lock = Lock()
-        self._closed = False
+        self._closed = Event()
         self._session = login.session(url)
         self._session.hooks["response"].append(self._judge)
         # The server gives up at `timeout_s`; we wait a little longer, to hear it say so.
@@ -94,8 +94,8 @@ class Asking:
         )
 
     def close(self) -> None:
-        """Hang up; who waits to ask again does not."""
-        self._closed = True
+        """Hang up: who waits to ask again does not, and nobody asks anything more."""
+        self._closed.set()
         self.library.close()
 
     def digest(self) -> str:
@@ -123,12 +123,14 @@ class Asking:
             ServerDownError: it does not answer, or not as it should.
             TooMuchError: a smaller question may be answered.
         """
+        if self._closed.is_set():  # whoever asked ahead has no one any more who waits for it
+            raise self.down("was hung up on", LATER)
         for tried in range(self._retries + 1):
             try:
                 return self.once(question)
             except AgainError as error:
                 down = error.down
-                if self._closed or (first and down.unreachable):
+                if self._closed.is_set() or (first and down.unreachable):
                     break
                 pause_s = max(2.0**tried, error.pause_s)
             if tried < self._retries:

@@ -18,7 +18,7 @@ import polars as pl
 from ingest.dcgm import bare_host
 from ingest.frames import NODE_ALIASES, REJECTS, Parsed, SourceName, empty
 from ingest.prometheus import Reader, Wanted
-from ingest.raw_readings import ServerRoad
+from ingest.raw_readings import GONE_S, ServerRoad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,10 +39,10 @@ ALIAS_SOURCE: Final = "prometheus"
 
 @dataclass
 class _Pods:
-    """Which pod was read on which host since when, and how many readings said so, or something else."""
+    """When which pod was read on which host, and how many readings said so, or something else."""
 
     width_ms: int
-    since: dict[tuple[str, str], int] = field(default_factory=dict)
+    spells: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
     readings: int = 0
     others: int = 0
     span: tuple[int, int] | None = None
@@ -67,16 +67,27 @@ class _Pods:
                 self.others += times.size
                 continue  # a pod that waits for a host
             self.readings += times.size
-            begins = (low - 1) // self.width_ms * self.width_ms
-            for name in names:
-                self.since[name, pod] = min(self.since.get((name, pod), begins), begins)
+            for each in np.split(times, np.flatnonzero(np.diff(times) > GONE_S * 1000) + 1):
+                for name in names:
+                    self.spells.setdefault((name, pod), []).append((int(each[0]), int(each[-1])))
+
+    def rows(self, cluster: str) -> list[tuple[str, str, str, datetime, str]]:
+        """NODE_ALIASES. A pod that was gone is told again when it is back: another may have had its place."""
+        begins: list[tuple[str, str, int]] = []
+        for (name, pod), spells in self.spells.items():
+            reached: int | None = None
+            for low, high in sorted(spells):
+                if reached is None or low - reached > GONE_S * 1000:
+                    begins.append((name, pod, (low - 1) // self.width_ms * self.width_ms))
+                reached = high if reached is None else max(reached, high)
+        return [(cluster, ALIAS_SOURCE, name, _moment(ms), pod) for name, pod, ms in sorted(begins)]
 
 
 def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """NODE_ALIASES of the pods that were read after `since`, up to and with `until`.
 
-    Each holds from the beginning of the interval in which it was first read. Every reading is a row; those of other
-    pods are skipped.
+    Each holds from the beginning of the interval in which it was first read, and again where it was gone before. Every
+    reading is a row; those of other pods are skipped.
 
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
@@ -91,12 +102,11 @@ def from_raw(batches: Iterable[Samples], *, cluster: str, interval_s: int, names
     pods = _Pods(interval_s * 1000)
     for samples in batches:
         pods.add(samples)
-    rows = [(cluster, ALIAS_SOURCE, name, _moment(ms), pod) for (name, pod), ms in sorted(pods.since.items())]
     first, last = pods.span or (None, None)
     return Parsed(
         SOURCE,
         frozenset({cluster}),
-        {"node_aliases": pl.DataFrame(rows, schema=NODE_ALIASES, orient="row")},
+        {"node_aliases": pl.DataFrame(pods.rows(cluster), schema=NODE_ALIASES, orient="row")},
         empty(REJECTS),
         rows_read=pods.readings + pods.others,
         rows_loaded=pods.readings,

@@ -5,6 +5,7 @@ All of it goes with every request, and nothing of it to another host: a redirect
 
 from __future__ import annotations
 
+import base64
 import re
 import ssl
 from dataclasses import dataclass, field
@@ -75,16 +76,19 @@ class Login:
             return _Bearer(self.token)
         if self.user:
             return HTTPBasicAuth(self.user.encode(), self.password.encode())
-        if parts.username:
+        if parts.username and "authorization" not in map(str.lower, (*self.headers, *self.secret_headers)):
             return HTTPBasicAuth(unquote(parts.username).encode(), unquote(parts.password or "").encode())
         return _Nobody()
 
     def hide(self, text: str, url: str) -> str:
         """A server's words without our secrets, which it may have told us back."""
         parts = urlsplit(url)
-        inside = unquote(parts.password or parts.username or "")
+        inside = parts.password or parts.username or ""
+        logins = (self.user, self.password), (unquote(parts.username or ""), unquote(parts.password or ""))
+        sent = [base64.b64encode(f"{user}:{password}".encode()).decode() for user, password in logins if user]
         named = [value for name, value in self.headers.items() if _SECRETIVE.search(name)]
-        for secret in (self.token, self.password, inside, *self.secret_headers.values(), *named):
+        own = (self.token, self.password, inside, unquote(inside))
+        for secret in (*own, *sent, *self.secret_headers.values(), *named):
             if secret and len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, HIDDEN)
         return text

@@ -121,7 +121,8 @@ def xid(code: int) -> Xid:
 class Seen(NamedTuple):
     """Raw readings (READINGS): `gauge`, and `counts` by code. Several series may tell of one GPU.
 
-    `present` says since when each GPU was seen at all (node, gpu, present_from): a count that begins later began at 0.
+    `present` says since when each GPU was seen at all (node, gpu, present_from). A count that begins later began at 0,
+    and so did a gauge: where there was no XID yet DCGM's is blank (since 4.5), and the exporter does not show it.
     """
 
     gauge: pl.DataFrame
@@ -136,7 +137,7 @@ def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> 
     job) within ECHO_S is one event, at the earliest time. Edges before `told_before` only show which later ones repeat
     them: they are another load's.
     """
-    found = pl.concat([_gauge_edges(seen.gauge), _count_edges(seen.counts, seen.present)])
+    found = pl.concat([_gauge_edges(seen.gauge, seen.present), _count_edges(seen.counts, seen.present)])
     first = pl.col("first_seen")
     found = pl.concat([_without_echoes(found.filter(~first)), found.filter(first)])
     if told_before is not None:
@@ -169,30 +170,33 @@ def _described(code: str) -> tuple[str, str, str, str, str]:
 _EDGE: Final = {"node": TEXT, "gpu": TEXT, "series": TEXT, "ts": TIME, "code": TEXT, "first_seen": pl.Boolean()}
 
 
-def _gauge_edges(gauge: pl.DataFrame) -> pl.DataFrame:
+def _gauge_edges(gauge: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """A series' value that becomes a code, or another one."""
-    value = pl.col("value")
+    value, others = pl.col("value"), pl.col("others")
     runs = _runs(gauge.filter(value.is_between(0, HIGHEST)), ["node", "gpu"], operator.eq)
     return conform(
-        runs.filter(value > 0, value.ne_missing(pl.col("before")), pl.col("others").ne_missing(KNOWN)).with_columns(
-            code=value.cast(pl.Int64).cast(TEXT), first_seen=pl.col("others").eq_missing(UNSEEN)
-        ),
+        runs.join(present, on=["node", "gpu"], how="left", maintain_order="left")
+        .filter(value > 0, value.ne_missing(pl.col("before")), others.ne_missing(KNOWN))
+        .with_columns(code=value.cast(pl.Int64).cast(TEXT), first_seen=others.eq_missing(UNSEEN) & _ABSENT),
         _EDGE,
     )
+
+
+_ABSENT: Final = (pl.col("present_from") >= pl.col("ts")).fill_null(value=True)
+"""Whether nothing was seen of the GPU before."""
 
 
 def _count_edges(counts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """An increase is an event; a counter that restarted counts from 0, a window that moved on does not."""
     value, before, others = pl.col("value"), pl.col("before"), pl.col("others")
     restarted = pl.col("name").str.ends_with("_TOTAL") & (value < before)
-    absent = (pl.col("present_from") >= pl.col("ts")).fill_null(value=True)
     code = pl.col("code").cast(pl.Int64, strict=False)
     good = counts.filter(value.is_finite(), code.is_between(1, HIGHEST))
     return conform(
         _runs(good, ["name", "node", "gpu", "code"], operator.ge)
         .join(present, on=["node", "gpu"], how="left", maintain_order="left")
         .filter(value > 0, before.is_null() | (value > before) | restarted, others.ne_missing(KNOWN))
-        .with_columns(code=code.cast(TEXT), first_seen=others.eq_missing(UNSEEN) & absent),
+        .with_columns(code=code.cast(TEXT), first_seen=others.eq_missing(UNSEEN) & _ABSENT),
         _EDGE,
     )
 

@@ -44,6 +44,10 @@ come first: the others are written with them."""
 ADDRESS_LENGTH: Final = 4000
 """Characters of metrics' names in one question: it is an address, and proxies take no more than 8 KiB of those."""
 
+LATE: Final = timedelta(minutes=1)
+"""How long a reading may take until a server shows it: who sends to it from afar is behind by some seconds, and
+VictoriaMetrics, where it computes, tells older values for the last half minute (-search.latencyOffset)."""
+
 SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="prod"'
 """What to look at where the server cannot read the question."""
 
@@ -59,11 +63,11 @@ def ingest_live(
     """Read a server piece by piece, oldest first, each source's piece in a transaction of its own.
 
     A source goes on where its samples of the last load from the same server with the same selector ended (an interval
-    earlier: what was the newest then may not have been whole); what was loaded from files or elsewhere says nothing of
-    it. Time with events and no samples is not covered, and asked for again: an event is kept once, however often it is
-    told, and where nothing but known events is told there is no load. When a piece fails, those before it stay and
-    those of its source behind it are left, so that the next ingest resumes there; other sources are read all the same,
-    unless nobody answers at all. While one piece is written the next one is fetched.
+    earlier, and `LATE` at least: what was the newest then may not have been whole); what was loaded from files or
+    elsewhere says nothing of it. Time with events and no samples is not covered, and asked for again: an event is kept
+    once, however often it is told, and where nothing but known events is told there is no load. When a piece fails,
+    those before it stay and those of its source behind it are left, so that the next ingest resumes there; other
+    sources are read all the same, unless nobody answers at all. While one piece is written the next one is fetched.
 
     Args:
         writer: The warehouse.
@@ -166,7 +170,9 @@ class _Live:
         except SourceError as error:
             if self.wanted.selector and "pars" in str(error):  # parse error; cannot parse; error when parsing
                 error.args = (f"{error}\n{SELECTOR}: it is {self.wanted.selector}",)
-            return list(self._failures([Failed("telemetry", error, window=span, source=gpus)]))
+            known = windows.keys() & set(last["source"]) or windows.keys()  # others were never there, most likely
+            unread = [(source, window) for source, window in windows.items() if source in known]
+            return list(self._failures([Failed("telemetry", error, window=each, source=name) for name, each in unread]))
         pieces = [
             _Piece(reader, names[reader.source], window)
             for reader in READERS
@@ -176,7 +182,7 @@ class _Live:
         loaded, failed = self._read(pieces)
         reports = [*self._summaries(loaded), *self._failures(failed)]
         told = {each.parsed.source for each in loaded} | {each.source for each in failed}
-        if gpus not in told and windows[gpus].since < windows[gpus].until:
+        if gpus not in told:
             warning = prometheus.nothing_there(self.server.url, self.wanted, others)
             reports.insert(0, Summary(self.server.url, live_telling.nothing(gpus, warning)))
         return reports
@@ -219,10 +225,16 @@ class _Live:
             )
         until = _on_grid(min(asked.until or self.now, self.now), width_s)
         since = asked.since or self._resume_at(source, until)
-        return Window(min(_on_grid(since, width_s), until), until)
+        window = Window(min(_on_grid(since, width_s), until), until)
+        if window.since == window.until:
+            raise UsageError(
+                f"no interval of {width_s} s (prometheus.interval_s) that is over lies between {iso(since)} and "
+                f"{iso(asked.until or self.now)}: choose an earlier --since or a later --until"
+            )
+        return window
 
     def _resume_at(self, source: SourceName, until: datetime) -> datetime:
-        """An interval before the end of the last load from there; the first time, as far back as configured.
+        """Somewhat before the end of the last load from there; the first time, as far back as configured.
 
         A load that reaches into the future is a clock that was wrong, and would hide everything before it.
         """
@@ -235,7 +247,7 @@ class _Live:
             latest=self.now + interval,
         )["covers_until"].item()
         if isinstance(reached, datetime):
-            return min(reached, until) - interval
+            return min(reached, until) - max(interval, LATE)
         return until - timedelta(hours=self.settings.prometheus.lookback_hours)
 
     def _pieces(self, window: Window) -> Iterator[Window]:

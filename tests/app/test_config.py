@@ -78,6 +78,13 @@ def test_a_rule_that_cannot_be_used_stops_compute_in_words(tmp_path: Path) -> No
     assert "rules.critical_reasons.0 = '^(?!maint).*fail'" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["lookback_hours", "chunk_hours", "timeout_s", "retries"])
+@pytest.mark.parametrize("value", [10**9, 1e300, float("inf"), 0.0 - 1])
+def test_how_much_of_telemetry_is_asked_for_and_how_long_has_limits(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"prometheus.{name} = "):
+        config.parse({"prometheus": {name: value}}, origin="test")
+
+
 @pytest.mark.parametrize(
     "values",
     [

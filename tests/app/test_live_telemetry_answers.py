@@ -124,9 +124,9 @@ def test_a_name_that_nobody_has_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 def test_many_pieces_and_sources_are_a_line_for_each_source(
     server: PrometheusLab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ingest(tmp_path, server.url, *WINDOW, chunk_hours=0.25) == 0
+    assert ingest(tmp_path, server.url, *WINDOW, chunk_hours=0.5) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("prometheus.")]
     assert [line.split()[0] for line in lines] == [f"prometheus.{name}" for name in ("gpu", "node", "health", "slurm")]
     for line in lines:
-        assert f"{server.url} 2026-11-01 11:00 to 2026-11-01 14:00 (12 windows), " in line
+        assert f"{server.url} 2026-11-01 11:00 to 2026-11-01 14:00 (6 windows), " in line
         assert " rows: " in line

@@ -172,6 +172,8 @@ def test_the_real_ingesters_refuse_nothing(made: Made) -> None:
         "slurm.diag",
         "prometheus.gpu",
         "prometheus.gpu_hours",
+        "prometheus.node",
+        "prometheus.health",
         "runlog",
     }
     assert [each.rejects.rows() for each in parsed if each.rows_rejected] == []

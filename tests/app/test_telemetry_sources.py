@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.errors import UsageError
 from app.telemetry.live import ADDRESS_LENGTH, READERS, names_of, wanted_of
 from ingest.prometheus_server import Server
 from queries.warehouse import open_reader
@@ -84,6 +85,50 @@ def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
             assert errors(ingest(tmp_path / "w", config.model_copy(update={"prometheus": section}), now=now)) == []
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("node_samples").filter(metric="load1").height == 120
+
+
+def test_what_is_missing_after_nobody_answered_is_what_the_next_ingest_asks_for(tmp_path: Path) -> None:
+    """Of sources that the server never had, the last day is not missed."""
+    with web(minutes) as there:
+        config = settings(there.url)
+        assert errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2))) == []
+    (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=3)))
+    assert said.endswith(
+        "Not read: telemetry 2026-11-21 09:59 to 2026-11-21 11:00.\nThe next ingest asks for that again."
+    )
+
+
+def test_readings_that_the_server_shows_half_a_minute_late_are_read(tmp_path: Path) -> None:
+    """Those of one node: the other's are there at once, so that the time is taken for read."""
+    late_s = 30
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        if not path.endswith("query_range"):
+            return minutes(path, params)
+        low, high = int(params["start"]), int(params["end"])
+        until = {"n1": high, "n2": min(high, shown_until)}
+        seconds = {node: range(max(low, T + 10), end + 1, 10) for node, end in until.items()}
+        return matrix(
+            *[({"gpu": "0", "Hostname": node}, [(float(s), "0.5") for s in its]) for node, its in seconds.items()]
+        )
+
+    with web(answer) as there:
+        config = settings(there.url, remote_read=False, interval_s=10, lookback_hours=1)
+        for minute in (5, 7, 9):
+            shown_until = T + 60 * minute - late_s
+            assert errors(ingest(tmp_path / "w", config, now=START + timedelta(minutes=minute))) == []
+    with open_reader(tmp_path / "w") as reader:
+        samples = reader.table("gpu_samples").group_by("node").len().sort("node").rows()
+    assert samples == [("n1", 9 * 6), ("n2", 9 * 6 - late_s // 10)]
+
+
+@pytest.mark.parametrize(("since_s", "until_s"), [(10, 50), (7200 - 30, None)])
+def test_a_time_without_an_interval_that_is_over_is_a_mistake(
+    tmp_path: Path, since_s: int, until_s: int | None
+) -> None:
+    asked = {"since": START + timedelta(seconds=since_s), "until": until_s and START + timedelta(seconds=until_s)}
+    with pytest.raises(UsageError, match=r"no interval of 60 s .* choose an earlier --since or a later --until"):
+        ingest(tmp_path / "w", settings("http://127.0.0.1:9"), now=START + timedelta(seconds=7200 - 5), **asked)
 
 
 def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 Event = tuple[float, float | None, bool]
 """Second, value, and whether it was only found there."""
 
-FORGET_S, QUIET_AGAIN_S = 1800, 1800
+FORGET_S, QUIET_AGAIN_S, GONE_S = 1800, 1800, 300
 
 
 def events(rule: Rule, points: list[tuple[float, float]]) -> list[Event]:
@@ -45,6 +45,8 @@ def _increases(rule: Rule, points: list[tuple[float, float]]) -> list[Event]:
                 found.append((second, value, True))
             continue
         grown = value - before if value >= before else 0 if rule.restarts == "ignored" else value
+        if rule.restarts == "ignored" and second - points[index - 1][0] > GONE_S:
+            grown = 0
         cell = _cell(rule, second)
         sums[cell] = sums.get(cell, 0) + grown
         if cell not in crossed and sums[cell] >= rule.at_least:

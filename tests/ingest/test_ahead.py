@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,31 @@ def test_when_the_caller_stops_the_making_ends_and_lets_go_of_what_it_has() -> N
             break
     assert ended.wait(5)
     wait_until(lambda: threading.active_count() <= before, 5, "the thread to end")
+
+
+WAITING = """
+import os, signal, threading, time
+import polars as pl
+from ingest.ahead import one_ahead, started
+
+pl.LazyFrame({"a": [1]}).select(pl.col("a") + 1).collect()  # from now on polars handles signals, too
+
+def hang():
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    time.sleep(60)
+    yield 1
+
+for wait in (lambda: next(one_ahead(hang())), lambda: started(lambda: next(hang()))()):
+    try:
+        wait()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_somebody_who_waits_can_be_interrupted_while_the_making_hangs() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=45, check=False)
+    assert (done.stdout.split(), done.stderr, done.returncode) == (["interrupted"] * 2, "", 0)
 
 
 def test_what_was_started_is_waited_for_and_what_went_wrong_is_raised() -> None:

@@ -96,11 +96,14 @@ def test_instances_make_one_gpu_and_the_gpus_own_value_beats_them() -> None:
         readings((60, 0.75), instance="2"),
         readings((60, 10.0), instance="1", column="memory_used_bytes"),
         readings((60, 20.0), instance="2", column="memory_used_bytes"),
+        readings((60, 0.9), instance="1", column="gr_engine_active"),
+        readings((60, 0.4), column="gr_engine_active"),
         readings((60, 300.0), instance="1", column="power_w"),
         readings((60, 700.0), column="power_w"),
     ]
     found = of_whole_gpus(pl.concat(parts)).sort("column")
     assert found.select("column", "value").rows() == [
+        ("gr_engine_active", 0.4),
         ("memory_used_bytes", 30.0),
         ("power_w", 700.0),
         ("tensor_active", 0.75),

@@ -59,6 +59,13 @@ def test_what_links_counted_since_a_restart_is_no_event() -> None:
     ]
 
 
+@pytest.mark.parametrize(("gap", "events"), [(300, [360]), (301, [])])
+def test_what_links_counted_while_nothing_was_read_may_be_that_they_came_up_with_the_machine(
+    gap: int, events: list[int]
+) -> None:
+    assert [row[0] for row in told(of_node(DOWNED, [(60, 0), (60 + gap, 1), (75 + gap, 1)], **PORT))] == events
+
+
 def test_a_counter_that_was_high_when_first_seen_is_told_as_information_where_that_matters() -> None:
     assert told(of_gpu(DBE, steps((0, 60, 3)))) == [(0, "n1/0", "ecc dbe", "info!")]
     assert told(of_node(DOWNED, steps((0, 60, 3)), **PORT)) == []
@@ -87,9 +94,29 @@ def test_a_counter_that_is_only_there_once_it_counts_began_at_zero() -> None:
     assert told(other, of_gpu(name, steps((300, 600, 2)), clock_event="power_cap")) == []
 
 
+def test_a_gauge_that_is_blank_while_all_is_well_was_good_before_it_appears() -> None:
+    watched = of_gpu(FAILURE, steps((0, 3000, 0)))
+    links = of_gpu("DCGM_FI_DEV_GPU_NVLINK_ERRORS", steps((1200, 1800, 1), (1800, 3000, 2)))
+    assert sorted(told(watched, links)) == [
+        (1200, "n1/0", "nvlink recovery_required", "warning"),
+        (1800, "n1/0", "nvlink fatal", "critical"),
+    ]
+
+
 def test_blank_values_are_none() -> None:
     blank = 9223372036854775792.0
     assert told(of_gpu(DBE, [(0, 0), (15, blank), (30, 2147483632), (45, float("nan")), (60, 0)])) == []
+
+
+def test_values_below_nothing_are_none() -> None:
+    assert told(of_gpu(DBE, steps((0, 60, -1), (60, 120, 0)))) == []
+    assert told(of_gpu(REASONS, steps((0, 60, 1), (60, 120, -1)))) == []
+
+
+def test_endless_growth_is_told_in_words_all_the_same() -> None:
+    found = health.from_raw([samples(of_node(SYMBOLS, steps((0, 60, 0), (60, 120, 2.0**70)), **PORT))], cluster="c")
+    (detail,) = found.events["detail"]
+    assert detail.startswith("a burst of InfiniBand symbol errors: mlx5_0/1 (+1.18059")
 
 
 def test_a_node_exporters_large_numbers_are_not_blank() -> None:
@@ -166,11 +193,24 @@ def test_a_mount_that_vanishes_while_the_node_goes_on_is_an_event_at_its_last_re
         {"mountpoint": "/home/joe", "fstype": "nfs4"},
         {"mountpoint": "/var/lib/kubelet/pods/1/volumes/x", "fstype": "nfs4"},
         {"mountpoint": "/mnt", "fstype": "overlay"},
+        {"mountpoint": "/mnt/beeond", "fstype": "beegfs_nodev"},
+        {"mountpoint": "/tmp/.mount_App1", "fstype": "fuse.App.AppImage"},
+        {"mountpoint": "/scratch/joe/image", "fstype": "fuse.squashfuse_ll"},
+        {"mountpoint": "/home/joe/elsewhere", "fstype": "fuse.sshfs"},
     ],
 )
 def test_mounts_that_come_and_go_are_no_events(labels: dict[str, str]) -> None:
     root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
     assert told(root, of_node(MOUNTED, steps((0, 1200, 0)), **labels)) == []
+
+
+@pytest.mark.parametrize(
+    ("mountpoint", "fstype"), [("/data", "fuse.juicefs"), ("/daos", "fuse.dfuse"), ("/home", "nfs4"), ("/tmp", "xfs")]
+)
+def test_mounts_of_the_machine_are_missed(mountpoint: str, fstype: str) -> None:
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    lost = told(root, of_node(MOUNTED, steps((0, 1200, 0)), mountpoint=mountpoint, fstype=fstype))
+    assert lost == [(1185, f"n1/{mountpoint}", "filesystem mount_lost", "critical")]
 
 
 def test_a_node_that_is_gone_lost_no_mounts_and_no_gpus() -> None:
@@ -188,6 +228,20 @@ def test_a_collector_that_fails_lost_no_mounts() -> None:
 def test_a_scrape_that_failed_is_no_loss() -> None:
     lost = of_node(MOUNTED, steps((0, 1200, 0), (1400, 3000, 0)), mountpoint="/a", fstype="nfs")
     assert told(lost, of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")) == []
+
+
+def test_a_mount_that_was_lost_and_is_back_was_lost() -> None:
+    lost = of_node(MOUNTED, steps((0, 1200, 0), (1600, 3000, 0)), mountpoint="/a", fstype="nfs")
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    assert told(lost, root) == [(1185, "n1//a", "filesystem mount_lost", "critical")]
+
+
+def test_what_is_only_there_while_it_is_bad_and_was_gone_is_told_again() -> None:
+    other = series("problem_gauge", steps((0, 3000, 0)), node="n1", type="Disk", reason="None", instance="n1:1")
+    bad = series(
+        "problem_gauge", steps((900, 960, 1), (1500, 1560, 1)), node="n1", type="D", reason="x", instance="n1:1"
+    )
+    assert [row[0] for row in told(other, bad)] == [900, 1500]
 
 
 def test_a_gpu_of_which_nothing_is_read_while_the_others_go_on_is_a_warning() -> None:
@@ -303,6 +357,11 @@ def test_an_address_is_named_by_what_the_machine_calls_itself() -> None:
     event = of_node(DOWNED, steps((0, 60, 0), (60, 120, 1)), **PORT, **address)
     assert told(event, name)[0][1] == told(name, event)[0][1] == "n7/mlx5_0/1"
     assert told(event)[0][1] == "10.0.0.7/mlx5_0/1"
+
+
+def test_the_pod_of_an_exporter_is_no_node() -> None:
+    pod = {"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q"}
+    assert told(of_node(DOWNED, steps((0, 60, 0), (60, 120, 1)), **PORT, **pod))[0][1] == "n1/mlx5_0/1"
 
 
 def test_a_series_that_names_no_place_is_refused_with_why() -> None:

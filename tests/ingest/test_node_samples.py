@@ -97,6 +97,8 @@ def rows(found: Made, *columns: str) -> list[tuple[object, ...]]:
         {"instance": "10.0.0.7:9100"},
         {"instance": "10.0.0.7:9400"},  # another exporter of the host
         {"exported_instance": "10.0.0.7:9100", "instance": "federation:9090"},
+        {"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"},
+        {"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "node": "n7"},
     ],
 )
 def test_a_node_is_named_by_its_labels_or_by_what_the_host_at_the_address_calls_itself(labels: dict[str, str]) -> None:
@@ -107,6 +109,12 @@ def test_a_node_is_named_by_its_labels_or_by_what_the_host_at_the_address_calls_
 
 def test_an_address_that_no_host_told_of_is_the_name() -> None:
     assert rows(made(series("used_percent", (30, 50), instance="10.0.0.7:9100")), "node") == [("10.0.0.7",)]
+
+
+def test_an_exporter_in_a_pod_that_calls_itself_by_the_pods_name_tells_no_hosts_name() -> None:
+    pod = {"pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"}
+    host = series("node_uname_info", (0, 1), nodename="node-exporter-x7k2q", **pod)
+    assert rows(made(series("used_percent", (30, 50), **pod), host), "node") == [("10.0.0.7",)]
 
 
 def test_the_name_of_a_host_may_come_in_a_later_batch() -> None:
@@ -290,6 +298,7 @@ TWINS = [
     {"job": "again", "instance": "10.0.0.7:9100"},
     {"prometheus_replica": "prometheus-1", "instance": "n7:9100"},
     {"pod": "exporter-xyz", "namespace": "monitoring", "container": "exporter", "endpoint": "metrics"},
+    {"exported_job": "node", "exported_instance": "10.0.0.7:9100", "job": "federate", "instance": "federation:9090"},
 ]
 
 
@@ -303,6 +312,11 @@ def test_series_that_differ_only_in_labels_of_the_scrape_count_once(labels: dict
         series("rx_total", *every(20, 61, rate=5), node="n7", **labels),
     )
     assert rows(found, "metric", "value") == [("open_files", 13), ("rx_bytes_per_s", 5)]
+
+
+def test_a_job_that_a_metric_itself_names_is_no_label_of_the_scrape() -> None:
+    of_jobs = [series("open_files", (30, 10), node="n7", exported_job=job, job="slurm") for job in "12"]
+    assert rows(made(*of_jobs), "metric", "value") == [("open_files", 20)]
 
 
 def test_twins_are_found_where_the_host_tells_the_node_of_one_and_a_label_that_of_the_other() -> None:

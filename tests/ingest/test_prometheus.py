@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -308,6 +309,37 @@ def test_what_an_earlier_piece_told_is_not_told_again_by_the_exporter_that_saw_i
     assert events == [(begin + 4, "info")]
 
 
+@pytest.mark.parametrize(
+    ("second", "there", "events"),
+    [
+        (20, True, [(20, "79", "critical")]),  # in the first minute of the piece, of a GPU that was there before
+        (20, False, [(20, "79", "info")]),
+        (80, False, [(80, "79", "critical")]),
+    ],
+)
+def test_an_xid_whose_series_begins_with_it_is_an_event_wherever_the_time_is_cut(
+    second: int, *, there: bool, events: list[tuple[int, str, str]]
+) -> None:
+    labels = {"Hostname": "n1", "gpu": "0"}
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        if params["query"] == BOTH_ENDS:
+            return number(2)
+        if path.endswith("/query_range") and params["start"] == params["end"]:
+            return matrix((labels, [(float(T), "0.5")])) if there else EMPTY
+        if path.endswith("/query_range"):
+            return matrix((labels, [(T + 60.0 * n, "0.5") for n in range(1, 6)]))
+        if params["query"].startswith("max by"):
+            return told({"resultType": "vector", "result": [{"metric": labels, "value": [T, "79"]}]})
+        return matrix((labels, [(float(T + s), "79") for s in range(second, 300, 15)]))
+
+    with web(answer) as there_is:
+        parsed = read(server(there_is.url), WANTED, [TENSOR, XID], since=at(T), until=at(T + 300))
+    found = parsed.frames["health_events"].select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows()
+    assert found == events
+    assert (parsed.rows_read, parsed.rejects.height) == (5 + len(range(second, 300, 15)), 0)
+
+
 def test_an_answer_without_series_speaks_for_no_time() -> None:
     with web(lambda *_: EMPTY) as there:
         parsed = read(server(there.url), WANTED, [TENSOR, XID], since=at(T), until=at(T + 360))
@@ -387,6 +419,18 @@ def test_a_server_that_does_not_do_as_it_should_is_told_from_one_that_has_nothin
         names(there.url)
     assert re.search(said, str(caught.value), re.DOTALL)
     assert str(caught.value).startswith(there.url)
+
+
+def test_who_hung_up_asks_nothing_more() -> None:
+    """A thread that asks ahead may be in the middle of many pieces when somebody stops the ingest."""
+    with web(lambda *_: NAMES) as there:
+        one = server(there.url)
+        ask = partial(one.names, since=at(T), until=at(T + 60))
+        assert ask() == [TENSOR]
+        one.close()
+        with pytest.raises(ServerDownError, match="was hung up on"):
+            ask()
+        assert len(there.questions) == 1
 
 
 def test_nobody_waits_for_ever() -> None:

@@ -12,7 +12,7 @@ from ingest import health, prometheus_health, prometheus_kubernetes
 from ingest.frames import HEALTH_EVENTS, Parsed, empty
 from ingest.prometheus import Wanted
 from ingest.prometheus_server import Server
-from tests.ingest.health_readings import Series, every, of_gpu, of_node, rows, samples, series
+from tests.ingest.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 
 if TYPE_CHECKING:
@@ -158,3 +158,22 @@ def test_pods_that_slurmd_may_run_in_are_told_by_their_hosts(lab: PrometheusLab)
         ("host-b", START + timedelta(seconds=3600), "worker-3"),
     ]
     assert (found.rows_loaded, found.rows_skipped) == (240 + 236, 8)
+
+
+def test_a_pod_that_comes_back_to_a_host_after_another_had_its_place_is_told_again() -> None:
+    def pod(name: str, points: list[tuple[float, float]], **more: str) -> Series:
+        return series("kube_pod_info", points, pod=name, node="host-a", created_by_kind="NodeSet", **more)
+
+    told = [
+        pod("worker-3", steps((3000, 3600, 1)), instance="another"),  # before what its other series tells
+        pod("worker-3", steps((15, 1000, 1), (1200, 1500, 1), (3600, 4000, 1))),
+        pod("worker-4", steps((1800, 2400, 1))),
+    ]
+    for cuts in ([0, 7200], [0, 900, 3300, 7200]):
+        batches = [samples(*between(told, T + low, T + high)) for low, high in pairwise(cuts)]
+        found = prometheus_kubernetes.from_raw(batches, cluster="c", interval_s=60, names=["kube_pod_info"])
+        assert found.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
+            ("host-a", START, "worker-3"),
+            ("host-a", START + timedelta(seconds=2940), "worker-3"),
+            ("host-a", START + timedelta(seconds=1740), "worker-4"),
+        ]

@@ -70,6 +70,13 @@ def test_every_request_carries_user_and_password_in_any_script() -> None:
         assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == "jürgen:pässwörd"
 
 
+@pytest.mark.parametrize("where", ["headers", "secret_headers"])
+def test_a_login_in_a_header_counts_more_than_that_of_the_address(where: str) -> None:
+    for headers in shown(Login(**{where: {"authorization": "Custom x"}}), url="http://other:login@127.0.0.1"):  # type: ignore[arg-type]  # mypy does not know which
+        assert headers["authorization"] == "Custom x"
+        assert "Authorization" not in headers
+
+
 def test_a_login_in_a_netrc_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -102,6 +109,24 @@ def test_a_wrong_token_is_told_without_it() -> None:
         assert SECRET not in f"{caught.value} {caught.value.args}"
         assert "k3y-k3y" not in str(caught.value)
         assert not caught.value.unreachable
+
+
+@pytest.mark.parametrize("user", ["", "me"])
+def test_a_wrong_password_is_told_without_it_as_it_is_sent_and_as_it_stands_in_the_address(user: str) -> None:
+    """A page that helps to find faults shows the whole request."""
+    login = Login(user=user, password="p@ss/word" if user else "")
+    inside = "" if user else "me:p%40ss%2Fword@"
+
+    def answer(*_: object) -> Answer:
+        shown = there.questions[-1][2]["Authorization"]
+        return Answer(f"Authorization: {shown}; http://{inside or 'me:p@ss/word@'}host/".encode(), 401, "text/plain")
+
+    with web(answer) as there, pytest.raises(ServerDownError) as caught:
+        names(there.url.replace("//", f"//{inside}"), login)
+    sent = base64.b64encode(b"me:p@ss/word").decode()
+    assert there.questions[-1][2]["Authorization"] == f"Basic {sent}"
+    assert f"Authorization: Basic {HIDDEN}" in str(caught.value)
+    assert not [told for told in (sent, "p@ss/word", "p%40ss%2Fword") if told in str(caught.value)]
 
 
 @pytest.mark.parametrize("before", range(140, 165, 3))

@@ -188,6 +188,15 @@ def test_a_count_that_was_there_from_the_start_is_not() -> None:
     assert told(counted(readings(TOTAL, (60, 2), (75, 2), code="79"), since=60)) == [(60, "79", "info", True)]
 
 
+@pytest.mark.parametrize(("since", "event"), [(0, (60, "79", "critical", False)), (60, (60, "79", "info", True))])
+def test_a_gauge_that_is_only_there_once_it_has_a_code_had_none_while_the_gpu_was_watched(
+    since: int, event: tuple[int, str, str, bool]
+) -> None:
+    present = pl.DataFrame([("n1", "0", at(since))], schema=PRESENT, orient="row")
+    seen = xid.Seen(readings(GAUGE, *every(15, 60, 120, 79)), readings(COUNT), present)
+    assert told(xid.events(seen, cluster="c")) == [event]
+
+
 def test_a_repeat_shows_in_the_counter_and_a_restart_of_the_counter_counts_from_zero() -> None:
     frame = readings(TOTAL, (0, 0), (15, 1), (30, 2), (45, 1), (60, 0), code="48")
     assert [second for second, *_ in told(counted(frame, since=0))] == [15, 30, 45]
