@@ -51,7 +51,7 @@ def _by_incident(source: Reader, window: Window) -> Answer:
         {
             "started_at": ("when", "time"),
             "node": ("node", "text"),
-            "gpus": ("GPUs", "text"),
+            "gpus": ("GPU", "text"),
             "severity": ("severity", "text"),
             "kinds": ("what", "text"),
             "n_events": ("events", "count"),
@@ -80,7 +80,7 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "info": ("info", "count"),
             "n_attempts": ("attempts", "count"),
             "n_ended": ("ended of it?", "count"),
-            "gpus": ("GPUs", "text"),
+            "gpus": ("GPU", "text"),
             "kinds": ("what", "text"),
             "last_at": ("last", "time"),
             "action": ("action", "text"),

@@ -111,9 +111,10 @@ How long telemetry is kept stands in the configuration; without it, for ever:
   hours_days = 1095      hourly roll-ups go; no shorter than samples_days
 
 No sample goes before its hour has a roll-up (mean, maximum, 95th percentile, seconds above a threshold, seconds
-covered): what is computed later goes by the hours. Attempts, steps, health events and what was computed stay, and so
-does what schedulers count. Each removal is noted in the table removals, and shown by trackside status.
-trackside serve does this once a day. First look: trackside retention --dry-run"""
+covered). The next compute goes by what is left: by hours, which do not tell whose an hour was that changed hands, and
+without those by accounting alone. Attempts, steps, health events and what schedulers count stay. Each removal is noted
+in the table removals, and shown by trackside status. trackside serve does this once a day.
+First look: trackside retention --dry-run"""
 
 RUNLOG_EPILOG = """\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that

@@ -101,7 +101,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 def _number(value: float) -> str:
     if value == 0:
         return "0"
-    return f"{value:,.2f}" if 1 <= abs(value) < 1e6 else f"{value:.3g}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
 def _prefixed(value: float, unit: str) -> str:

@@ -132,11 +132,11 @@ def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
                 "before": each.before,
                 "days": len(each.days) or None,
                 "rows": each.rows,
-                "mb": None if each.bytes is None else each.bytes / 1e6,
+                "size": None if each.bytes is None else float(each.bytes),
             }
             for each in removals
         ],
-        schema_overrides={"days": pl.Int64, "mb": pl.Float64},
+        schema_overrides={"days": pl.Int64, "size": pl.Float64},
     )
     columns = {
         "cluster": ("cluster", "text"),
@@ -144,12 +144,16 @@ def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
         "before": ("before", "time"),
         "days": ("days", "count"),
         "rows": ("rows", "count"),
-        "mb": ("MB", "number"),
+        "size": ("size", "bytes"),
     }
     output.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
-    if done:
+    output.say(
+        "Of the time before, the next `trackside compute` goes by what is left: without samples by hours, which do not "
+        "tell whose an hour was that changed hands; without both by accounting alone. Export first what is to stay."
+    )
+    if done and any(each.bytes for each in removals):
         output.say(
-            "Files of samples leave the disk with the next change but one: until then a reader may have them open."
+            "The room on disk is free after two more commands that write: readers may have the files open still."
         )
 
 

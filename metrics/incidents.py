@@ -7,15 +7,10 @@ event lies somewhere within the attempt) may have been slowed down.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from metrics import frames
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SEVERITIES = ("critical", "warning", "info")
 """The worst first. An event without any counts as information."""
@@ -85,12 +80,12 @@ def incidents(
             pl.col("ts").max().alias("ended_at"),
             pl.col("rank").min(),
             pl.len().alias("n_events"),
-            _joined(pl.concat_str("kind", "code", separator=" "), by="rank").alias("kinds"),
-            _joined(pl.col("gpu").filter(pl.col("gpu").fill_null("") != "")).alias("gpus"),
-            pl.col("action").sort_by("rank", "ts", "kind", "code", "action").first(),
+            _joined(pl.concat_str("kind", "code", separator=" "), ", ", by="rank").alias("kinds"),
+            _joined(pl.col("gpu").filter(pl.col("gpu").fill_null("") != ""), ",").alias("gpus"),
+            pl.col("action").filter(pl.col("rank") == pl.col("rank").min()).drop_nulls().alias("actions"),
         )
         .join(n_attempts, on="incident", how="left", maintain_order="left")
-        .with_columns(_severity(), pl.col("n_attempts").fill_null(0))
+        .with_columns(_severity(), _said("actions").alias("action"), pl.col("n_attempts").fill_null(0))
     )
     begins = found.select("incident", *_PLACE, "started_at")
     of_attempts = touched.join(begins, on="incident").with_columns(_severity())
@@ -167,11 +162,16 @@ def _searched(spans: pl.DataFrame, moments: pl.DataFrame, by: str, strategy: str
     )
 
 
-def _joined(words: pl.Expr, *, by: str | None = None) -> pl.Expr:
-    """Different words of a group with commas, in order of a column and then of the alphabet."""
-    order: Sequence[pl.Expr | str] = [by] if by else []
-    ordered = words.sort_by(*order, words) if order else words.sort()
-    return ordered.unique(maintain_order=True).str.join(", " if by else ",")
+def _joined(words: pl.Expr, between: str, *, by: str | None = None) -> pl.Expr:
+    """Different words of a group, in order of a column and then of the alphabet."""
+    ordered = words.sort_by(by, words) if by else words.sort()
+    return ordered.unique(maintain_order=True).str.join(between)
+
+
+def _said(actions: str) -> pl.Expr:
+    """What is asked for, each once; null where nothing is."""
+    once = pl.col(actions).list.unique().list.sort()
+    return pl.when(once.list.len() > 0).then(once.list.join("; "))
 
 
 def _severity() -> pl.Expr:

@@ -43,7 +43,7 @@ WITH counted AS (
     UNION ALL
     SELECT cluster, 'prometheus.node', 'node_hours', COUNT(*) FROM node_hours GROUP BY cluster
     UNION ALL
-    SELECT cluster, source, 'health_events', COUNT(*) FROM health_events WHERE source = 'prometheus.health' GROUP BY ALL
+    SELECT cluster, source, 'health_events', COUNT(*) FROM health_events GROUP BY ALL
     UNION ALL
     SELECT cluster, 'prometheus.kubernetes', 'node_aliases', COUNT(*) FROM node_aliases GROUP BY cluster
     UNION ALL

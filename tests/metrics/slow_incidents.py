@@ -49,9 +49,7 @@ def _worst(group: list[dict[str, Any]]) -> str:
 
 def _incident(group: list[dict[str, Any]]) -> dict[str, Any]:
     kinds = sorted({(min(_rank(e) for e in group if _name(e) == name), name) for name in map(_name, group)})
-    ordered = sorted(
-        group, key=lambda e: (_rank(e), e["ts"], e["kind"], e["code"], e["action"] is not None, e["action"])
-    )
+    actions = {e["action"] for e in group if _rank(e) == min(map(_rank, group)) and e["action"] is not None}
     return {
         "cluster": group[0]["cluster"],
         "node": group[0]["node"],
@@ -61,7 +59,7 @@ def _incident(group: list[dict[str, Any]]) -> dict[str, Any]:
         "n_events": len(group),
         "kinds": ", ".join(name for _, name in kinds),
         "gpus": ",".join(sorted({e["gpu"] for e in group if e["gpu"]})),
-        "action": ordered[0]["action"],
+        "action": "; ".join(sorted(actions)) or None,
     }
 
 

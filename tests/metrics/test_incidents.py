@@ -60,12 +60,14 @@ def test_an_incident_is_as_bad_as_its_worst_event_and_tells_that_first() -> None
             event(2, "ecc dbe", "critical", gpu="3", action="reset the GPU"),
             event(3, "condition Ready", "critical"),
             event(4, "ecc dbe", "critical", gpu="2", action="reset the GPU"),
+            event(5, "ib link_downed", "critical", action="check the cable"),
         ),
         *NOBODY,
     )
     (row,) = found.iter_rows(named=True)
-    assert row["kinds"] == "condition Ready, ecc dbe, throttle thermal, xid 31"
-    assert (row["severity"], row["gpus"], row["action"], row["n_events"]) == ("critical", "10,2,3", "reset the GPU", 5)
+    assert row["kinds"] == "condition Ready, ecc dbe, ib link_downed, throttle thermal, xid 31"
+    assert (row["severity"], row["gpus"], row["n_events"]) == ("critical", "10,2,3", 6)
+    assert row["action"] == "check the cable; reset the GPU"  # what each of the worst asks for
 
 
 def test_an_incident_of_information_only_is_one() -> None:
