@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app import output
 from app.asked import split_by
 from app.showing import Answer, Question
+from app.times import iso
+from metrics import frames
+from metrics.capacity import coverage
 from metrics.incidents import SEVERITIES
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
 
 if TYPE_CHECKING:
     from app.results import Window
     from queries.warehouse import Reader
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 MOST_SHOWN: Final = 40
 """Incidents or attempts that a table shows; machines get all."""
@@ -43,6 +50,39 @@ def _incidents(source: Reader, window: Window) -> pl.DataFrame:
     return source.query("incidents_in", cluster=window.cluster, since=window.since, until=window.until)
 
 
+def _empty(source: Reader, window: Window) -> str:
+    """Why there are none: nothing is known at all, or nothing of this window."""
+    ever = source.query("incidents_in", cluster=window.cluster, since=EARLIEST, until=LATEST)["started_at"]
+    last = ever.max()
+    if not isinstance(last, datetime):
+        return _NONE
+    others = f"there are {len(ever)} outside of it" if len(ever) > 1 else "there is one outside of it"
+    return f"No health events in this window; {others}, the last of {iso(last)}."
+
+
+def _seen(source: Reader, window: Window) -> tuple[str, ...]:
+    """For how much of the window telemetry could tell of health."""
+    whole_s = (window.until - window.since).total_seconds()
+    loads = [source.query("coverage", cluster=window.cluster, source=name) for name in _TELLING]
+    low, high = (pl.lit(moment, dtype=frames.TIME) for moment in (window.since, window.until))
+    clipped = (
+        coverage(frames.conform(pl.concat(loads), frames.COVERAGE), gap_s=0)
+        .select(pl.max_horizontal("started_at", low).alias("a"), pl.min_horizontal("ended_at", high).alias("b"))
+        .filter(pl.col("a") < pl.col("b"))
+    )
+    seen_s = clipped.select(frames.seconds(pl.col("b") - pl.col("a")).sum()).item()
+    if seen_s >= whole_s:
+        return ()
+    return (
+        f"Telemetry that tells of health speaks for {output.display(seen_s, 'seconds')} of these "
+        f"{output.display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
+    )
+
+
+_TELLING: Final = ("prometheus.gpu", "prometheus.health")
+"""Sources of health events."""
+
+
 def _by_incident(source: Reader, window: Window) -> Answer:
     rows = _incidents(source, window)
     return Answer(
@@ -60,8 +100,8 @@ def _by_incident(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(rows), _INCIDENT, *_cut(rows)) if rows.height else (),
-        when_empty=_NONE,
+        notes=(*_worst(rows), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
     )
@@ -86,8 +126,8 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(incidents), _INCIDENT, *_cut(rows)) if rows.height else (),
-        when_empty=_NONE,
+        notes=(*_worst(incidents), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
     )
@@ -143,7 +183,11 @@ def _by_attempt(source: Reader, window: Window) -> Answer:
         },
         queries=("incident_attempts_in",),
         notes=(_INCIDENT, *_cut(rows)) if rows.height else (),
-        when_empty=_NONE if _incidents(source, window).is_empty() else "No incident of this window touched an attempt.",
+        when_empty=(
+            _empty(source, window)
+            if _incidents(source, window).is_empty()
+            else "No incident of this window touched an attempt."
+        ),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={
             "subject": "job_id",
@@ -175,7 +219,7 @@ def _by_kind(source: Reader, window: Window) -> Answer:
         },
         queries=("health_kinds_in",),
         notes=("class: where such an event usually comes from: a prior, not a finding.",) if rows.height else (),
-        when_empty=_NONE,
+        when_empty=_empty(source, window),
         parts={"subject": "kind", "code": "code", "value": "n_events", "nodes": "n_nodes", "gpus": "n_gpus"},
     )
 

@@ -177,9 +177,11 @@ def _done(reports: Sequence[Report], *, files: bool, quiet: bool, known: bool = 
         output.say(f"trackside: {error}", error=True)
     if errors:
         raise errors[0]
-    if not quiet and known:
+    if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
+        return 0
+    if known:
         output.say("Next: trackside compute", error=True)
-    elif not quiet:
+    else:
         output.say("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0
 

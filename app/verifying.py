@@ -228,10 +228,10 @@ def covered(source: Source, period: Window) -> Covered:
     since, until = row["since"], row["until"]
     window = Window(period.cluster, max(period.since, since), min(period.until, until))
     if window.since >= window.until:
-        raise UsageError(
-            f"{period.cluster}: nothing is known between {iso(period.since)} and {iso(period.until)}; "
-            f"the data speak for {iso(since)} to {iso(until)}"
-        )
+        when = f"between {iso(period.since)} and {iso(period.until)}"
+        if period.since >= period.until:  # one of them was not told, and is an end of the data
+            when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
+        raise UsageError(f"{period.cluster}: nothing is known {when}; the data speak for {iso(since)} to {iso(until)}")
     gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)
 

@@ -196,7 +196,8 @@ class Reading:
     def _take(self, rows: pl.DataFrame) -> None:
         """Lines into the account, and readings to the others."""
         self._n_lines += rows.height
-        self._n_known += rows.filter(pl.col("number") != _INVALID).height
+        told = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
+        self._n_known += rows.filter(pl.col("number") != _INVALID, told).height
         is_last = pl.lit(self._cut)  # then there is one line, the last
         unwanted = (pl.col("number") == _UNWANTED) & ~is_last
         wanted = rows.filter(~unwanted).with_columns(reason=self._reason(is_last))
@@ -302,8 +303,9 @@ def _unquoted(text: str) -> str:
 
 def unrecognised(origin: str, beginning: str) -> UnrecognisedInputError:
     """What to say of a file that begins with other things than we know."""
+    begins = f"not telemetry that we know; it begins with\n  {shorten(beginning)}" if beginning.strip() else "empty"
     return UnrecognisedInputError(
-        f"{origin}: not telemetry that we know; it begins with\n  {shorten(beginning)}\n"
+        f"{origin}: {begins}\n"
         "Accepted are OpenMetrics text with timestamps, and Parquet with the columns of gpu_samples, gpu_hours, "
         "node_samples, node_hours, cluster_samples or health_events, or with those of readings: a name, labels, a time "
         "and a value"

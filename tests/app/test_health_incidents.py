@@ -116,7 +116,7 @@ def test_incidents_are_events_that_belong_together(warehouse: Path) -> None:
         ("n3", "critical", 1, "ecc dbe", "0", 1),
     ]
     assert found["started_at"][0] == datetime.fromtimestamp(T, UTC) + timedelta(seconds=2 * HOUR - 300)
-    assert found["action"][0].startswith("reset the GPU")
+    assert found["action"][0].startswith("check cable, transceiver and switch port; reset the GPU;")
 
 
 def test_attempts_are_touched_and_some_of_them_at_their_end(warehouse: Path) -> None:

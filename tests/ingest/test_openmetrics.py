@@ -199,10 +199,17 @@ def test_text_without_a_metric_that_we_know_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n\n", b"# EOF\n", b"JobID|State\n7|RUNNING\n", b"\x00\x01\xff\xfe", b"<html>"]
+    ("data", "said"),
+    [
+        *((data, "x: empty") for data in (b"", b"\n\n", b"# EOF\n")),
+        (b"JobID|State\n7|RUNNING\n", "not telemetry that we know; it begins with"),
+        (b"\x00\x01\xff\xfe", "not telemetry that we know; it begins with"),
+        (b"<html>", "not telemetry that we know; it begins with"),
+        (b"hello world\nfoo bar\n", "not telemetry that we know; it begins with"),
+    ],
 )
-def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes) -> None:
-    with pytest.raises(UnrecognisedInputError, match=r"not telemetry that we know; it begins with"):
+def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, said: str) -> None:
+    with pytest.raises(UnrecognisedInputError, match=said):
         parse_openmetrics([data], origin="x", cluster="c", interval_s=60, now=NOW)
 
 
