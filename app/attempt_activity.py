@@ -1,7 +1,7 @@
 """What the GPUs of each attempt did: samples of the warehouse, day by day, as rows of `attempt_activity`.
 
 Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up knows is read as one sample.
-Then what an attempt's GPUs did in the hour in which it came or went is the mean of that hour.
+Whose an hour was in which an attempt came or went is not told then: its time is unattributed.
 """
 
 from __future__ import annotations

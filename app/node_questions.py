@@ -12,7 +12,7 @@ from app.attempt_activity import VERIFICATION
 from app.node_activity import NodeActivity, node_activity
 from app.showing import Answer, Question
 from app.telemetry_known import NO_SUBJECT, Known, known, whole
-from app.telemetry_questions import MOST_SHOWN, NO_TELEMETRY
+from app.telemetry_questions import MOST_SHOWN, hourly_notes, none_left, window_of
 from metrics import frames
 from metrics.holders import occupants
 from metrics.node_attribution import WHAT
@@ -120,7 +120,7 @@ def _answer(source: Reader, window: Window, question: Question, subject: _Subjec
         {**key, **heading, **told, **columns},
         metrics=subject.metrics if "mean_response_s" in told else (),
         queries=("attempt_node_activity",) if _stored(asked) else ("node_samples_between", "node_hours_between"),
-        notes=(subject.note, *notes) if rows.height else (),
+        notes=(subject.note, *notes, *_by_the_hour(asked)) if rows.height else (),
         when_empty=_nothing(source, window, subject),
         parameters={"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
@@ -134,6 +134,12 @@ def _answer(source: Reader, window: Window, question: Question, subject: _Subjec
             "response_s": "response_s",
         },
     )
+
+
+def _by_the_hour(asked: _Asked) -> list[str]:
+    days = asked.source.query("node_telemetry_days", **window_of(asked.window))
+    whose = asked.by if asked.by in WHOSE else "job"
+    return hourly_notes(days, f"a {whose} came to the node or left it")
 
 
 _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, str]], tuple[str, ...]]
@@ -154,7 +160,10 @@ def _by_node(asked: _Asked) -> _Shown:
     unit = subject.columns[main][1]
     parts = {"shared": "on shared nodes", "outside": "no job there", "checks": "node checks"}
     columns = {f"{part}_{main}": (words, unit) for part, words in parts.items() if rows[f"{part}_{main}"].sum()}
-    note = "on shared nodes: several attempts were there; no job there: nobody was, so it is the node's own."
+    note = (
+        "on shared nodes: several attempts were there, in turns where only hours are known; no job there: nobody was, "
+        "so it is the node's own."
+    )
     return rows, {"subject": ("node", "text")} if key else {}, columns, (note,) if columns else ()
 
 
@@ -181,8 +190,8 @@ def _by_owner(asked: _Asked) -> _Shown:
     if rows[f"shared_{main}"].sum():
         columns = {f"shared_{main}": ("on shared nodes", subject.columns[main][1])}
         notes = (
-            f"on shared nodes: of nodes on which another {by} was, too; whose it was cannot be told, so it is in no "
-            "other column, and beside each who was there.",
+            f"on shared nodes: of nodes on which another {by} was, too (or came or went within the hour, where only "
+            "hours are known); whose it was cannot be told, so it is in no other column but beside each who was there.",
         )
     rest = rows.filter(pl.col("subject") != _CHECKS)
     if rest.height < rows.height:
@@ -235,7 +244,7 @@ def _nothing(source: Reader, window: Window, subject: _Subject) -> str:
     """What it means that nothing was seen, and what to do."""
     days = source.query("node_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():
-        return NO_TELEMETRY.format(what="nodes")
+        return none_left(source, window, "node", "nodes")
     return (
         f"No samples of {subject.what} in this window. There is telemetry of nodes of {days[-1]} to {days[0]}: if that "
         "is within the window, the exporters do not tell of it (trackside ingest prometheus --help)."

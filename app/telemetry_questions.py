@@ -166,25 +166,39 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
         )
     if unclear:
         notes.append(
-            f"{unclear / 3600:,.0f} GPU-h are unattributed: seen on nodes that several share, or of parts of GPUs. "
-            "Whose they were is not told, so no mean has them."
+            f"{unclear / 3600:,.1f} GPU-h are unattributed: seen on nodes that several share, of parts of GPUs, or "
+            "known by hours only in which jobs came or went. Whose they were is not told, so no mean has them."
         )
     if checks:
         notes.append(
             f"Node checks held {checks / 3600:,.0f} GPU-h more; they are no utilisation and left out (config: "
             "rules.other_work)."
         )
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    days = source.query("gpu_telemetry_days", **asked)
-    hourly = days.filter(~pl.col("sampled")).height
-    if hourly:
-        notes.append(
-            f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: where GPUs changed hands within an "
-            "hour, each gets the hour's mean for its time."
-        )
+    notes += hourly_notes(source.query("gpu_telemetry_days", **window_of(window)), "a job came to the node or went")
     if rows.height > MOST_SHOWN:
         notes.append(f"A table shows {MOST_SHOWN} of {rows.height:,} runs or attempts; --format csv has all.")
     return tuple(notes)
+
+
+def window_of(window: Window) -> dict[str, object]:
+    """Parameters of queries about a window."""
+    return {"cluster": window.cluster, "since": window.since, "until": window.until}
+
+
+def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
+    """What is to be said where of some days only roll-ups are left.
+
+    Args:
+        days: rows of `gpu_telemetry_days` or `node_telemetry_days`.
+        change: within an hour: then it is nobody's.
+    """
+    hourly = days.filter(~pl.col("sampled")).height
+    if not hourly:
+        return []
+    return [
+        f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: whose an hour was within which "
+        f"{change} is not told."
+    ]
 
 
 NO_TELEMETRY: Final = """\
@@ -194,11 +208,32 @@ No telemetry of {what} is loaded. To add it:
 then: trackside compute"""
 
 
+def none_left(source: Reader, window: Window, of: str, what: str) -> str:
+    """What to say where there is no telemetry at all: that there was some, or how to add it.
+
+    Args:
+        source: the warehouse.
+        window: what is asked about.
+        of: what tables of it begin with: `gpu` or `node`.
+        what: the same in words.
+    """
+    gone = source.query("removals").filter(
+        pl.col("cluster") == window.cluster, pl.col("table_name").is_in([f"{of}_samples", f"{of}_hours"])
+    )
+    if gone.is_empty():
+        return NO_TELEMETRY.format(what=what)
+    before, removed = gone.select(pl.col("before", "removed_at").max().dt.strftime("%Y-%m-%dT%H:%M:%SZ")).row(0)
+    return (
+        f"No telemetry of {what} is left: `trackside retention` removed what there was before {before}, last at "
+        f"{removed} (config: retention; trackside status lists all removals)."
+    )
+
+
 def _nothing(source: Reader, window: Window) -> str:
     """What it means that nothing was seen, and what to do."""
     days = source.query("gpu_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():
-        return NO_TELEMETRY.format(what="GPUs")
+        return none_left(source, window, "gpu", "GPUs")
     return (
         f"No sample of GPUs that were allocated in this window. There is telemetry of {days[-1]} to {days[0]}; if that "
         "is within the window: does it name nodes as Slurm does (trackside status warns), and was `trackside compute` "

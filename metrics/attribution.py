@@ -5,7 +5,8 @@ it holds all GPUs of the node. Where it alone is there and holds a part of them,
 longest: nobody else had any, and which of the idle ones make up the rest makes no difference to what is idle. Where
 several attempts share a node, nothing can be told of one of them; but if all are of one user, it is that user's. Parts
 of GPUs (MIG devices, shards) and attempts whose GPUs on the node are only assumed cannot be told either. What cannot be
-told is counted as time: of what was observed, an attempt's share by the number of its GPUs.
+told is counted as time: of what was observed, an attempt's share by the number of its GPUs. So is an hour that only its
+mean is known of (a roll-up), unless nobody came or went within it: a mean of two attempts is neither's.
 
 Worked day by day: a sample belongs to the day it begins in, with all the time it speaks for. A sample across the
 beginning or end of an attempt is split by time. All sums are whole numbers (`metrics.sample_grid`), so those of days
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +25,7 @@ import polars as pl
 
 from metrics.holders import FAR, Holders
 from metrics.intervals import overlaps, sweep
-from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series
+from metrics.sample_grid import Grid, Integrals, Reading, Series, grid, series, torn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,6 +50,9 @@ RESOLUTION: Final = {
 """Columns of samples that are summed, and how many parts of their unit are told apart."""
 
 _UNCLEAR, _WHOLE, _CHOSEN = 0, 1, 2
+
+_TORN: Final = "torn"
+"""Quantity of a grid: GPUs of which a sample does not tell whose it is (`metrics.sample_grid.torn`)."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def day_activity(found: Series, held: Holders, reading: Reading, *, by_gpu: bool
     members, pieces = _pieces(held, found, np.bincount(place, minlength=nodes.height), reading)
     apart = np.full(nodes.height, by_gpu)
     apart[pieces.filter(pl.col("kind") == _CHOSEN)["place"].to_numpy()] = True
-    sums = Integrals(grid(found, place, apart, reading))
+    sums = Integrals(_without_torn(grid(found, place, apart, reading), held, reading))
     told = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums), reading)
     shared = _shared(members, pieces, sums)
     return Day(
@@ -120,6 +124,15 @@ def day_activity(found: Series, held: Holders, reading: Reading, *, by_gpu: bool
         _of_nodes(told, shared, sums, nodes, held),
         _of_gpus(told, sums.grid, found, reading) if by_gpu else None,
     )
+
+
+def _without_torn(of: Grid, held: Holders, reading: Reading) -> Grid:
+    """Samples whose values are nobody's count as time only."""
+    found = torn(of, held.changes, reading.hour_s)
+    if found is None:
+        return of
+    values = {name: np.where(found, 0, value) for name, value in of.values.items()}
+    return replace(of, values={**values, _TORN: np.where(found, np.repeat(of.width, of.counts), 0)})
 
 
 def _nodes(found: Series, places: pl.DataFrame) -> pl.DataFrame:
@@ -230,8 +243,15 @@ def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
     begin = sums.at(lane, pieces["started"].to_numpy()[piece])
     end = sums.at(lane, pieces["ended"].to_numpy()[piece])
     observed = sums.between(None, lane, begin, end)
-    columns = {"lane": lane, "n_samples": (end.before - begin.before) * sums.grid.width[lane], "observed": observed}
+    n_samples = (end.before - begin.before) * sums.grid.width[lane]
+    if _TORN in sums.grid.values:
+        observed = observed - sums.between(_TORN, lane, begin, end)
+        running = np.append(0, np.cumsum(sums.grid.values[_TORN]))
+        n_samples = n_samples - running[end.before] + running[begin.before]
+    columns = {"lane": lane, "n_samples": n_samples, "observed": observed}
     for name in sums.grid.values:
+        if name == _TORN:
+            continue
         always = name.endswith("_known") and sums.always(name)
         columns[name] = observed if always else sums.between(name, lane, begin, end)
     about = pieces.select("owner", "era", "place", "kind", "milli_gpus")
@@ -263,21 +283,23 @@ def _shared(members: pl.DataFrame, pieces: pl.DataFrame, sums: Integrals) -> pl.
     `unclear` is the part that cannot be told to be one user's either. Of a node's observed time an attempt gets its
     GPUs' share of the node's, scaled down where more GPUs are held than there are; in whole milliseconds, rounded down.
     """
-    shares = (pl.col("n") > 1) | (pl.col("kind") == _UNCLEAR)
-    there = pieces.select(shares.alias("there"))["there"].to_numpy()
+    shares = pieces.select(((pl.col("n") > 1) | (pl.col("kind") == _UNCLEAR)).alias("shares"))["shares"].to_numpy()
+    any_torn = _TORN in sums.grid.values
+    there = np.full(pieces.height, any_torn) | shares
     if not there.any():
         return members.clear().select("attempt", "place", shared="milli_gpus", unclear="milli_gpus")
     some = pieces.filter(there)
     piece, lane = _expanded(some, sums.grid)
     begin, end = (sums.at(lane, some[name].to_numpy()[piece]) for name in ("started", "ended"))
-    by_lane = sums.between(None, lane, begin, end)
-    observed = np.add.reduceat(by_lane, np.flatnonzero(np.diff(piece, prepend=-1)))
+    heads = np.flatnonzero(np.diff(piece, prepend=-1))
+    observed = np.add.reduceat(sums.between(None, lane, begin, end), heads)
+    nobodys = np.add.reduceat(sums.between(_TORN, lane, begin, end), heads) if any_torn else np.zeros_like(observed)
     room, held = some["room"].to_numpy(), some["milli_gpus"].to_numpy()
-    weight = np.zeros(pieces.height, dtype=np.int64)
-    weight[there] = observed * np.minimum(room, held) // held
-    # With no more held than there is, the whole node's time counts, and each gets its share of the room.
-    weight[there] = np.where(held > room, weight[there], observed)
-    unclear = np.where(pieces["kind"].to_numpy() == _UNCLEAR, weight, 0)
+    weight, unclear = np.zeros(pieces.height, dtype=np.int64), np.zeros(pieces.height, dtype=np.int64)
+    for to, which in ((weight, shares[there]), (unclear, some["kind"].to_numpy() == _UNCLEAR)):
+        seen = np.where(which, observed, nobodys)
+        # With no more held than there is, the whole node's time counts, and each gets its share of the room.
+        to[there] = np.where(held > room, seen * np.minimum(room, held) // held, seen)
     starts = (pieces["era"] * FAR + pieces["started"]).to_numpy()
     own = [np.searchsorted(starts, (members["era"] * FAR + members[name]).to_numpy()) for name in ("started", "ended")]
     told = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -18,6 +18,10 @@ FAR: Final = 1 << 42
 """Milliseconds since 1970 beyond all data; also the room between lanes in a sort key."""
 
 
+def _no_changes() -> pl.Series:
+    return pl.Series("change", [], dtype=pl.Int64)
+
+
 @dataclass(frozen=True)
 class Holders:
     """Who held how many GPUs of which node of a cluster.
@@ -31,12 +35,15 @@ class Holders:
             GPUs, or how long, is only assumed).
         eras: `place`, `era`, `started`, `ended`, `capacity` (thousandths of GPUs, null where unknown): all time, cut
             where a node's inventory changes.
+        changes: `place` x `FAR` + moment, sorted: whenever an attempt comes or goes. Those outside of a window too: an
+            hour that a window cuts is one attempt's only if that attempt was there all of it.
     """
 
     attempts: pl.DataFrame
     places: pl.DataFrame
     held: pl.DataFrame
     eras: pl.DataFrame
+    changes: pl.Series = field(default_factory=_no_changes)
 
     def within(self, since: datetime, until: datetime) -> Holders:
         """What was held between two moments."""
@@ -53,6 +60,7 @@ class Occupants:
         checks: numbers of owners that check nodes rather than use them.
         since: milliseconds since 1970 from which on is asked ...
         until: ... and before which.
+        changes: whenever an owner comes or goes, as in `Holders`.
     """
 
     places: pl.DataFrame
@@ -60,6 +68,7 @@ class Occupants:
     checks: pl.Series
     since: int = -FAR
     until: int = FAR
+    changes: pl.Series = field(default_factory=_no_changes)
 
     def within(self, since: datetime, until: datetime) -> Occupants:
         """Who was there between two moments; nothing else is asked about."""
@@ -98,7 +107,18 @@ def occupants(attempt_nodes: pl.DataFrame, owners: pl.DataFrame, covered: pl.Dat
     )
     owner, place = pl.col("lane") // many, pl.col("lane") % many
     together = union(stays).select(owner.alias("owner"), place.alias("place"), "started", "ended")
-    return Occupants(places, together, owners.filter("verification")["owner"].unique().sort())
+    checks = owners.filter("verification")["owner"].unique().sort()
+    return Occupants(places, together, checks, changes=_changes(together, "owner", pl.lit(1)))
+
+
+def _changes(stays: pl.DataFrame, who: str, how_many: pl.Expr) -> pl.Series:
+    """`Holders.changes`; where one stay follows the other without a change of who or how many, there is none."""
+    ends = [
+        stays.select((pl.col("place") * FAR + pl.col(end)).alias("change"), who, (how_many * sign).alias("n"))
+        for end, sign in (("started", 1), ("ended", -1))
+    ]
+    net = pl.concat(ends).group_by("change", who).agg(pl.col("n").sum())
+    return net.filter(pl.col("n") != 0)["change"].unique().sort()
 
 
 def holders(
@@ -142,7 +162,8 @@ def holders(
         .join(places, on="node")
         .select("attempt", "place", "started", "ended", "milli_gpus", "unsure")
     )
-    return Holders(numbered, places, held, eras(inventory, places))
+    changes = _changes(held, "attempt", pl.col("milli_gpus"))
+    return Holders(numbered, places, held, eras(inventory, places), changes)
 
 
 def _codes(text: pl.Expr, name: str) -> pl.Expr:

@@ -3,7 +3,9 @@
 A node's traffic is not told by who caused it. So the samples of a node are those of an owner (an attempt, or all
 attempts of a user, an account, a partition) while nobody else is on the node, with GPUs or without. While several
 owners are there, what each of them did cannot be told: that time and what was seen in it are counted beside each of
-them, and once for the node. Jobs that check nodes are owners like others, and kept apart in the account of nodes.
+them, and once for the node. So is an hour that only its mean is known of (a roll-up) if an owner came or went within
+it: what went on in which part of it is not known, so none of it is told to be anybody's, nor the node's own. Jobs that
+check nodes are owners like others, and kept apart in the account of nodes.
 
 Worked day by day, like `metrics.attribution`: a sample belongs to the day it begins in, with all the time it speaks
 for, up to the series' next one. A sample across the beginning or end of a stay is split by time. What is summed is
@@ -18,14 +20,15 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from metrics.hour_fill import LONGEST_S
 from metrics.intervals import sweep
-from metrics.sample_grid import HOLD_STEPS, Grid, Integrals, Series, series
+from metrics.sample_grid import HOLD_STEPS, Grid, Integrals, Series, series, torn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +58,8 @@ class Day:
 
     Attributes:
         owners: by `owner`, `metric`, `device`: `observed`, `value` (alone on nodes), `shared`, `shared_value` (on nodes
-            with other owners; all of the node's), and `n_nodes`, of which no later day told yet.
+            with other owners, or in hours within which one came or went; all of the node's), and `n_nodes`, of which no
+            later day told yet.
         nodes: by `node`, `metric`, `device`: `observed`, `value`, and what of these was `attributed` to owners, of
             `checks` of nodes, `shared` by several, and `outside`, with nobody there: `attributed_value`, ...
     """
@@ -65,7 +69,12 @@ class Day:
 
 
 def node_activities(
-    days: Iterable[pl.DataFrame], there: Occupants, *, step_s: float = 60.0, at_once: int = 2
+    days: Iterable[pl.DataFrame],
+    there: Occupants,
+    *,
+    step_s: float = 60.0,
+    hour_s: float = LONGEST_S,
+    at_once: int = 2,
 ) -> Iterator[Day]:
     """Attribute samples of nodes, a few days at a time, so that memory stays flat however many there are.
 
@@ -75,6 +84,7 @@ def node_activities(
             sorted by the first four, as they are stored.
         there: who was where.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
+        hour_s: what an hour is (see `metrics.sample_grid.torn`).
         at_once: how many days are worked on at the same time.
     """
     following: pl.DataFrame | None = None
@@ -84,7 +94,7 @@ def node_activities(
         for samples in days:
             found = series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
             following = _next(following, found.firsts)
-            waiting.append(pool.submit(_told, found, there, step_s))
+            waiting.append(pool.submit(_told, found, there, step_s, hour_s))
             if len(waiting) > at_once:
                 yield seen.day(waiting.popleft().result())
         while waiting:
@@ -138,12 +148,12 @@ class _Seen:
         return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), told.nodes)
 
 
-def _told(found: Series, there: Occupants, step_s: float) -> _Told:
+def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Told:
     """Attribute some samples; see `node_activities`."""
     lanes = found.lanes.join(there.places, on="node", how="left", maintain_order="left").with_columns(
         pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
     )
-    of = _Lanes.read(found, lanes["place"].to_numpy(), step_s)
+    of = _Lanes.read(found, lanes["place"].to_numpy(), step_s).without_torn(there, hour_s)
     if lanes.is_empty():
         low = high = 0
     else:
@@ -153,7 +163,7 @@ def _told(found: Series, there: Occupants, step_s: float) -> _Told:
     )
     layer = near.rename({"place": "lane"}).with_columns(n=pl.lit(1, dtype=pl.Int64))
     pieces = _summed(sweep([layer]).rename({"lane": "place"}), of)
-    alone, several = pieces.filter(pl.col("n") == 1), pieces.filter(pl.col("n") > 1)
+    alone, several = (_clear(pieces.filter(which)) for which in (pl.col("n") == 1, pl.col("n") > 1))
     mine = _by_lane(alone, "owner", "place").rename({"observed": "own", "value": "own_value"})
     parts = (
         _by_lane(_summed(near, of), "owner", "place")
@@ -202,6 +212,29 @@ class _Lanes:
         grid = Grid(lane, place, np.ones_like(lane), offset, ts, span, {"value": whole})
         return cls(grid, Integrals(grid), pl.Series(np.ldexp(np.full(len(place), float(_MS)), shift)))
 
+    def without_torn(self, there: Occupants, hour_s: float) -> _Lanes:
+        """With `torn` and `torn_value` beside, of samples of which it cannot be told whose they are, if any."""
+        found = torn(self.grid, there.changes, hour_s)
+        if found is None:
+            return self
+        values = self.grid.values | {
+            "torn": found.astype(np.int64), "torn_value": np.where(found, self.grid.values["value"], 0)}  # fmt: skip
+        grid = replace(self.grid, values=values)
+        return _Lanes(grid, Integrals(grid), self.parts)
+
+    def between(self, lane: Ints, begin: Ints, end: Ints) -> dict[str, Ints]:
+        """Sums over time: `observed`, `value`, and what of these is `torn`, `torn_value`."""
+        low, high = self.sums.at(lane, begin), self.sums.at(lane, end)
+        return {
+            "observed": self.sums.between(None, lane, low, high),
+            **{
+                name: self.sums.between(name, lane, low, high)
+                if name in self.grid.values
+                else np.zeros(len(lane), dtype=np.int64)
+                for name in ("value", "torn", "torn_value")
+            },
+        }
+
     def in_units(self, value: str | pl.Expr) -> pl.Expr:
         """Value x seconds of rows with a `lane`."""
         whole = pl.col(value) if isinstance(value, str) else value
@@ -219,19 +252,20 @@ def _interval(samples: pl.DataFrame, step_s: float) -> Ints:
 
 
 def _summed(pieces: pl.DataFrame, of: _Lanes) -> pl.DataFrame:
-    """Sums of each piece of a `place` and lane of it: what the piece is, `lane`, `observed`, `value` (whole)."""
+    """Sums of each piece of a `place` and lane of it: what the piece is, `lane`, and `_Lanes.between` (whole)."""
     piece, lane = _with_lanes(pieces["place"].to_numpy(), of.grid.place)
     if not len(piece):
         none = pl.lit(0, dtype=pl.Int64)
-        return pieces.clear().with_columns(lane=none, observed=none, value=none)
-    begin = of.sums.at(lane, pieces["started"].to_numpy()[piece])
-    end = of.sums.at(lane, pieces["ended"].to_numpy()[piece])
-    columns = {
-        "lane": lane,
-        "observed": of.sums.between(None, lane, begin, end),
-        "value": of.sums.between("value", lane, begin, end),
-    }
-    return pl.concat([pieces[piece], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
+        return pieces.clear().with_columns(lane=none, observed=none, value=none, torn=none, torn_value=none)
+    begin, end = (pieces[name].to_numpy()[piece] for name in ("started", "ended"))
+    columns = pl.DataFrame({"lane": lane, **of.between(lane, begin, end)})
+    return pl.concat([pieces[piece], columns], how="horizontal").filter(pl.col("observed") > 0)
+
+
+def _clear(summed: pl.DataFrame) -> pl.DataFrame:
+    """Without what is torn."""
+    clear = summed.with_columns(pl.col("observed") - pl.col("torn"), pl.col("value") - pl.col("torn_value"))
+    return clear.filter(pl.col("observed") > 0)
 
 
 def _by_lane(summed: pl.DataFrame, *more: str) -> pl.DataFrame:
@@ -257,13 +291,10 @@ def _of_nodes(
     """`Day.nodes`."""
     check = pl.col("owner").is_in(there.checks.implode())
     lane = of.grid.lane
-    begin, end = (of.sums.at(lane, np.full_like(lane, moment)) for moment in (there.since, there.until))
+    whole = of.between(lane, *(np.full_like(lane, moment) for moment in (there.since, there.until)))
     found = (
         lanes.select("lane", *SERIES)
-        .with_columns(
-            observed=pl.Series(of.sums.between(None, lane, begin, end)),
-            value=pl.Series(of.sums.between("value", lane, begin, end)),
-        )
+        .with_columns(pl.Series(name, sums) for name, sums in whole.items())
         .filter(pl.col("observed") > 0)
     )
     kinds = {"attributed": alone.filter(~check), "checks": alone.filter(check), "shared": several}
@@ -271,12 +302,15 @@ def _of_nodes(
         sums = _by_lane(pieces).rename({"observed": name, "value": f"{name}_value"})
         found = found.join(sums, on="lane", how="left", maintain_order="left")
     values = [f"{name}_value" for name in kinds]
-    found = found.with_columns(pl.col(*kinds, *values).fill_null(0)).with_columns(
+    found = found.with_columns(pl.col(*kinds, *values).fill_null(0))
+    found = found.with_columns(
+        pl.col("shared") + pl.col("torn"), pl.col("shared_value") + pl.col("torn_value")
+    ).with_columns(
         outside=pl.col("observed") - pl.sum_horizontal(list(kinds)),
         outside_value=pl.col("value") - pl.sum_horizontal(values),
     )
     return found.with_columns(of.in_units(name).alias(name) for name in ("value", *values, "outside_value")).drop(
-        "lane"
+        "lane", "torn", "torn_value"
     )
 
 

@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from metrics.holders import FAR
+from metrics.hour_fill import LONGEST_S, WHOLE_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -56,12 +59,14 @@ class Reading:
         idle: a Boolean expression over a sample: the GPU was idle. Null where the sample does not tell.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
         idle_parts: 1; or `idle` is a share of the time, of which so many parts are told apart.
+        hour_s: what an hour is (see `torn`).
     """
 
     resolution: Mapping[str, int]
     idle: pl.Expr
     step_s: float = 60.0
     idle_parts: int = 1
+    hour_s: float = LONGEST_S
 
 
 def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
@@ -332,6 +337,31 @@ def _joined(parts: list[Grid]) -> Grid:
     counts = np.concatenate([part.counts for part in parts])
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
     return Grid(lane, place, width, np.append(0, np.cumsum(counts)), ts, span, values)
+
+
+def torn(of: Grid, changes: pl.Series, hour_s: float) -> NDArray[np.bool_] | None:
+    """Samples that speak for an hour within which who is there changes; None where there are none.
+
+    Such a sample is the mean over all who were there, and does not tell which of it was whose. That goes for roll-ups,
+    and for samples that are as coarse: those that speak for nearly an hour (`hour_fill.WHOLE_S` of it) or longer. Which
+    part of its hour one does not know is not known either, so it is the whole hour that counts.
+
+    Args:
+        of: samples.
+        changes: as `metrics.holders.Holders` has them.
+        hour_s: seconds of an hour; tests have short ones.
+    """
+    hour = round(hour_s * 1000)
+    coarse = np.flatnonzero(of.span >= hour * WHOLE_S / LONGEST_S)
+    if not len(coarse) or changes.is_empty():
+        return None
+    begin = np.repeat(of.place, of.counts)[coarse] * FAR + of.ts[coarse]
+    moments = changes.to_numpy()
+    first = np.searchsorted(moments, begin, side="right")
+    changed = np.searchsorted(moments, begin + np.maximum(of.span[coarse], hour), side="left") > first
+    found = np.zeros(len(of.ts), dtype=np.bool_)
+    found[coarse[changed]] = True
+    return found if changed.any() else None
 
 
 # --- sums over time

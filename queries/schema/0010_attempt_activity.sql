@@ -9,7 +9,7 @@ CREATE TABLE attempt_activity (
     verification        BOOLEAN NOT NULL,      -- it checks nodes (config: rules.other_work), and is no utilisation
     n_samples           BIGINT NOT NULL,       -- samples that begin while it held the GPU
     observed_s          DOUBLE NOT NULL,       -- GPU-seconds of its GPUs that samples speak for
-    unattributed_s      DOUBLE NOT NULL,       -- GPU-seconds observed on nodes that it shared, or of parts of GPUs: which GPUs are its own is not told
+    unattributed_s      DOUBLE NOT NULL,       -- GPU-seconds observed on nodes that it shared, or of parts of GPUs, or in hours known by their mean only within which somebody came or went: which of it is its own is not told
     judged_s            DOUBLE NOT NULL,       -- of observed_s: whether the GPU was active is known
     idle_s              DOUBLE,                -- of judged_s: it was not (config: rules.active_...)
     gpu_util_s          DOUBLE NOT NULL,       -- GPU-seconds with a utilisation

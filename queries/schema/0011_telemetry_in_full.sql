@@ -86,8 +86,8 @@ CREATE TABLE attempt_node_activity (
     n_nodes             BIGINT NOT NULL,       -- nodes of which there are samples
     observed_s          DOUBLE NOT NULL,       -- node-seconds of nodes that it had to itself, that samples speak for
     value_s             DOUBLE,                -- value x seconds of those: bytes or operations where the metric is a rate
-    shared_s            DOUBLE NOT NULL,       -- node-seconds of nodes that it shared: whose value it was cannot be told
-    shared_value_s      DOUBLE                 -- value x seconds of those, of all attempts that shared the node
+    shared_s            DOUBLE NOT NULL,       -- node-seconds of nodes that it shared, or in hours known by their mean only within which somebody came or went: whose value it was cannot be told
+    shared_value_s      DOUBLE                 -- value x seconds of those, of all that the node did
 );
 
 -- One row is what `trackside retention` took out. Nothing goes without one.

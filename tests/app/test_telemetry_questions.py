@@ -17,6 +17,7 @@ from app.errors import UsageError
 from app.health_questions import by_node
 from app.questions import QUESTIONS
 from app.results import Window
+from app.retention import retain
 from app.showing import Question
 from app.telemetry_known import known
 from ingest.frames import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
@@ -276,6 +277,75 @@ def test_a_window_within_an_hour_that_is_a_roll_up_gets_its_part_of_it(tmp_path:
     assert (bob["observed_s"], bob["idle_s"], bob["gpu_util"]) == (1200, pytest.approx(600), pytest.approx(0.5))
 
 
+def kept_by_the_hour(root: Path) -> Path:
+    """Two users had n1, one after the other; the samples are gone, and their hours are left.
+
+    Bob had the first half of an hour: his GPUs were busy, and he asked for metadata. Carol had the second half, in
+    which both GPUs were idle and nothing was asked for; and the whole hour after, in which her GPUs were busy.
+    """
+    middle = START + HOUR // 2
+    lines = [job(1, "bob", "n1", 2).replace(f"|{END}|", f"|{middle}|"), job(2, "carol", "n1", 2, begin=middle)]
+    (root / "sacct.txt").write_text("\n".join([SACCT.splitlines()[0], *(line.strip() for line in lines)]) + "\n")
+    hours = [
+        ("c", "n1", "fs_metadata_operations_per_s", "/data", at(ts), mean, HOUR)
+        for ts, mean in ((START, 50.0), (MIDNIGHT, 1.0))
+    ]
+    told = pl.DataFrame(hours, schema=["cluster", "node", "metric", "device", "ts", "mean", "covered_s"], orient="row")
+    gpus = [
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}",UUID="G-{gpu}",Hostname="n1"}} {0 if middle < ts <= MIDNIGHT else 100} {ts}'
+        for ts in range(START + 60, END + 1, 60)
+        for gpu in "01"
+    ]
+    (root / "gpus.om").write_text("\n".join([*gpus, "# EOF"]) + "\n")
+    settings = Config()
+    with open_writer(root / "w", verb="test", now=NOW) as writer:
+        ingesting.ingest_files(
+            writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=_silent
+        )
+        telemetry.ingest_files(
+            writer, settings, [str(root / "gpus.om")], telemetry.Asked(cluster="c"), now=NOW, progress=_silent
+        )
+        without_samples(writer)
+        with writer.transaction():
+            writer.append("node_hours", conform(told, NODE_HOURS))
+        computing.compute(writer, settings, now=NOW)
+    return root / "w"
+
+
+def test_an_hour_in_which_a_node_changed_hands_is_nobodys_where_only_its_mean_is_left(tmp_path: Path) -> None:
+    with open_reader(kept_by_the_hour(tmp_path)) as later:
+        for by, (bob, carol) in {"user": ("bob", "carol"), "attempt": ("1", "2")}.items():
+            gpus = rows(asked(later, "utilisation", by))
+            assert (gpus[bob]["coverage"], gpus[bob]["idle_s"], gpus[bob]["unattributed_s"]) == (0, None, HOUR)
+            assert gpus[carol]["coverage"] == pytest.approx(2 / 3), "what is unattributed was not seen to be hers"
+            assert (gpus[carol]["idle_s"], gpus[carol]["unattributed_s"]) == (0, HOUR)
+            files = rows(asked(later, "filesystems", by))
+            assert (files[bob]["metadata_operations"], files[bob]["shared_s"]) == (None, 0)
+            assert files[bob]["shared_metadata_operations"] == files[carol]["shared_metadata_operations"] == 25 * HOUR
+            assert files[carol]["metadata_operations"] == HOUR, "those of the hour that she had for herself"
+        (node,) = asked(later, "filesystems").rows.to_dicts()
+        assert (node["shared_metadata_operations"], node["attributed_metadata_operations"]) == (50 * HOUR, HOUR)
+        for what in ("utilisation", "filesystems"):
+            notes = asked(later, what, "user").notes
+            assert any(
+                note.startswith("Of 2 of 2 days only hourly roll-ups are there: whose an hour") for note in notes
+            )
+
+
+def test_telemetry_that_retention_removed_is_told_from_none(tmp_path: Path) -> None:
+    root = filled(tmp_path, gpus=readings(), nodes=node_samples())
+    keep = Config.model_validate({"retention": {"samples_days": 1, "hours_days": 2}})
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for _ in ("samples, of which roll-ups are made", "those"):
+            retain(writer, keep, now=NOW + timedelta(days=10))
+    with open_reader(root) as later:
+        for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
+            answer = asked(later, what, None, Window("c", at(START), at(END - 1)))
+            assert answer.rows.is_empty()
+            assert f"No telemetry of {of} is left: `trackside retention` removed" in answer.when_empty
+            assert "before 2026-10-02T00:00:00Z, last at 2026-10-03T00:00:00Z" in answer.when_empty
+
+
 def test_without_telemetry_it_says_what_to_do(bare: Path) -> None:
     for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
         done = trackside("show", what, "--warehouse", str(bare))
@@ -410,6 +480,21 @@ def test_without_critical_incidents_nothing_is_to_be_drained(reader: Reader) -> 
     answer = asked(reader, "health", None, early)
     assert answer.rows.height == 2
     assert "scontrol" not in "\n".join(answer.notes)
+
+
+def test_of_a_window_without_events_it_says_that_there_are_others(reader: Reader) -> None:
+    before = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
+    said = asked(reader, "health", None, before).when_empty
+    assert said.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")
+
+
+def test_health_says_for_how_much_of_the_window_anybody_listened(reader: Reader) -> None:
+    said = "Telemetry that tells of health speaks for "
+    assert not any(note.startswith(said) for note in asked(reader, "health").notes)
+    longer = Window("c", at(START - 48 * HOUR), at(MIDNIGHT))
+    assert any(
+        note.startswith(said) and "of these 2 d " in note for note in asked(reader, "health", None, longer).notes
+    )
 
 
 def test_without_events_it_says_where_they_come_from(bare: Path) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 MS = 1000
 HOLD = 5
+HOUR = 60
+"""Seconds of an hour, so that tests are quick; a sample that knows all of it but one of sixty parts is an hour's."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def _node(  # noqa: PLR0917 - a test's helper
     found: Told,
 ) -> None:
     series = len({s.gpu for s in samples})
+    stays = [h for h in holders if h.start < h.end]
     cuts = sorted({t for h in holders for t in (h.start, h.end)} | {t for e in eras for t in (e.start, e.end)})
     picked: defaultdict[tuple[object, ...], list[tuple[Sample, int]]] = defaultdict(list)
     unknown: Counter[tuple[object, ...]] = Counter()
@@ -98,16 +101,22 @@ def _node(  # noqa: PLR0917 - a test's helper
             stretch = era if era is not None else sum(e.start <= second for e in eras)
             piece = sum(cut <= second for cut in cuts)
             room = max(era.capacity if era is not None else 0, series * 1000)
+            comes_and_goes = (
+                any(sample.at < t < sample.at + max(lasts[sample], HOUR) for h in stays for t in (h.start, h.end))
+                and lasts[sample] >= HOUR * 59 / 60
+            )
             held = sum(h.milli_gpus for h in there)
             users = {h.user for h in there}
             sole = len(there) == 1
             of_one = sole or (len(users) == 1 and None not in users and not any(h.check for h in there))
             countable = held % 1000 == 0 and room == series * 1000
-            if any(h.unsure for h in there) or not of_one or (held < room and not countable):
+            clear = of_one and not any(h.unsure for h in there) and (held >= room or countable)
+            unclear = not clear or comes_and_goes
+            if unclear or not sole:
+                unknown[stretch, piece, there, room, "all"] += MS
+            if unclear:
                 unknown[stretch, piece, there, room, "unclear"] += MS
                 continue
-            if not sole:
-                unknown[stretch, piece, there, room, "shared"] += MS
             partitions = {h.partition for h in there}
             partition = partitions.pop() if len(partitions) == 1 else None
             owner = there[0].job if sole else (there[0].user, partition)
@@ -163,9 +172,7 @@ def _share(node: str, unknown: Counter[tuple[object, ...]], found: Told) -> None
         held = sum(h.milli_gpus for h in there)
         weight = observed * room // held if held > room else observed
         for holder in there:
-            all_of[holder, stretch, room] += weight
-            if kind == "unclear":
-                unclear[holder, stretch, room] += weight
+            (unclear if kind == "unclear" else all_of)[holder, stretch, room] += weight
         found.nodes[node]["outside"] += observed if kind == "unclear" else 0
     for (holder, _, room), weight in all_of.items():
         found.attempts[holder.job]["unattributed"] += holder.milli_gpus * weight // room

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 HOLD = 5
+HOUR = 60
+"""Seconds of an hour, so that tests are quick; a sample that knows all of it but one of sixty parts is an hour's."""
 
 Series = tuple[str, str, str]
 Sums = Counter[str]
@@ -65,13 +67,15 @@ def told(samples: list[Sample], stays: list[Stay], lasts: dict[Sample, int]) -> 
     nodes: defaultdict[tuple[int, str, str], set[str]] = defaultdict(set)
     for sample in samples:
         what = sample.metric, sample.device
+        torn = lasts[sample] >= HOUR * 59 / 60 and _changes(sample, sample.at + max(lasts[sample], HOUR), stays)
         for second in range(sample.at, sample.at + lasts[sample]):
             there = {(s.owner, s.check) for s in stays if s.node == sample.node and s.start <= second < s.end}
             value: Fraction = Fraction(sample.value)
             kind = "outside"
-            if len(there) == 1:
+            alone = len(there) == 1 and not torn
+            if alone:
                 kind = "checks" if next(iter(there))[1] else "attributed"
-            elif there:
+            elif there or torn:
                 kind = "shared"
             node = found.nodes[sample.series]
             _add(node, "observed", "value", value)
@@ -79,11 +83,17 @@ def told(samples: list[Sample], stays: list[Stay], lasts: dict[Sample, int]) -> 
             for owner, _ in there:
                 sums = found.owners[owner, *what]
                 nodes[owner, *what].add(sample.node)
-                alone = len(there) == 1
                 _add(sums, "observed" if alone else "shared", "value" if alone else "shared_value", value)
     for key, names in nodes.items():
         found.owners[key]["n_nodes"] = len(names)
     return found
+
+
+def _changes(sample: Sample, end: int, stays: list[Stay]) -> bool:
+    """Whether who is there changes between the sample's beginning and a second."""
+    here = [s for s in stays if s.node == sample.node]
+    who = [{s.owner for s in here if s.start <= second < s.end} for second in range(sample.at, end)]
+    return any(owners != who[0] for owners in who)
 
 
 def _add(sums: Counter[str], seconds: str, name: str, value: Fraction) -> None:

@@ -28,7 +28,7 @@ EPOCH = datetime(2026, 3, 1, 23, 58, tzinfo=UTC)  # two minutes before a midnigh
 MIDNIGHT = 120
 STEP = 10
 IDLE = 0.25
-READING = Reading({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE), STEP)
+READING = Reading({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE), STEP, hour_s=slow.HOUR)
 CHECKS = "(?i)^hpc-verification"
 
 
@@ -228,6 +228,33 @@ def test_no_samples_tell_nothing() -> None:
     assert (day.attempts.height, day.users.height, day.nodes.height) == (0, 0, 0)
 
 
+def test_an_hour_that_only_its_mean_is_known_of_is_nobodys_if_someone_came_or_went_within_it() -> None:
+    hours = [Sample("a", gpu, t, slow.HOUR, util, None) for gpu in "01" for t, util in ((0, 1.0), (60, 0.1))]
+    held = prepared([Holder(0, "a", 0, 90, 2000), Holder(1, "a", 95, 120, 2000, user="bo")], [])
+    (day,) = by_day(hours, held)[1:]
+    told = as_dict(day.attempts, "attempt")
+    assert told[0] == {"n_samples": 2, "observed": 120_000, "idle_known": 120_000, "gpu_util_known": 120_000,
+                       "gpu_util_sum": 120_000 * 1_000_000, "unattributed": 60_000, "unclear": 60_000}  # fmt: skip
+    assert told[1] == {"unattributed": 50_000, "unclear": 50_000}, "nor is it said that they were idle"
+    assert day.nodes.select("attributed", "unattributed", "outside").row(0) == (120_000, 110_000, 10_000)
+
+
+@pytest.mark.parametrize(("lasts", "end", "observed"), [(59, 60, 118), (59, 59, 0), (58, 50, 100)])
+def test_what_speaks_for_nearly_an_hour_speaks_for_it_and_what_is_shorter_is_split(
+    lasts: int, end: int, observed: int
+) -> None:
+    held = prepared([Holder(0, "a", -10, end, 2000)], [])
+    samples = [Sample("a", gpu, 0, lasts, 0.5, None) for gpu in "01"]
+    assert in_units(by_day(samples, held)[1].attempts, READING)["observed_s"].to_list() == [observed]
+
+
+def test_an_hour_that_a_window_cuts_is_the_attempts_that_was_there_all_of_it() -> None:
+    held = prepared([Holder(0, "a", 0, 60, 1000), Holder(1, "b", 0, 50, 1000)], [])
+    samples = [Sample(node, "0", 0, slow.HOUR, 0.5, None) for node in "ab"]
+    found = in_units(by_day(samples, held.within(at(10), at(30)))[1].attempts, READING)
+    assert found.select("attempt", "observed_s", "unattributed_s").rows() == [(0, 20, 0), (1, 0, 20)]
+
+
 # --- the slow twin, and laws
 
 NODES = ("a", "b")
@@ -265,12 +292,17 @@ def clusters(draw: st.DrawFn) -> tuple[list[Sample], list[Holder], list[Era]]:
         for gpu in range(gpus[node]):
             phase = 0 if regular else draw(st.integers(0, STEP - 1))
             chance = Random(draw(st.integers(0, 1 << 32)))
+            after = 0
             for cell in range(26):
                 fate = chance.randrange(20)
+                if cell < after:
+                    continue
                 if fate == 0 or (fate == 1 and not regular):
                     continue
                 util = None if fate == 2 else chance.choice([0.0, 0.25, 0.5, 1.0])
                 lasts = None if fate == 3 else 7 if fate == 4 else 25 if fate == 5 else STEP
+                if fate in {7, 8} and (not regular or cell % 6 == 0):
+                    after, lasts = cell + slow.HOUR // STEP, slow.HOUR - (fate == 8)
                 power = None if fate == 6 else float(chance.randrange(700))
                 samples.append(Sample(node, str(gpu), phase + cell * STEP, lasts, util, power))
     return samples, held, eras

@@ -63,7 +63,7 @@ def by_day(samples: Sequence[Sample], there: Occupants) -> list[Day]:
     """Newest first, as the samples before midnight have to know what follows; node by node, as large days are read."""
     days = [[s for s in samples if s.at >= MIDNIGHT], [s for s in samples if s.at < MIDNIGHT]]
     parts = [[s for s in day if s.node == node] for day in days for node in ("a", "b", "x")]
-    return list(node_activities(map(table, parts), there, step_s=STEP))
+    return list(node_activities(map(table, parts), there, step_s=STEP, hour_s=slow.HOUR))
 
 
 def owners(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
@@ -144,7 +144,8 @@ def test_a_node_that_a_sample_over_midnight_tells_of_is_counted_once() -> None:
     samples = [Sample("a", READS, "/data", 60, 100, 1.0), Sample("a", READS, "/data", 200, 100, 1.0),
                Sample("a", WRITES, "/data", 120, 180, 1.0)]  # fmt: skip
     found = owners(samples, prepared([Stay(1, "a", 130, 300, 1)]))
-    assert found.select("metric", "observed", "n_nodes").rows() == [(READS, 130_000, 1), (WRITES, 170_000, 1)]
+    told = found.select("metric", pl.col("observed") + pl.col("shared"), "n_nodes")
+    assert told.rows() == [(READS, 130_000, 1), (WRITES, 170_000, 1)]
 
 
 def test_samples_told_twice_count_once() -> None:
@@ -168,6 +169,25 @@ def test_a_window_cuts_stays_and_what_is_outside() -> None:
     assert nodes(steady("a", 50, 100), there).is_empty()
 
 
+def test_an_hour_that_only_its_mean_is_known_of_is_shared_if_an_owner_came_or_went_within_it() -> None:
+    hours = [Sample("a", READS, "/data", t, slow.HOUR, 100.0) for t in (-60, 0, 60)]
+    there = prepared([Stay(1, "a", -60, 30, 1), Stay(2, "a", 30, 60, 2), Stay(3, "a", 60, 100, 2)])
+    found = owners(hours, there)
+    assert found.select("owner", "observed", "value", "shared", "shared_value").rows() == [
+        (1, 60_000, 6000, 30_000, 3000),
+        (2, 0, 0, 70_000, 7000),
+    ]
+    (node,) = nodes(hours, there).to_dicts()
+    # Of the last hour the node may have done all by itself, or nothing.
+    assert [node[f"{name}_value"] for name in PARTS] == [6000, 0, 12_000, 0]
+
+
+def test_an_hour_within_which_attempts_of_one_owner_follow_each_other_is_the_owners() -> None:
+    there = prepared([Stay(1, "a", 0, 30, 7), Stay(2, "a", 30, 60, 7)]).within(at(10), at(60))
+    (found,) = owners([Sample("a", READS, "/data", 0, slow.HOUR, 100.0)], there).to_dicts()
+    assert (found["observed"], found["value"], found["shared"]) == (50_000, 5000, 0)
+
+
 # --- the slow twin, and laws
 
 
@@ -186,11 +206,14 @@ def clusters(draw: st.DrawFn) -> tuple[list[Sample], list[Stay]]:
     for node in ("a", "b", "x"):
         for metric, device in ((READS, "/data"), (READS, "/home"), ("cpu_busy", "")):
             phase = chance.randrange(STEP)
+            after = 0
             for cell in range(26):
                 fate = chance.randrange(12)
-                if fate == 0:
+                if fate == 0 or cell < after:
                     continue
                 lasts = None if fate == 1 else 7 if fate == 2 else 25 if fate == 3 else STEP
+                if fate in {4, 5}:
+                    after, lasts = cell + slow.HOUR // STEP, slow.HOUR - (fate == 5)
                 value = size * chance.choice([0.0, 0.25, 3.0, 1e3])
                 samples.append(Sample(node, metric, device, phase + cell * STEP, lasts, _single(value)))
     return samples, stays
