@@ -1,7 +1,7 @@
 """`trackside retention`: samples and hours that are older than they are to be kept go, and leave a note that they did.
 
 Samples go by whole UTC days, and only once every hour of them has its roll-up; hours go later than the samples that
-they are made of. What was computed stays. What is computed afterwards goes by the hours where there are no samples.
+they are made of. What is computed afterwards goes by the hours where there are no samples.
 """
 
 from __future__ import annotations

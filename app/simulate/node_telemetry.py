@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 
 from app.simulate.plan import BEGIN, CLUSTER
-from app.simulate.telemetry import HOUR_S, grid, spread, watched
+from app.simulate.telemetry import HOUR_S, SAMPLE_S, grid, heard_at, spread, stretches, watched
 from ingest.frames import NODE_HOURS, conform
 
 if TYPE_CHECKING:
+    from app.simulate.telemetry import Watched
     from app.simulate.world import World
 
-SCRAPE_S: Final = 15
 PORT: Final = "mlx5_0/1"
 DATA, CHECKPOINTS = "nas-1:/datasets", "nas-2:/checkpoints"
 CPUS: Final = 4
@@ -103,9 +103,9 @@ def _hours(base: pl.DataFrame, kind: Kind, computed: np.ndarray, saved: np.ndarr
 def openmetrics(world: World) -> str:
     """Counters and gauges of node_exporter every 15 s as OpenMetrics text, of the nodes that are watched."""
     what = watched(world)
-    times = np.arange(what.begin, what.end, SCRAPE_S)
+    times = np.arange(what.begin, what.end, SAMPLE_S)
     text = io.StringIO()
-    told = {node: _counters(world, node, times) for node in what.nodes}
+    told = {node: _counters(world, what, node, times) for node in what.nodes}
     for family in dict.fromkeys(name for found in told.values() for name, _ in found):
         text.write(f"# TYPE {family} {'counter' if family.endswith('_total') else 'gauge'}\n")
         for node in what.nodes:
@@ -122,15 +122,11 @@ def openmetrics(world: World) -> str:
 Series = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 
 
-def _counters(world: World, node: int, times: np.ndarray) -> Series:
+def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Series:
     """All series of a node: by name and labels, when it was read and what it said. A dead node says nothing."""
-    what = watched(world)
     chance = np.random.default_rng([world.settings.seed, 12, node])
-    heard = np.ones(times.size, dtype=bool)
-    for state in world.history.states:
-        if state.node == node and state.reason == "Not responding":
-            heard &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
-    computing, saving = _doing(world, node, times)
+    heard = heard_at(world, node, times)
+    computing, saving = _doing(world, what, node, times)
     wobble = chance.normal(1, 0.03, times.size).clip(0.8, 1.2)
     found: Series = {}
 
@@ -140,7 +136,7 @@ def _counters(world: World, node: int, times: np.ndarray) -> Series:
     def count(name: str, labels: str, kind: Kind, share: float = 1.0) -> None:
         rate = np.where(saving, kind.saving, np.where(computing, kind.computing, kind.standing)) * wobble * share
         start = float(chance.integers(1, 1_000_000))
-        tell(name, labels, (start + np.cumsum(rate) * SCRAPE_S).round(3 if kind.metric == "cpu_busy" else 0))
+        tell(name, labels, (start + np.cumsum(rate) * SAMPLE_S).round(3 if kind.metric == "cpu_busy" else 0))
 
     kinds = {(kind.metric, kind.device): kind for kind in KINDS}
     busy = kinds["cpu_busy", ""]
@@ -152,34 +148,32 @@ def _counters(world: World, node: int, times: np.ndarray) -> Series:
     where = f'device="{device}",port="{port}"'
     count("node_infiniband_port_data_received_bytes_total", where, kinds["ib_received_bytes_per_s", PORT])
     count("node_infiniband_port_data_transmitted_bytes_total", where, kinds["ib_transmitted_bytes_per_s", PORT])
-    flapped = what.failure is not None and what.failure.node == node
-    downs = np.where(times >= what.failure.at, 1, 0) if flapped and what.failure is not None else np.zeros(times.size)
+    downs = np.zeros(times.size)
+    if what.failure is not None and what.failure.node == node:
+        downs[times >= what.failure.at] = 1
     tell("node_infiniband_link_downed_total", where, downs)
+    mount = 'export="{}",mountaddr="10.1.0.9",protocol="tcp"'
     for export, operation, metric in (
         (DATA, "READ", "fs_read_operations_per_s"),
         (DATA, "GETATTR", "fs_metadata_operations_per_s"),
         (CHECKPOINTS, "WRITE", "fs_write_operations_per_s"),
         (CHECKPOINTS, "GETATTR", "fs_metadata_operations_per_s"),
     ):
-        mount = f'export="{export}",mountaddr="10.1.0.9",protocol="tcp"'
-        label = f'{mount},operation="{operation}"'
+        label = f'{mount.format(export)},operation="{operation}"'
         count("node_mountstats_nfs_operations_requests_total", label, kinds[metric, export])
         count("node_mountstats_nfs_operations_response_time_seconds_total", label, kinds[metric, export], 0.0011)
-    mount = 'export="{}",mountaddr="10.1.0.9",protocol="tcp"'
     count("node_mountstats_nfs_total_read_bytes_total", mount.format(DATA), kinds["fs_read_bytes_per_s", DATA])
     written = kinds["fs_written_bytes_per_s", CHECKPOINTS]
     count("node_mountstats_nfs_total_write_bytes_total", mount.format(CHECKPOINTS), written)
     return found
 
 
-def _doing(world: World, node: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _doing(world: World, what: Watched, node: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether a node computed, and whether it saved a checkpoint, at each time."""
-    low, high = int(times[0]) * 1000, int(times[-1] + SCRAPE_S) * 1000
-    near = world.pieces.filter((pl.col("end") > low) & (pl.col("begin") < high))
-    mine = near.join(world.held.filter(pl.col("node") == node), on="attempt")
-    found = {name: np.zeros(times.size, dtype=bool) for name in ("computing", "saving")}
+    computing, saving = np.zeros(times.size, dtype=bool), np.zeros(times.size, dtype=bool)
+    mine = stretches(world, what, node)
     for category, active, begin, end in mine.select("category", "active", "begin", "end").rows():
         inside = (times * 1000 >= begin) & (times * 1000 < end)
-        found["saving"][inside] |= category == "checkpoint"
-        found["computing"][inside] |= active
-    return found["computing"] & ~found["saving"], found["saving"]
+        saving[inside] |= category == "checkpoint"
+        computing[inside] |= active
+    return computing & ~saving, saving

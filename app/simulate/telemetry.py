@@ -17,8 +17,6 @@ from app.simulate.run_logs import GPU_MODEL
 from ingest.frames import WHOLE, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.simulate.scheduler import Attempt
     from app.simulate.world import World
 
@@ -214,10 +212,7 @@ def _samples(
 ) -> dict[tuple[str, int], list[tuple[int, float]]]:
     """All samples of a node: by metric and GPU, time and value. A dead node gives none."""
     chance = np.random.default_rng([world.settings.seed, 8, node])
-    heard = np.ones(times.size, dtype=bool)
-    for state in world.history.states:
-        if state.node == node and state.reason == "Not responding":
-            heard &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
+    heard = heard_at(world, node, times)
     found = {}
     doing = _doing(world, what, node, times)
     for gpu in range(GPUS_PER_NODE):
@@ -239,10 +234,19 @@ def _samples(
     return found
 
 
+def heard_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
+    """Whether exporters of a node answered at each time: those of a dead one do not."""
+    heard = np.ones(times.size, dtype=bool)
+    for state in world.history.states:
+        if state.node == node and state.reason == "Not responding":
+            heard &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
+    return heard
+
+
 def _doing(world: World, what: Watched, node: int, times: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """For each GPU of a node: whether it computed, and whether somebody held it, at each time."""
     found = {gpu: (np.zeros(times.size, dtype=bool), np.zeros(times.size, dtype=bool)) for gpu in range(GPUS_PER_NODE)}
-    for gpus, active, begin, end in _stretches(world, what, node):
+    for gpus, active, begin, end in stretches(world, what, node).select("indices", "active", "begin", "end").rows():
         inside = (times * 1000 >= begin) & (times * 1000 < end)
         for gpu in gpus:
             found[gpu][0][inside] |= active
@@ -250,10 +254,10 @@ def _doing(world: World, what: Watched, node: int, times: np.ndarray) -> dict[in
     return found
 
 
-def _stretches(world: World, what: Watched, node: int) -> Iterator[tuple[list[int], bool, int, int]]:
+def stretches(world: World, what: Watched, node: int) -> pl.DataFrame:
+    """Stretches of attempts on a node, with its GPUs (`indices`), while it is watched."""
     near = world.pieces.filter((pl.col("end") > what.begin * 1000) & (pl.col("begin") < what.end * 1000))
-    mine = near.join(world.held.filter(pl.col("node") == node), on="attempt")
-    yield from mine.select("indices", "active", "begin", "end").rows()
+    return near.join(world.held.filter(pl.col("node") == node), on="attempt")
 
 
 def without_evidence(world: World, attempt: Attempt) -> bool:
