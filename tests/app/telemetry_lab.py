@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import pytest
 
 from app import telemetry
 from app.config import Config
 from queries.warehouse import open_writer
+from tests.app.runs import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from app.loading import Report
+    from ingest.prometheus_server import Server
+    from ingest.remote_read import Samples
     from tests.lab.prometheus import PrometheusLab
     from tests.lab.slow_proxy import SlowProxy
 
@@ -137,3 +143,44 @@ def ingest(
     with open_writer(warehouse, verb="test", now=until) as writer:
         asked = telemetry.Asked(since=since, until=None)
         return telemetry.ingest_live(writer, config, asked, now=until, progress=progress)
+
+
+SECOND = timedelta(seconds=1)
+Found = dict[tuple[tuple[str, str], ...], list[tuple[int, bytes]]]
+
+
+def raw(server: Server, name: str, begin: datetime, end: datetime, *, json: bool, matchers: str = "") -> Found:
+    """By series: times and the bits of values, of all readings after one time up to another."""
+    found: Found = {}
+
+    def keep(samples: Samples) -> None:
+        at = 0
+        for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
+            times, values = samples.times[at : at + size].tolist(), samples.values[at : at + size].tolist()
+            points = [(moment, struct.pack("d", value)) for moment, value in zip(times, values, strict=True)]
+            found.setdefault(tuple(sorted(labels.items())), []).extend(points)
+            at += size
+
+    selector = f"{name}{{{matchers}}}"
+    if json:
+        keep(server.readings(selector, since=begin, until=end, step=SECOND))
+    else:
+        assert server.samples(selector, first=begin + SECOND, last=end, step=SECOND, each=keep) is not None
+    return found
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    """Both warehouses say the same; means may differ in their last digits, as sums in another order do."""
+    left, right = contents(one), contents(other)
+    assert left["health_events"].equals(right["health_events"])
+    for name in ("gpu_samples", "gpu_hours", "node_samples", "node_hours"):
+        assert left[name].schema == right[name].schema
+        assert left[name].height == right[name].height > 0
+        for column in left[name].columns:
+            rows, others = left[name][column], right[name][column]
+            assert rows.is_null().equals(others.is_null()), column
+            rows, others = rows.drop_nulls(), others.drop_nulls()
+            if rows.dtype.is_float():
+                assert rows.to_list() == pytest.approx(others.to_list(), rel=1e-6), column
+            else:
+                assert rows.equals(others), column

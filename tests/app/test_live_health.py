@@ -10,7 +10,7 @@ import pytest
 from app import computing, ingesting, loading, telemetry
 from app.config import Config
 from queries.warehouse import open_reader, open_writer
-from tests.ingest.health_readings import Series, every, of_gpu, of_node, series
+from tests.ingest.health_readings import Series, as_openmetrics, every, of_gpu, of_node, series
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 
 if TYPE_CHECKING:
@@ -73,18 +73,10 @@ SACCT = (
 )
 
 
-def text() -> str:
-    lines = []
-    for labels, points in HISTORY:
-        inside = ",".join(f'{key}="{value}"' for key, value in labels.items() if key != "__name__")
-        lines += [f"{labels['__name__']}{{{inside}}} {value} {second}" for second, value in points]
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[PrometheusLab]:
     need_prometheus()
-    with PrometheusLab(history=text()) as running:
+    with PrometheusLab(history=as_openmetrics(HISTORY)) as running:
         yield running
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,12 @@ from tests.app.telemetry_lab import (
     SCRAPE_S,
     START,
     XIDS,
+    Found,
+    assert_alike,
     expected,
     history,
     ingest,
+    raw,
     scraped,
     settings,
 )
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ingest.remote_read import Samples
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
 
@@ -71,23 +72,6 @@ def test_what_was_exported_is_what_is_loaded(reference: Path) -> None:
     assert samples["power_w"].null_count() == samples.height
 
 
-def assert_alike(one: Path, other: Path) -> None:
-    """Both warehouses say the same; means may differ in their last digits, as sums in another order do."""
-    left, right = contents(one), contents(other)
-    assert left["health_events"].equals(right["health_events"])
-    for name in ("gpu_samples", "gpu_hours", "node_samples", "node_hours"):
-        assert left[name].schema == right[name].schema
-        assert left[name].height == right[name].height > 0
-        for column in left[name].columns:
-            rows, others = left[name][column], right[name][column]
-            assert rows.is_null().equals(others.is_null()), column
-            rows, others = rows.drop_nulls(), others.drop_nulls()
-            if rows.dtype.is_float():
-                assert rows.to_list() == pytest.approx(others.to_list(), rel=1e-6), column
-            else:
-                assert rows.equals(others), column
-
-
 def test_by_both_roads_the_same_is_loaded(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
     reports = ingest(tmp_path / "w", settings(server, remote_read=False))
     assert [report.error for report in reports if report.error] == []
@@ -104,23 +88,11 @@ def test_pieces_in_json_of_any_length_tell_the_same(reference: Path, server: Pro
 
 def raw_by_both_roads(
     lab: PrometheusLab, name: str, begin: datetime, end: datetime, matchers: str = ""
-) -> dict[str, dict[object, object]]:
-    """By road and series: times and the bits of values, of all readings after one time up to another."""
-    found: dict[str, dict[object, object]] = {"json": {}, "stream": {}}
-    selector, step = f"{name}{{{matchers}}}", timedelta(seconds=1)
+) -> dict[str, Found]:
+    """What `raw` finds by each road."""
     asked = Server(lab.url, retries=0)
-
-    def keep(samples: Samples, road: str = "stream") -> None:
-        at = 0
-        for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
-            times, values = samples.times[at : at + size].tolist(), samples.values[at : at + size].tolist()
-            points = [(moment, struct.pack("d", value)) for moment, value in zip(times, values, strict=True)]
-            found[road][tuple(sorted(labels.items()))] = points
-            at += size
-
-    keep(asked.readings(selector, since=begin, until=end, step=step), "json")
-    assert asked.samples(selector, first=begin + step, last=end, step=step, each=keep) is not None
-    return found
+    roads = {"json": True, "stream": False}
+    return {road: raw(asked, name, begin, end, json=json, matchers=matchers) for road, json in roads.items()}
 
 
 def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:

@@ -13,23 +13,30 @@ from ingest.errors import ServerDownError
 from ingest.prometheus_server import Server
 from queries.warehouse import open_reader
 from tests.app.runs import trackside
-from tests.app.telemetry_lab import EXPORTED, HOURS, SCRAPE_S, START, T, history, ingest, settings
-from tests.app.test_live_prometheus import assert_alike
+from tests.app.telemetry_lab import (
+    EXPORTED,
+    HOURS,
+    SCRAPE_S,
+    SECOND,
+    START,
+    T,
+    assert_alike,
+    history,
+    ingest,
+    raw,
+    settings,
+)
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
     from pathlib import Path
 
-    from ingest.remote_read import Samples
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
 
-SECOND = timedelta(seconds=1)
 END = START + timedelta(hours=HOURS)
-Found = dict[tuple[tuple[str, str], ...], list[tuple[int, bytes]]]
 
 
 def as_exported() -> str:
@@ -50,26 +57,6 @@ def prometheus() -> Iterator[PrometheusLab]:
     need_prometheus()
     with PrometheusLab(history=as_exported()) as lab:
         yield lab
-
-
-def raw(server: Server, name: str, begin: datetime, end: datetime, *, json: bool, matchers: str = "") -> Found:
-    """By series: times and the bits of values, of all readings after one time up to another."""
-    found: Found = {}
-
-    def keep(samples: Samples) -> None:
-        at = 0
-        for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
-            times, values = samples.times[at : at + size].tolist(), samples.values[at : at + size].tolist()
-            points = [(moment, struct.pack("d", value)) for moment, value in zip(times, values, strict=True)]
-            found.setdefault(tuple(sorted(labels.items())), []).extend(points)
-            at += size
-
-    selector = f"{name}{{{matchers}}}"
-    if json:
-        keep(server.readings(selector, since=begin, until=end, step=SECOND))
-    else:
-        assert server.samples(selector, first=begin + SECOND, last=end, step=SECOND, each=keep) is not None
-    return found
 
 
 def test_raw_readings_are_the_same_bit_by_bit_by_every_road(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:

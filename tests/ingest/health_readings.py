@@ -42,6 +42,15 @@ def samples(*told: Series) -> Samples:
     )
 
 
+def as_openmetrics(told: Iterable[Series]) -> str:
+    """The same as OpenMetrics, series by series; times are seconds."""
+    lines = []
+    for labels, points in told:
+        inside = ",".join(f'{key}="{value}"' for key, value in labels.items() if key != "__name__")
+        lines += [f"{labels['__name__']}{{{inside}}} {value} {second}" for second, value in points]
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
 def every(step: float, begin: float, end: float, value: float) -> Points:
     """Readings from `begin` on, before `end`."""
     return [(float(second), value) for second in np.arange(begin, end, step)]

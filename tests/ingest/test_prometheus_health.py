@@ -12,7 +12,7 @@ from ingest import health, prometheus_health, prometheus_kubernetes
 from ingest.frames import HEALTH_EVENTS, Parsed, empty
 from ingest.prometheus import Wanted
 from ingest.prometheus_server import Server
-from tests.ingest.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
+from tests.ingest.health_readings import Series, as_openmetrics, between, every, of_gpu, of_node, rows, samples, series
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ PODS = [
 def text() -> str:
     """All of it as OpenMetrics."""
     pods: list[Series] = [series("kube_pod_info", points, **labels) for labels, points in PODS]
-    lines = []
-    for labels, points in [*HISTORY, *pods]:
-        inside = ",".join(f'{key}="{value}"' for key, value in labels.items() if key != "__name__")
-        lines += [f"{labels['__name__']}{{{inside}}} {value} {second}" for second, value in points]
-    return "\n".join([*lines, "# EOF"]) + "\n"
+    return as_openmetrics([*HISTORY, *pods])
 
 
 @pytest.fixture(scope="module")
