@@ -8,8 +8,8 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import run_questions
 from app.explorer import parts
+from app.questions.runs import runs as asked_of_runs
 from app.showing import Question
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ FILTERS = ("user", "account", "partition", "state")
 
 def gather(source: Reader, window: Window) -> pl.DataFrame:
     """The rows of `trackside show runs`."""
-    return run_questions.runs(source, window, Question()).rows
+    return asked_of_runs(source, window, Question()).rows
 
 
 def narrowed(rows: pl.DataFrame, view: View) -> pl.DataFrame:

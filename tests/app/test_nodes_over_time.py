@@ -10,7 +10,7 @@ import pytest
 
 from app import computing, loading
 from app.config import Config
-from app.questions import nodes as nodes_asked
+from app.questions.nodes import nodes as nodes_asked
 from app.results import Window
 from app.showing import Question
 from ingest.given import Given

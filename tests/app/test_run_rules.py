@@ -12,8 +12,9 @@ from app import computing, config, ingesting, loading
 from app.config import Config
 from app.errors import ConfigError, UsageError
 from app.explorer.run import JOINED
+from app.questions.ettr import ettr
+from app.questions.runs import runs
 from app.results import Window
-from app.run_questions import ettr, runs
 from app.showing import Question
 from metrics.run_rules import BY_RULE
 from metrics.runs import ACROSS_JOBS

@@ -13,8 +13,8 @@ import pytest
 from app import computing
 from app.config import Config
 from app.loading import load
+from app.questions.runs import runs
 from app.results import Window
-from app.run_questions import runs
 from app.showing import Question
 from ingest.frames import SCHEMAS
 from ingest.given import Given

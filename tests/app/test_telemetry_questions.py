@@ -14,8 +14,8 @@ from app import computing, ingesting, telemetry
 from app.attempt_activity import activity, attempt_activity
 from app.config import Config
 from app.errors import UsageError
-from app.health_questions import by_node
 from app.questions import QUESTIONS
+from app.questions.health import by_node
 from app.results import Window
 from app.retention import retain
 from app.showing import Question

@@ -10,9 +10,9 @@ import polars as pl
 from app.asked import split_by
 from app.attempt_activity import VERIFICATION
 from app.node_activity import NodeActivity, node_activity
+from app.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
 from app.showing import Answer, Question
 from app.telemetry_known import NO_SUBJECT, Known, known, whole
-from app.telemetry_questions import MOST_SHOWN, hourly_notes, none_left, window_of
 from metrics import frames
 from metrics.holders import occupants
 from metrics.node_attribution import WHAT
