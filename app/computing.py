@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results, verifying
-from app.attempt_activity import VERIFICATION, attempt_activity
+from app import verifying
+from app.computed_ledger import write_ledger
+from app.computed_results import write_results
 from app.config import one_pattern
+from app.facts import Facts, spoken_for, with_gpus
 from app.health_incidents import write_incidents
 from app.logs import read_logs
-from app.node_activity import attempt_node_activity
 from app.results import Window
-from app.times import months
 from metrics import frames
-from metrics.activity import active_time
-from metrics.capacity import coverage, inventory
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
-from metrics.holders import holders
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
-from metrics.ledger import gpu_time, other_work, waiting_demand, with_silence
+from metrics.ledger import other_work
 from metrics.restarts import restarts, with_log_times
 from metrics.run_likeness import join_alike
 from metrics.run_rules import RunRules, named_runs
@@ -120,12 +116,12 @@ def _compute_cluster(
     key = pl.DataFrame({"cluster": [cluster]})
     for table in DERIVED:
         writer.delete(table, key)
-    covered = _clip(_coverage(writer, cluster, "slurm.accounting", rules), since, until)
+    covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
     if covered.is_empty():
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
     progress(f"{cluster}: runs and interruptions")
-    facts = _Facts(
+    facts = Facts(
         covered,
         frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
         frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
@@ -140,68 +136,17 @@ def _compute_cluster(
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     progress(f"{cluster}: ledger")
     logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
-    _write_ledger(writer, window, rules, facts, logged)
+    write_ledger(writer, window, rules, facts, logged)
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    _write_results(writer, window)
+    write_results(writer, window)
     return window
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """What accounting says of a cluster, as metrics read it."""
-
-    covered: pl.DataFrame
-    attempts: pl.DataFrame
-    on_nodes: pl.DataFrame
-    states: pl.DataFrame
-
-
-def _coverage(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
-    loads = frames.conform(writer.query("coverage", cluster=cluster, source=source), frames.COVERAGE)
-    return coverage(loads, gap_s=rules.coverage_gap_hours * 3600)
 
 
 def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
     low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
     high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
     return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
-
-
-def _write_ledger(writer: Writer, window: Window, rules: Rules, facts: _Facts, logged: pl.DataFrame) -> None:
-    cluster = window.cluster
-    nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    there = inventory(nodes, facts.on_nodes, facts.states, facts.covered)
-    activity = writer.query(
-        "activity",
-        cluster=cluster,
-        since=window.since,
-        until=window.until,
-        active_tensor=rules.active_tensor,
-        active_gr_engine=rules.active_gr_engine,
-        active_gpu_util=rules.active_gpu_util,
-    )
-    ledger = gpu_time(
-        inventory=there,
-        attempt_nodes=facts.on_nodes,
-        node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
-        demand=waiting_demand(facts.attempts, nodes, there, facts.covered),
-        states_known=_coverage(writer, cluster, "slurm.events", rules),
-        covered=facts.covered,
-        logged=logged,
-        active=active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered),
-        other_work=other_work(facts.attempts, rules.other_work),
-    )
-    writer.append("inventory", _with_gpus(there, "gpus"))
-    writer.run("insert_gpu_time", {"ledger": ledger})
-    checks = rules.other_work.get(VERIFICATION)
-    held = holders(facts.on_nodes, facts.attempts, there, facts.covered, verification=checks)
-    told = attempt_activity(writer, window, rules, held)
-    if told is not None:
-        writer.append("attempt_activity", told)
-    of_nodes = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered)
-    if of_nodes is not None:
-        writer.append("attempt_node_activity", of_nodes)
 
 
 def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:
@@ -223,7 +168,7 @@ def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, 
     )
 
 
-def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: _Facts, joined: pl.DataFrame) -> pl.DataFrame:
+def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: Facts, joined: pl.DataFrame) -> pl.DataFrame:
     health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
     critical = critical_states(facts.states, critical_reasons=one_pattern(rules.critical_reasons))
     return interruptions(facts.attempts, joined, facts.on_nodes, pl.concat([critical, health]))
@@ -231,7 +176,7 @@ def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: _Facts, jo
 
 def _write_runs(
     writer: Writer,
-    facts: _Facts,
+    facts: Facts,
     logs: Logs,
     *,
     joined: pl.DataFrame,
@@ -241,74 +186,9 @@ def _write_runs(
     again = restarts(facts.attempts, joined, interrupted)
     timed = with_log_times(again, joined, executed, logs.sessions, logs.events)
     writer.append("run_attempts", joined)
-    writer.append("runs", _with_gpus(runs(facts.attempts, joined), "n_gpus"))
-    writer.append("interruptions", _with_gpus(interrupted, "n_gpus"))
-    writer.append("restarts", _with_gpus(timed, "n_gpus"))
-
-
-def _with_gpus(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Thousandths back to GPUs."""
-    exact = (pl.col("milli_gpus").cast(pl.Decimal(18, 3)) / 1000).cast(frames.GPUS)
-    return table.with_columns(exact.alias(name)).drop("milli_gpus")
-
-
-def _write_results(writer: Writer, window: Window) -> None:
-    for standard in standard_windows(window):
-        writer.append("failure_rates", results.failure_rate_rows(writer, standard))
-        for rows in (
-            results.goodput_rows(writer, standard),
-            results.ettr_rows(writer, standard),
-            results.lost_imputed_rows(writer, standard),
-            results.mfu_rows(writer, standard),
-        ):
-            writer.append("cluster_metrics", rows)
-    writer.append("mfu", results.mfu_run_rows(writer, window))
-    writer.append("run_metrics", _run_metrics(results.ettr_run_rows(writer, window), window))
-
-
-def _run_metrics(by_run: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """ETTR per run as measured (with bounds), and as imputed (assumed), as rows of `run_metrics`."""
-    common = by_run.with_columns(
-        window_from=pl.lit(window.since, dtype=frames.TIME),
-        window_until=pl.lit(window.until, dtype=frames.TIME),
-        unit=pl.lit("ratio"),
-        denominator=pl.col("wall_gpu_s"),
-        n=pl.col("n_attempts"),
-    )
-    measured = common.with_columns(
-        metric=pl.lit("ettr"),
-        value=pl.col("ettr"),
-        numerator=pl.col("productive"),
-        bound_low=pl.col("ettr_low"),
-        bound_high=pl.col("ettr_high"),
-        evidence=pl.lit("accounting"),
-    )
-    assumed = common.with_columns(
-        metric=pl.lit("ettr_imputed"),
-        value=pl.col("ettr_imputed"),
-        numerator=pl.col("imputed_gpu_s"),
-        bound_low=pl.lit(None, dtype=pl.Float64),
-        bound_high=pl.lit(None, dtype=pl.Float64),
-        evidence=pl.lit("assumed"),
-    )
-    return pl.concat([measured, assumed]).select(
-        "cluster", "run_id", "metric", "window_from", "window_until", "unit", "value", "numerator", "denominator", "n",
-        "bound_low", "bound_high", "evidence",
-    )  # fmt: skip
-
-
-def standard_windows(window: Window) -> list[Window]:
-    """All the data, the last 7 and 28 days of them, and each calendar month (UTC); relative to the data's end."""
-    found = [window]
-    for days in (7, 28):
-        since = window.until - timedelta(days=days)
-        if since > window.since:
-            found.append(Window(window.cluster, since, window.until))
-    found += [
-        Window(window.cluster, max(low, window.since), min(high, window.until))
-        for low, high in months(window.since, window.until)
-    ]
-    return list(dict.fromkeys(found))
+    writer.append("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"))
+    writer.append("interruptions", with_gpus(interrupted, "n_gpus"))
+    writer.append("restarts", with_gpus(timed, "n_gpus"))
 
 
 def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from app import clock, headlines, results, verifying
 from app.answers import Claims, Remembering
-from app.computing import standard_windows
+from app.computed_results import standard_windows
 from app.palette import COSTLY
 from app.results import DAY_S, Window
 from app.times import months

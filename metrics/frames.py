@@ -82,6 +82,12 @@ NODE_STATES: Schema = {
     "planned": FLAG,
 }
 
+DEMAND: Schema = {"cluster": TEXT, "node": TEXT, "started_at": TIME, "ended_at": TIME, "cause": TEXT}
+"""Times at which eligible work waited that a node could have run, and what kept it waiting, where that can be told."""
+
+STRAGGLING: Schema = _KEY | {"day": pl.Date(), "share": NUMBER}
+"""Share (0-1) of an attempt's kept steps' time on a UTC day that was over what the ideal step takes."""
+
 COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
 
 INVENTORY: Schema = {
@@ -210,6 +216,12 @@ INTERRUPTIONS: Schema = _KEY | {
     "incident": TEXT,
     "evidence": TEXT,
     "detail": TEXT,
+    "domains": TEXT,
+    "events": TEXT,
+    "made_room_for": TEXT,
+    "made_room_for_attempt": COUNT,
+    "second_order": FLAG,
+    "adjudication": TEXT,
 }
 
 RESTARTS: Schema = _KEY | {
@@ -222,6 +234,10 @@ RESTARTS: Schema = _KEY | {
     "interrupted_at": TIME,
     "eligible_at": TIME,
     "restarted_at": TIME,
+    "detected_at": TIME,
+    "detected_by": TEXT,
+    "time_to_detect_s": NUMBER,
+    "time_to_terminate_s": NUMBER,
     "time_to_requeue_s": NUMBER,
     "queue_s": NUMBER,
     "time_to_job_restart_s": NUMBER,

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import exporter, headlines, palette
 from app.answers import Answers, Claims
-from app.computing import standard_windows
+from app.computed_results import standard_windows
 from app.explorer import overview
 from app.results import Window
 from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS

@@ -9,12 +9,13 @@ import pytest
 
 from metrics import frames
 from metrics.capacity import allocated_intervals, coverage, inventory
+from metrics.demand import waiting_demand
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
 from metrics.failure_rates import POOLED, around, executed, exposure, failure_rates
 from metrics.frames import empty
 from metrics.goodput import goodput, lost
 from metrics.interruptions import critical_states, interruptions
-from metrics.ledger import gpu_time, waiting_demand, with_silence
+from metrics.ledger import gpu_time, with_silence
 from metrics.restarts import restart_summary, restarts
 from metrics.runs import executions, run_attempts, runs
 from tests.metrics.tables import at, attempt, attempts, event, events, on_nodes

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.capacity import coverage, inventory
-from metrics.ledger import CATEGORIES, gpu_time, other_work, waiting_demand, with_silence
+from metrics.demand import waiting_demand
+from metrics.ledger import CATEGORIES, gpu_time, other_work, with_silence
 from tests.metrics.slow_ledger import Attempt, Cluster, State, milli_gpu_seconds
 
 if TYPE_CHECKING:
