@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import polars as pl
 
@@ -38,7 +39,38 @@ def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
     mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
     reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
     return (
-        f"{node} interrupted {times:,} attempts, {cost}. How many chance would give is not judged yet. "
+        f"{node} interrupted {times:,} attempts, {cost}. Whether chance gives that: trackside show lemons. "
         "To take it out for a check (Trackside only prints it):",
-        f"scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
+        _drained(node, reason),
     )
+
+
+def drain_lemons(flagged: pl.DataFrame) -> tuple[str, list[str]] | None:
+    """What a person may do about lemons and suspects. Trackside does nothing itself.
+
+    Args:
+        flagged: rows of `results.node_score_rows` whose verdict is not `none`.
+
+    Returns:
+        What to do, and a command for each node, quoted for a shell: lemons are kept from being given out again,
+        suspects are looked at. None if no node is flagged.
+    """
+    rows = flagged.to_dicts()
+    if not rows:
+        return None
+    lemons, suspects = ([row for row in rows if row["verdict"] == verdict] for verdict in ("lemon", "suspect"))
+    todo = [f"to take {'it' if len(lemons) == 1 else 'them'} out for a check"] if lemons else []
+    todo += ["to see why a suspect was last out of service"] if suspects else []
+    said = ", ".join(todo)
+    commands = [_drained(row["node"], shlex.quote(_why(row))) for row in lemons]
+    commands += [f"scontrol show node {shlex.quote(row['node'])}" for row in suspects]
+    return f"{said[0].upper()}{said[1:]} (Trackside only prints it):", commands
+
+
+def _why(row: dict[str, Any]) -> str:
+    return f"trackside: {row['failures']} failures where chance gives {row['expected']:.2g} (q {row['q_value']:.2g})"
+
+
+def _drained(node: str, reason: str) -> str:
+    """The command that drains a node; `reason` is quoted already."""
+    return f"scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import INTERNAL, INTERRUPTED, exit_status
 from app.help_texts import (
+    ADJUDICATE_EPILOG,
     DESCRIPTION,
     EPILOG,
     INGEST_EPILOG,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SHOWN = (
-    "goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes", "utilisation",
+    "goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes", "lemons",
+    "checkpoints", "waste", "utilisation",
     "filesystems", "network", "health",
 )  # fmt: skip
 
@@ -136,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
     )
     _ingest_sources(add("ingest", "read a source into the warehouse; reading twice equals reading once"), common)
-    _window_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
+    _compute_options(add("compute", "rebuild the ledger and the numbers from what was ingested"))
     _status_options(
         add(
             "status",
@@ -148,6 +150,14 @@ def build_parser() -> argparse.ArgumentParser:
     _show_options(add("show", "answer a question about the cluster", epilog=SHOW_EPILOG))
     _verify_options(
         add("verify", "judge claims against the data: supported, refuted or undetermined", epilog=VERIFY_EPILOG)
+    )
+    _adjudicate_actions(
+        add(
+            "adjudicate",
+            "overrule a cause, a node state or a run join, with author and reason; or take that back",
+            epilog=ADJUDICATE_EPILOG,
+        ),
+        common,
     )
     _report_options(
         add("report", "write a report for a period: what was promised, what was delivered, how sure we are")
@@ -201,6 +211,13 @@ def _common_options(*left_out: str) -> argparse.ArgumentParser:
         )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress, only results and errors")
     return common
+
+
+def _compute_options(parser: argparse.ArgumentParser) -> None:
+    _window_options(parser)
+    parser.add_argument(
+        "--full", action="store_true", help="compute every day of the ledger, not only those whose inputs changed"
+    )
 
 
 def _window_options(parser: argparse.ArgumentParser) -> None:
@@ -368,6 +385,7 @@ def _show_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
     parser.add_argument("--run", dest="run_id", metavar="R", help="only this run (a run id or a job id)")
     parser.add_argument("--at", type=_gpus, metavar="GPUS", help="job size for mttf (default: 1024)")
+    parser.add_argument("--convention", metavar="NAME", help="FLOP convention for mfu: palm_full, causal_half, ...")
     parser.add_argument("--explain", action="store_true", help="also print definition, SQL, parts and evidence")
     _format_options(parser)
 
@@ -386,6 +404,71 @@ def _verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     _window_options(parser)
     _format_options(parser)
+
+
+def _adjudicate_actions(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    def add(name: str, help_: str) -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=help_,
+            description=help_[0].upper() + help_[1:] + ".",
+            parents=[common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    cause = add("cause", "say what class, cause or node an interruption really had")
+    cause.add_argument("--run", dest="run_id", metavar="R", help="of this run (a run id or a job id)")
+    _which_attempts(cause)
+    cause.add_argument(
+        "--class",
+        dest="kind",
+        choices=("infrastructure", "user", "preemption", "planned", "timeout"),
+        help="class of the interruption",
+    )
+    cause.add_argument("--cause", metavar="WORD", help="what it was: nvlink, node_fail, out_of_memory, ...")
+    cause.add_argument("--node", metavar="NODE", help="the node to blame, one that the attempt held")
+    state = add("node-state", "say what state a node was in for an interval; nothing else holds within it")
+    state.add_argument("--node", required=True, metavar="NODE", help="the scheduler's name of the node")
+    state.add_argument("--from", dest="since", required=True, metavar="TIME", help="from (UTC)")
+    state.add_argument("--until", required=True, metavar="TIME", help="to (UTC), not included")
+    state.add_argument(
+        "--state",
+        required=True,
+        choices=("maintenance", "down", "drained", "in_service"),
+        help="maintenance (agreed), down, drained, or in_service (it was not out of service)",
+    )
+    join = add("run-join", "say that a job's attempts are part of a run, or are not")
+    join.add_argument("--run", dest="to_run", required=True, metavar="R", help="the run (a run id or a job id)")
+    _which_attempts(join)
+    join.add_argument("--apart", action="store_true", help="they are not part of it, but a run of their own")
+    join.set_defaults(run_id=None)
+    withdraw = add("withdraw", "take a correction back: what was derived holds again")
+    withdraw.add_argument("id", metavar="ID", help="of the correction, as `adjudicate list` shows it")
+    for each in (cause, state, join, withdraw):
+        if each is not withdraw:
+            each.add_argument("--cluster", metavar="NAME", help="the cluster (needed where there are several)")
+        each.add_argument("--author", metavar="NAME", help="who says so (required: nobody is guessed)")
+        each.add_argument("--reason", metavar="TEXT", help="why (required)")
+        each.add_argument(
+            "--claims", type=Path, metavar="FILE", help="claims whose verdicts to compare (default: the configured)"
+        )
+        each.add_argument(
+            "--no-compute", dest="compute", action="store_false", help="only write it down: the next compute applies it"
+        )
+    listed = add("list", "show the corrections that count")
+    listed.add_argument("--all", action="store_true", help="withdrawn ones, too")
+    listed.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    _format_options(listed)
+
+
+def _which_attempts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--job", metavar="J", help="of this job (raw id, or as people see it)")
+    parser.add_argument("--attempt", type=int, metavar="N", help="only the run's attempt of this number")
+    parser.add_argument(
+        "--submitted", metavar="TIME", help="only what was submitted then (UTC), where an id was given twice"
+    )
 
 
 def _sql_options(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.attempt_activity import VERIFICATION, attempt_activity
+from app.computed_days import write_days
 from app.facts import spoken_for, with_gpus
 from app.node_activity import attempt_node_activity
 from metrics import frames
@@ -12,49 +13,90 @@ from metrics.activity import active_time
 from metrics.capacity import inventory
 from metrics.demand import waiting_demand
 from metrics.holders import holders
-from metrics.ledger import gpu_time, other_work, with_silence
+from metrics.ledger import other_work, with_silence
+from metrics.ledger_inputs import place
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import polars as pl
 
+    from app.computed_days import Days
     from app.config import Rules
     from app.facts import Facts
     from app.results import Window
     from queries.warehouse import Writer
 
 
-def write_ledger(writer: Writer, window: Window, rules: Rules, facts: Facts, logged: pl.DataFrame) -> None:
-    """Write the ledger and inventory of a cluster that has none, and what telemetry tells of its attempts."""
+def write_ledger(
+    writer: Writer,
+    window: Window,
+    rules: Rules,
+    facts: Facts,
+    *,
+    logged: pl.DataFrame,
+    straggling: pl.DataFrame,
+    now: datetime,
+    full: bool,
+) -> Days:
+    """Bring the ledger of a cluster up to date, and write its inventory and what telemetry tells of its attempts."""
     cluster = window.cluster
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    there = inventory(nodes, facts.on_nodes, facts.states, facts.covered)
+    there = inventory(nodes, facts.on_nodes, facts.told, facts.covered)  # a correction is no sighting
+    inputs = place(
+        inventory=there,
+        attempt_nodes=facts.on_nodes,
+        node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
+        demand=waiting_demand(
+            facts.attempts,
+            nodes,
+            there,
+            facts.covered,
+            attempt_nodes=facts.on_nodes,
+            node_states=facts.states,
+            blocks=writer.query("blocks", cluster=cluster),
+        ),
+        states_known=spoken_for(writer, cluster, "slurm.events", rules),
+        covered=facts.covered,
+        logged=logged,
+        active=_active(writer, window, rules, facts, there),
+        other_work=other_work(facts.attempts, rules.other_work),
+        straggling=straggling,
+    )
+    writer.append("inventory", with_gpus(there, "gpus"))
+    days = write_days(writer, cluster, inputs, straggling, now=now, full=full)
+    _write_activity(writer, window, rules, facts, there)
+    return days
+
+
+def _active(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> pl.DataFrame | None:
+    """What GPUs' samples say of attempts; None where there are none."""
     activity = writer.query(
         "activity",
-        cluster=cluster,
+        cluster=window.cluster,
         since=window.since,
         until=window.until,
         active_tensor=rules.active_tensor,
         active_gr_engine=rules.active_gr_engine,
         active_gpu_util=rules.active_gpu_util,
     )
-    ledger = gpu_time(
-        inventory=there,
-        attempt_nodes=facts.on_nodes,
-        node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
-        demand=waiting_demand(facts.attempts, nodes, there, facts.covered),
-        states_known=spoken_for(writer, cluster, "slurm.events", rules),
-        covered=facts.covered,
-        logged=logged,
-        active=active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered),
-        other_work=other_work(facts.attempts, rules.other_work),
+    if activity.is_empty():
+        return None
+    return active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered, facts.attempts)
+
+
+def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> None:
+    """Write what samples of GPUs and of nodes tell of attempts, where there are any."""
+    of_gpus, of_nodes = (
+        not writer.query(name, cluster=window.cluster).is_empty() for name in ("gpu_sample_days", "node_sample_days")
     )
-    writer.append("inventory", with_gpus(there, "gpus"))
-    writer.run("insert_gpu_time", {"ledger": ledger})
+    if not of_gpus and not of_nodes:
+        return
     checks = rules.other_work.get(VERIFICATION)
     held = holders(facts.on_nodes, facts.attempts, there, facts.covered, verification=checks)
-    told = attempt_activity(writer, window, rules, held)
+    told = attempt_activity(writer, window, rules, held) if of_gpus else None
     if told is not None:
         writer.append("attempt_activity", told)
-    of_nodes = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered)
-    if of_nodes is not None:
-        writer.append("attempt_node_activity", of_nodes)
+    by_node = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered) if of_nodes else None
+    if by_node is not None:
+        writer.append("attempt_node_activity", by_node)

@@ -8,58 +8,52 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app import results
+from app.remembered import Remembered
 from app.results import Window
 from app.times import months
-from metrics import frames
+from metrics.flops import MEASURES
 
 if TYPE_CHECKING:
+    from app.results import Source
     from queries.warehouse import Writer
 
 
 def write_results(writer: Writer, window: Window) -> None:
     """Write what is stored of a cluster's numbers."""
+    source = Remembered(writer)
+    rates = results.failure_rate_tables(source, standard_windows(window))
+    writer.append("failure_rates", rates)
     for standard in standard_windows(window):
-        writer.append("failure_rates", results.failure_rate_rows(writer, standard))
+        by_run = results.ettr_run_rows(source, standard)
+        own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
+        expected = results.expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
+        jobs = results.job_accounts(source, standard)
         for rows in (
-            results.goodput_rows(writer, standard),
-            results.ettr_rows(writer, standard),
-            results.lost_imputed_rows(writer, standard),
-            results.mfu_rows(writer, standard),
+            results.goodput_rows(source, standard),
+            results.mpg_rows(source, standard),
+            results.job_goodput_rows(source, standard, accounts=jobs),
+            results.ettr_rows(source, standard, by_run=by_run),
+            results.expected_rows(source, standard, of_runs=expected),
+            results.lost_imputed_rows(source, standard),
+            results.second_order_rows(source, standard),
+            results.mfu_rows(source, standard),
         ):
             writer.append("cluster_metrics", rows)
-    writer.append("mfu", results.mfu_run_rows(writer, window))
-    writer.append("run_metrics", _run_metrics(results.ettr_run_rows(writer, window), window))
+        if standard == window:
+            writer.append("run_metrics", results.run_metric_rows(by_run, expected, jobs, window))
+    writer.append("mfu", results.mfu_run_rows(source, window, measures=MEASURES))
+    writer.append("cluster_metrics", results.mfu_wall_rows(source, window))
+    proxy = results.mfu_proxy(source, window)
+    writer.append("mfu_proxies", proxy.fitted)
+    writer.append("cluster_metrics", results.mfu_estimated_rows(proxy, window))
+    _write_advice(writer, source, window, rates)
 
 
-def _run_metrics(by_run: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """ETTR per run as measured (with bounds), and as imputed (assumed), as rows of `run_metrics`."""
-    common = by_run.with_columns(
-        window_from=pl.lit(window.since, dtype=frames.TIME),
-        window_until=pl.lit(window.until, dtype=frames.TIME),
-        unit=pl.lit("ratio"),
-        denominator=pl.col("wall_gpu_s"),
-        n=pl.col("n_attempts"),
-    )
-    measured = common.with_columns(
-        metric=pl.lit("ettr"),
-        value=pl.col("ettr"),
-        numerator=pl.col("productive"),
-        bound_low=pl.col("ettr_low"),
-        bound_high=pl.col("ettr_high"),
-        evidence=pl.lit("accounting"),
-    )
-    assumed = common.with_columns(
-        metric=pl.lit("ettr_imputed"),
-        value=pl.col("ettr_imputed"),
-        numerator=pl.col("imputed_gpu_s"),
-        bound_low=pl.lit(None, dtype=pl.Float64),
-        bound_high=pl.lit(None, dtype=pl.Float64),
-        evidence=pl.lit("assumed"),
-    )
-    return pl.concat([measured, assumed]).select(
-        "cluster", "run_id", "metric", "window_from", "window_until", "unit", "value", "numerator", "denominator", "n",
-        "bound_low", "bound_high", "evidence",
-    )  # fmt: skip
+def _write_advice(writer: Writer, source: Source, window: Window, rates: pl.DataFrame) -> None:
+    """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
+    writer.append("node_scores", results.stored_node_scores(source, standard_windows(window)))
+    of_all = rates.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
+    writer.append("checkpoint_advice", results.stored_checkpoint_advice(source, window, rates=of_all))
 
 
 def standard_windows(window: Window) -> list[Window]:

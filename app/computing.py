@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import verifying
+from app import adjudications, verifying
 from app.computed_ledger import write_ledger
+from app.computed_restarts import events_at_nodes, restart_table
 from app.computed_results import write_results
-from app.config import one_pattern
 from app.facts import Facts, spoken_for, with_gpus
 from app.health_incidents import write_incidents
 from app.logs import read_logs
 from app.results import Window
 from metrics import frames
+from metrics.adjudications import corrected_runs, corrected_states
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
-from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, critical_states, interruptions
+from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
 from metrics.ledger import other_work
-from metrics.restarts import restarts, with_log_times
+from metrics.logged_time import logged_time
 from metrics.run_likeness import join_alike
 from metrics.run_rules import RunRules, named_runs
 from metrics.runs import run_attempts, runs
+from metrics.second_order import ROOM_S, with_second_order
 from metrics.steplog import Rules as StepRules
-from metrics.steplog import logged_time
+from metrics.straggling import straggling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 DERIVED = (
     "inventory",
-    "gpu_time",
     "attempt_activity",
     "attempt_node_activity",
     "runs",
@@ -46,6 +47,9 @@ DERIVED = (
     "attempt_health",
     "restarts",
     "mfu",
+    "node_scores",
+    "checkpoint_advice",
+    "mfu_proxies",
     "failure_rates",
     "cluster_metrics",
     "run_metrics",
@@ -53,6 +57,9 @@ DERIVED = (
     "computes",
 )
 """Tables that a computation replaces, cluster by cluster."""
+
+BY_DAY = ("gpu_time", "ledger_days")
+"""Tables of which it replaces the days that changed: see `app.computed_days`."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ def compute(
     now: datetime,
     since: datetime | None = None,
     until: datetime | None = None,
+    full: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Computed:
     """Rebuild the derived tables of every cluster, all of them in one transaction.
@@ -81,6 +89,7 @@ def compute(
         now: kept as `computed_at`.
         since: leave out the time before; the data's own beginning if None.
         until: leave out the time after; the last moment the data speak for if None.
+        full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
         progress: told what is being done.
 
     Raises:
@@ -91,13 +100,14 @@ def compute(
     with writer.transaction():
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
-            window = _compute_cluster(writer, cluster, rules, now=now, since=since, until=until, progress=progress)
+            covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
+            window = _compute_cluster(writer, cluster, rules, covered, now=now, full=full, progress=progress)
             if window is None:
                 empty.append(cluster)
                 continue
             done.append(window)
             verdicts = verifying.as_rows(verifying.verify(writer, window, claims), window)
-            writer.append("verdicts", verdicts.drop("direction", "method"))
+            writer.append("verdicts", verdicts.drop(verifying.NOT_STORED))
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
     return Computed(done, empty, warnings)
@@ -107,36 +117,43 @@ def _compute_cluster(
     writer: Writer,
     cluster: str,
     rules: Rules,
+    covered: pl.DataFrame,
     *,
     now: datetime,
-    since: datetime | None,
-    until: datetime | None,
+    full: bool,
     progress: Callable[[str], None],
 ) -> Window | None:
     key = pl.DataFrame({"cluster": [cluster]})
-    for table in DERIVED:
+    for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
         writer.delete(table, key)
-    covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
     if covered.is_empty():
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
     progress(f"{cluster}: runs and interruptions")
+    told = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    fixes = adjudications.fixes(writer, cluster)
     facts = Facts(
         covered,
         frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
         frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
-        frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES),
+        corrected_states(told, fixes.states),
+        told,
     )
     logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
-    joined = _joined(writer, cluster, rules, facts.attempts, logs)
+    joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
-    interrupted = _interruptions(writer, cluster, rules, facts, joined)
-    _write_runs(writer, facts, logs, joined=joined, interrupted=interrupted, executed=executed)
+    at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
+    found = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
+    interrupted = with_second_order(found, facts.attempts, joined, facts.on_nodes)
+    again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, told=at_nodes)
+    _write_runs(writer, facts, joined=joined, interrupted=interrupted, again=again)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     progress(f"{cluster}: ledger")
     logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
-    write_ledger(writer, window, rules, facts, logged)
+    slow = straggling(executed)
+    days = write_ledger(writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full)
+    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
     write_results(writer, window)
@@ -168,27 +185,13 @@ def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, 
     )
 
 
-def _interruptions(writer: Writer, cluster: str, rules: Rules, facts: Facts, joined: pl.DataFrame) -> pl.DataFrame:
-    health = frames.conform(writer.query("critical_events", cluster=cluster), frames.EVENTS)
-    critical = critical_states(facts.states, critical_reasons=one_pattern(rules.critical_reasons))
-    return interruptions(facts.attempts, joined, facts.on_nodes, pl.concat([critical, health]))
-
-
 def _write_runs(
-    writer: Writer,
-    facts: Facts,
-    logs: Logs,
-    *,
-    joined: pl.DataFrame,
-    interrupted: pl.DataFrame,
-    executed: pl.DataFrame,
+    writer: Writer, facts: Facts, *, joined: pl.DataFrame, interrupted: pl.DataFrame, again: pl.DataFrame
 ) -> None:
-    again = restarts(facts.attempts, joined, interrupted)
-    timed = with_log_times(again, joined, executed, logs.sessions, logs.events)
     writer.append("run_attempts", joined)
     writer.append("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"))
     writer.append("interruptions", with_gpus(interrupted, "n_gpus"))
-    writer.append("restarts", with_gpus(timed, "n_gpus"))
+    writer.append("restarts", with_gpus(again, "n_gpus"))
 
 
 def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:
@@ -196,6 +199,7 @@ def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.
         "failure_before_end_s": BEFORE_END_S,
         "failure_after_end_s": AFTER_END_S,
         "incident_merge_s": MERGE_S,
+        "made_room_s": ROOM_S,
         "imputed_checkpoint_s": IMPUTED_CHECKPOINT_S,
         "imputed_restart_s": IMPUTED_RESTART_S,
     }

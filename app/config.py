@@ -367,9 +367,9 @@ class Rules(_Section):
     hang_steps: float = Field(default=10.0, gt=1, description="no step for so many median steps is a hang ...")
     hang_min_s: float = Field(default=300.0, gt=0, description="... but no shorter than this")
     clock_skew_s: float = Field(default=60.0, ge=0, description="a log further outside its attempt is not used")
-    flop_convention: Literal["palm_full", "causal_half", "megatron_legacy", "megatron_causal", "6N_only"] = Field(
-        default="palm_full", description="how the FLOP of a token are counted for the headline MFU"
-    )
+    flop_convention: Literal[
+        "palm_full", "causal_half", "megatron_legacy", "megatron_causal", "torchtitan", "6N_only"
+    ] = Field(default="palm_full", description="how the FLOP of a token are counted for the headline MFU")
 
 
 class Sql(_Section):

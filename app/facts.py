@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What accounting says of a cluster, as metrics read it."""
+    """What accounting says of a cluster, as metrics read it; `told` are the node states before persons' corrections."""
 
     covered: pl.DataFrame
     attempts: pl.DataFrame
     on_nodes: pl.DataFrame
     states: pl.DataFrame
+    told: pl.DataFrame
 
 
 def spoken_for(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:

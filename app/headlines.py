@@ -71,10 +71,12 @@ class Headline:
 def headline_is_of(claim: Claim, headline: Headline) -> bool:
     """Whether a claim is about the very number of a headline: its target may be drawn beside no other.
 
-    A claim that names no FLOP convention is about the configured one, as the headline is.
+    A claim that names no FLOP convention is about the configured one, as the headline is; one with a scope, a window,
+    exclusions, or a way of counting failures of its own is about another number.
     """
     return (
         claim.metric == headline.metric
+        and claim.narrowed is None
         and claim.gpus == headline.gpus
         and claim.min_run_s == headline.min_run_s
         and claim.flop_convention in {None, headline.flop_convention}

@@ -23,20 +23,28 @@ Every verb explains itself: trackside VERB --help"""
 
 SHOW_EPILOG = """\
 what to show, and what it can be split --by:
-  goodput        productive share of GPU-time, of what was allocated and of what there was
-                 --by day, node, user, account, partition, run
-  ettr           productive share of queued and scheduled time, over runs; --run R: the arithmetic of one
-                 --by run
+  goodput        productive share: of wall time (job, as Google's library), of allocated GPU-time and of all there was;
+                 scheduling x runtime x program
+                 --by day, node, user, account, partition, run; bucket: where logged runs' wall time went
+  ettr           productive share of queued and scheduled time, over runs, measured and expected; --run R: the
+                 arithmetic of one
+                 --by run; with --run R: stretch (second by second), class
   mttf           mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size
-  mfu            model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run
-                 --by run
-  restarts       from an interruption to the next start, by cause
-                 --by event
+                 --by size, law, hazard, reference, cause, partition, user
+  mfu            model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run; --convention NAME
+                 --by run, step, gpu_model; proxy: logs against tensor activity; estimate: runs without logs
+  restarts       from an interruption to the next start, by cause; --run R: of one run
+                 --by stage (detection to recovery), event
   lost           where all GPU-time went, by category and cause
-                 --by day, node, user, account, partition, run
-  interruptions  every attempt that ended otherwise than by completing, and why
+                 --by cause, category, day, node, user, account, partition, run
+  interruptions  every attempt that ended otherwise than by completing, why, and what it cost; --run R: of one run
+                 --by cause, class, node, order (preempted for a run that came back from a failure)
   runs           training runs: attempts, how they were joined, bounds of their ETTR; --run R: one
   nodes          nodes, those whose failures cost most first, and what to do
+  lemons         nodes that fail more often than chance gives (the last 28 days), and what could have been detected
+  checkpoints    how often runs save, how often would lose least, and the GPU-hours to be won; --run R: of one run
+  waste          allocated GPU-time that shows no work: standing still, GPUs never used, loops of failures, time limits
+                 --by kind, state, user, account, partition, run
   utilisation    what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (needs telemetry)
                  --by user, account, partition, run, attempt
   filesystems    operations, bytes and response time by mount, as nodes tell of them (needs telemetry of nodes)
@@ -124,18 +132,40 @@ RECORDER_EPILOG = """\
 trackside recorder > trackside_log.py     one file, standard library only: copy it beside your training script
   import trackside_log
   log = trackside_log.start("run.jsonl", run_id="llama-8b", n_gpus=16, params_active=8.03e9, layers=32, heads=32,
-                            head_dim=128, seq_len=8192, dtype="bf16", gpu_model="H100")
+                            head_dim=128, seq_len=8192, dtype="bf16", gpu_model="H100", recompute="none")
   for step in range(first, last):
       with log.step(step, tokens=batch_tokens): train()
       if step % 500 == 0:
           with log.checkpoint(step): save()
 It never stops training: what goes wrong with the log is said once on stderr. Only rank 0 writes (RANK, SLURM_PROCID).
+More of the model allows more FLOP conventions: hidden, ffn_hidden, kv_heads, vocab, gated, tied (Megatron's,
+torchtitan's), attention_layers (hybrid), experts, top_k, shared_experts, expert_params (mixture of experts: active
+parameters follow from params), recompute (none, selective or full: HFU beside MFU).
 The file itself tells the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
 then: trackside ingest runlog run.jsonl"""
 
 VERIFY_EPILOG = """\
 A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
 (delivered: judged by bounds; capability: judged by its 95 % interval), target, direction (at_least or at_most), and
-where they apply gpus, min_run_hours and flop_convention. Copy app/claims.toml, the default, and change it.
+where they apply gpus, min_run_hours, flop_convention, failure_class (infrastructure or unplanned) and population
+(pooled or bucket). Copy app/claims.toml, the default, and change it. A claim may have, too:
+  window = "2026-10"                          its own period (a month, a day, FROM..UNTIL), or "28d" before the end
+  scope = { partition = "train", gpus_min = 512 }     or account, user, nodes, gpu_model, gpus_max
+  exclusions = [ { from = "2026-10-05T08:00", until = "2026-10-05T12:00", nodes = "gpu[01-08]", reason = "agreed" },
+                 { category = "maintenance", reason = "agreed" } ]     in neither part of the fraction; told each time
+What a metric cannot honour is refused. Undetermined says what would decide; one-sided results are shown beside it.
 
 exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
+
+ADJUDICATE_EPILOG = """\
+A correction holds from the next computation on, survives late data and reading the sources again, and is shown beside
+every number that it bears on. It is never erased: withdrawing one says who took it back, when and why. Where two speak
+of the same thing, the later one counts. What changed is printed: verdicts, GPU-hours by category, interruptions.
+
+  trackside adjudicate cause --job 4711 --class infrastructure --cause nvlink --node n03 \\
+      --author "A. Person" --reason "RMA 1234: NVLink bridge replaced"
+  trackside adjudicate node-state --node n03 --from 2026-10-05T08:00 --until 2026-10-05T12:00 --state maintenance \\
+      --author "A. Person" --reason "firmware, agreed on 2 October"
+  trackside adjudicate run-join --run llama-8b --job 4712 --author "A. Person" --reason "resumed from its checkpoint"
+  trackside adjudicate list --all
+  trackside adjudicate withdraw adj-0123456789 --author "A. Person" --reason "wrong node\""""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.remembered import Remembered
 from metrics import frames
 from metrics.steplog import Rules as StepRules
 from metrics.steplog import executions_of_steps, explicit_runs, match_sessions, with_runs
@@ -24,7 +25,8 @@ class Logs:
     """The logs of a cluster.
 
     Attributes:
-        sessions: as `metrics.steplog.match_sessions` (with `run`, once the runs are known) returns them.
+        sessions: as `metrics.steplog.match_sessions` (with `run`, once the runs are known) returns them, with the
+            `milli_gpus` of their attempts.
         steps: `frames.STEPS`.
         events: `frames.RUN_EVENTS`.
     """
@@ -50,8 +52,10 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
     everyone = source.query("run_sessions", cluster=cluster)
     said = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
+    matched = match_sessions(said, attempts, clock_skew_s=clock_skew_s)
+    held = attempts.select(*frames.ATTEMPT_KEY, "milli_gpus")
     return Logs(
-        match_sessions(said, attempts, clock_skew_s=clock_skew_s),
+        matched.join(held, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left"),
         frames.conform(source.query("steps", cluster=cluster), frames.STEPS),
         frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
     )
@@ -67,6 +71,8 @@ def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
 
     Those of a published copy never change, and several numbers need them: the last few are kept in memory.
     """
+    if isinstance(source, Remembered):
+        return source.made(("logs", cluster), lambda: _computed_logs(source, cluster))
     if not isinstance(source, Reader):
         return _computed_logs(source, cluster)
     key = (str(source.root), source.data_version, cluster)

@@ -49,6 +49,11 @@ def _safe(text: str) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
+def _in_line(text: str) -> str:
+    """Text of any length in one line that leaves the terminal as it is."""
+    return text.replace("\n", " ").translate(_CONTROLS)
+
+
 def say(text: str = "", *, error: bool = False) -> None:
     """Print lines as they are, but for what would control the terminal: names in files may hold escape sequences."""
     print(text.translate(_CONTROLS_IN_LINES), file=sys.stderr if error else sys.stdout)
@@ -199,23 +204,50 @@ def verdicts(judged: Sequence[Judged], where: str) -> None:
     out = console()
     out.print(Text(f"Claims against {where}", style="bold"))
     for each in judged:
-        claim, measured = each.claim, each.measured
-        unit = {"d": "number", "s": "seconds"}.get(claim.unit, "ratio_2")
+        claim = each.claim
         side = "at least" if claim.direction == "at_least" else "at most"
-        suffix = " d" if claim.unit == "d" else ""
-        found = f"{display(measured.value, unit)}{suffix if measured.value is not None else ''}"
-        low = display(measured.low, unit)
-        high = "no limit" if measured.high == float("inf") else display(measured.high, unit)
         out.print()
         out.print(
-            Text.assemble((each.verdict.upper(), f"bold {_COLOURS[each.verdict]}"), f"  {claim.id}: “{claim.quoted}”")
+            Text.assemble(
+                (each.verdict.upper(), f"bold {_COLOURS[each.verdict]}"),
+                f"  {_safe(claim.id)}: “{_safe(claim.quoted)}”",
+            )
         )
-        out.print(Text(f"  read as    {claim.read_as}"))
-        out.print(Text(f"  target     {side} {display(claim.target, unit)}{suffix}   ({claim.kind})"))
-        count = "" if measured.n is None else f", n = {measured.n}"
-        out.print(Text(f"  measured   {found}, from {low} to {high}{count}   [{measured.method or 'no data'}]"))
-        if each.verdict == "undetermined" and measured.needed:
-            out.print(Text(f"  needed     {measured.needed}"))
+        out.print(Text(f"  read as    {_in_line(claim.read_as)}"))
+        out.print(Text(f"  target     {side} {_claimed(claim.target, claim.unit)}   ({claim.kind})"))
+        for heading, text in _about(each):
+            out.print(Text(f"  {heading:<10} {_in_line(text)}"))
+
+
+def _about(each: Judged) -> list[tuple[str, str]]:
+    """What is told of a verdict, by heading: only what there is."""
+    claim, measured = each.claim, each.measured
+    low = _claimed(measured.low, claim.unit)
+    high = "no limit" if measured.high == float("inf") else _claimed(measured.high, claim.unit)
+    count = "" if measured.n is None else f", n = {measured.n}"
+    told = [("scope", claim.narrowed)] if claim.narrowed else []
+    if claim.window and each.since and each.until:
+        told.append(("window", f"{display(each.since, 'time')} to {display(each.until, 'time')}"))
+    value = _claimed(measured.value, claim.unit)
+    told.append(("measured", f"{value}, from {low} to {high}{count}   [{measured.method or 'no data'}]"))
+    if measured.level:
+        told.append(("evidence", measured.level))
+    told += [("beside", text) for text in measured.beside]
+    told += [("left out", one.words()) for one in claim.exclusions]
+    if claim.exclusions:
+        hours = "" if measured.excluded_gpu_s is None else f", {display(measured.excluded_gpu_s, 'gpu_h')} GPU-hours"
+        told.append(("", f"together {display(measured.excluded_s, 'seconds')} of the window{hours}"))
+    if each.adjudications:
+        told.append(("corrected", f"{each.adjudications} correction(s) by persons count: trackside adjudicate list"))
+    if each.verdict == "undetermined" and measured.needed:
+        told.append(("needed", measured.needed))
+    return told
+
+
+def _claimed(value: float | None, unit: str) -> str:
+    """A number of a claim in its unit."""
+    shown = display(value, {"d": "number", "s": "seconds"}.get(unit, "ratio_2"))
+    return f"{shown} d" if unit == "d" and value is not None else shown
 
 
 def explanation(found: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ class Question:
     by: str | None = None
     run: str | None = None
     at_gpus: float = results.CLAIMED_GPUS
+    convention: str | None = None
 
 
 PARTS = (
@@ -49,6 +50,21 @@ PARTS = (
 
 
 @dataclass(frozen=True)
+class Details:
+    """A table that belongs to an answer's arithmetic: `--explain` shows it.
+
+    Attributes:
+        title: a heading for people.
+        rows: all columns.
+        columns: column -> heading and display unit, for people.
+    """
+
+    title: str
+    rows: pl.DataFrame
+    columns: dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Answer:
     """Rows, how to read them, and what they rest on.
 
@@ -63,6 +79,7 @@ class Answer:
         parameters: what the queries were given beside the window.
         worth_showing: rows that a table shows; machines get all.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
+        details: for `--explain`: tables of the arithmetic behind the rows.
     """
 
     title: str
@@ -75,6 +92,7 @@ class Answer:
     parameters: dict[str, Any] = field(default_factory=dict)
     worth_showing: pl.Expr | None = None
     parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
+    details: tuple[Details, ...] = ()
 
     @property
     def shown(self) -> pl.DataFrame:
@@ -104,6 +122,7 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
         first.parameters,
         first.worth_showing,
         first.parts,
+        tuple(details for a in answers for details in a.details),
     )
 
 
@@ -123,6 +142,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
             for metric in (catalog.BY_NAME[name] for name in found.metrics)
         ],
         "numbers": _numbers(found),
+        "details": [{"title": each.title, "rows": each.rows.to_dicts()} for each in found.details],
         "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
         "parameters": found.parameters,
         "sql": {name: texts.named_queries()[name].sql for name in found.queries},

@@ -282,6 +282,7 @@ def compute(options: argparse.Namespace) -> int:
             now=now,
             since=periods.moment(options.since, end=None),
             until=periods.moment(options.until, end=None),
+            full=options.full,
             progress=lambda what: tell(what, 0, 1),
         )
     if not options.quiet:
@@ -340,13 +341,16 @@ def show(options: argparse.Namespace) -> int:
     from app.questions import QUESTIONS
 
     _, root = _settings(options)
-    if options.run_id is not None and options.what not in {"ettr", "mfu", "runs"}:
-        raise UsageError(
-            f"--run is for `show runs`, `show ettr` and `show mfu`; `show {options.what}` can be split with --by"
-        )
+    of_runs = ("runs", "ettr", "mfu", "checkpoints", "restarts", "interruptions")
+    if options.run_id is not None and options.what not in of_runs:
+        raise UsageError(f"--run is for `show {', '.join(of_runs)}`; `show {options.what}` can be split with --by")
     if options.at is not None and options.what != "mttf":
         raise UsageError("--at is for `show mttf`")
-    question = showing.Question(by=options.by, run=options.run_id, at_gpus=options.at or CLAIMED_GPUS)
+    if options.convention is not None and options.what != "mfu":
+        raise UsageError("--convention is for `show mfu`")
+    question = showing.Question(
+        by=options.by, run=options.run_id, at_gpus=options.at or CLAIMED_GPUS, convention=options.convention
+    )
     with open_reader(root) as reader:
         windows = periods.windows(reader, options)
         answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
@@ -363,6 +367,8 @@ def show(options: argparse.Namespace) -> int:
     for note in found.notes:
         output.say(note)
     if explained is not None:
+        for details in found.details:
+            output.table(details.title, details.rows, details.columns)
         output.explanation(explained)
     return 0
 
@@ -387,6 +393,36 @@ def verify(options: argparse.Namespace) -> int:
         rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
         output.write(rows, _form(options), options.output)
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
+
+
+def adjudicate(options: argparse.Namespace) -> int:
+    """Write a person's correction, or list them."""
+    from app import adjudicating
+
+    settings, root = _settings(options)
+    _must_exist(root)
+    if options.action == "list":
+        return _list_adjudications(options, root)
+    now = clock.now()
+    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside adjudicate", now=now) as writer:
+        done = adjudicating.adjudicate(writer, settings, options, now=now, progress=lambda what: tell(what, 0, 1))
+    adjudicating.say(done, quiet=options.quiet)
+    return 0
+
+
+def _list_adjudications(options: argparse.Namespace, root: Path) -> int:
+    from app import adjudication_words, adjudications
+
+    with open_reader(root) as reader:
+        known = adjudications.known(reader, options.cluster)
+    rows = adjudication_words.as_rows([each for each in known if options.all or each.counts])
+    if _form(options) != "table":
+        output.write(rows, _form(options), options.output)
+    elif rows.is_empty():
+        output.say("Nobody has corrected anything. trackside adjudicate --help says how.")
+    else:
+        output.table("", rows, adjudication_words.SHOWN | (adjudication_words.SHOWN_WITHDRAWN if options.all else {}))
+    return 0
 
 
 def sql(options: argparse.Namespace) -> int:

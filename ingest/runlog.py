@@ -8,12 +8,22 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
     {"type":"run","v":1,"t":1790812800.5,"run_id":"llama-8b","cluster":"alpha","scheduler":"slurm","job_id":"29",
      "restart_count":0,"node":"n1","rank":0,"world":16,"gpu_model":"H100 SXM","n_gpus":16,"dtype":"bf16",
      "params":8.03e9,"params_active":8.03e9,"layers":32,"heads":32,"head_dim":128,"seq_len":8192,
-     "flops_per_token":null,"flop_convention":"palm_full"}
+     "flops_per_token":null,"flop_convention":"palm_full",
+     "hidden":4096,"ffn_hidden":14336,"kv_heads":8,"vocab":128256,"gated":true,"tied":false,"recompute":"none"}
 
     `t` and `run_id` must be there. `job_id` is the scheduler's raw id (SLURM_JOB_ID, also in an array). `n_gpus` are
     the GPUs that train. `params_active` are the parameters active per token, all if it is left out. `flops_per_token`
     is for those who count themselves; `flop_convention` then says how. A `cluster` that is left out comes from whoever
     loads the log, a `scheduler` is slurm if there is a job id and none otherwise, a `rank` is 0.
+
+    All that is told of the model is optional; each FLOP convention needs some of it. `attention_layers` are the layers
+    with full attention where those are not all `layers` (hybrid models). A mixture of experts has `experts` routed
+    ones in a layer, of which a token is sent to `top_k`, `shared_experts` that all tokens go through,
+    `expert_ffn_hidden` where an expert is not as wide as `ffn_hidden`, and `expert_layers` where not all layers have
+    experts; `expert_params` are the parameters of all routed experts together, if you know them. With them `params`
+    alone will do: the active ones follow. `recompute` says what the backward pass computes again: `none`, `selective`
+    or `full` (activation checkpointing); without it executed FLOP (HFU) cannot be told. `dtype` names all types that
+    matrix products are done in: `fp8+bf16`.
 
 `step` is a training step that was finished. `t` is its beginning. Lines of a step that was cut off are not written.
 
@@ -63,6 +73,8 @@ from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.frames import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
 from ingest.lines import clean
 from ingest.runlog_lines import (
+    MAY_BE_NONE,
+    RECOMPUTED,
     SIZES,
     STRICT,
     US,
@@ -309,10 +321,10 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
         raise RefusedLineError(f"cluster: {TOO_LONG}")
     facts = {name: getattr(run, name) for name in SIZES}
     for name, value in facts.items():
-        if value is not None and not 0 < value < 2**63:
+        if value is not None and not (0 if name in MAY_BE_NONE else math.ulp(0.0)) <= value < 2**63:
             warnings.append(f"run {run_id}: {name} is {value}, which cannot be; it counts as not told")
             facts[name] = None
-    if facts["params_active"] is None:
+    if facts["params_active"] is None and not _routes(run):
         facts["params_active"] = facts["params"]
     row = facts | {
         "cluster": named,
@@ -325,9 +337,25 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
         "gpu_model": text_or_none(run.gpu_model),
         "dtype": text_or_none(run.dtype),
         "flop_convention": text_or_none(run.flop_convention),
+        "gated": run.gated,
+        "tied": run.tied,
+        "recompute": _recomputed(run, run_id, warnings),
         "origin": origin,
     }
     return _Session(row, run.rank or 0, began, began, first_step)
+
+
+def _routes(run: Run) -> bool:
+    """Whether it is a mixture of experts: not all of its parameters are active."""
+    return run.experts is not None and run.experts > 1
+
+
+def _recomputed(run: Run, run_id: str, warnings: list[str]) -> str | None:
+    told = (text_or_none(run.recompute) or "").lower() or None
+    if told is None or told in RECOMPUTED:
+        return told
+    warnings.append(f"run {run_id}: recompute is {shorten(told, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out")
+    return None
 
 
 def _session_row(session: _Session) -> dict[str, Any]:

@@ -53,6 +53,20 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     seq_len: int | None = None
     flops_per_token: float | None = None
     flop_convention: str | None = None
+    hidden: int | None = None
+    ffn_hidden: int | None = None
+    kv_heads: int | None = None
+    vocab: int | None = None
+    gated: bool | None = None
+    tied: bool | None = None
+    attention_layers: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    shared_experts: int | None = None
+    expert_ffn_hidden: int | None = None
+    expert_layers: int | None = None
+    expert_params: float | None = None
+    recompute: str | None = None
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step"):
@@ -100,8 +114,25 @@ SIZES: Final = (
     "head_dim",
     "seq_len",
     "flops_per_token",
+    "hidden",
+    "ffn_hidden",
+    "kv_heads",
+    "vocab",
+    "attention_layers",
+    "experts",
+    "top_k",
+    "shared_experts",
+    "expert_ffn_hidden",
+    "expert_layers",
+    "expert_params",
 )
-"""Facts that are above zero where they are known."""
+"""Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
+
+MAY_BE_NONE: Final = {"attention_layers", "experts", "shared_experts"}
+"""Of these a model may have none."""
+
+RECOMPUTED: Final = ("none", "selective", "full")
+"""How much of the activations is computed again in the backward pass."""
 
 _TYPE_RUN: Final = re.compile(rb'"type"\s*:\s*"run"')
 

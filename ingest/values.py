@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from ingest.frames import GPUS, Schema
+from ingest.mig import gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -320,13 +321,16 @@ def read_tres(text: str) -> Tres:
     """GPUs and more from a TRES text.
 
     `gres/gpu` counts all GPUs; `gres/gpu:TYPE` says of which kind and is the same GPUs again, so the larger of the two
-    counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) has a type of its own and counts
-    as one, as it does in the node's inventory. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
+    counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) counts as the part of a GPU that
+    it is (`ingest.mig`), if its type is listed; else nothing tells it from a whole one, neither here nor in the node's
+    own TRES. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
 
     >>> read_tres("cpu=64,gres/gpu:h100=8,gres/gpu=8,mem=2G,node=1")[:2]
     (8.0, 'h100')
     >>> read_tres("gres/gpu:a100=2,gres/gpu:h100=1")[:2]
     (3.0, 'a100+h100')
+    >>> read_tres("gres/gpu:a100_1g.5gb=14,gres/gpu=14")[:2]
+    (2.0, 'a100_1g.5gb')
     >>> read_tres("cpu=abc").error
     "TRES item 'cpu=abc'"
     """
@@ -355,9 +359,10 @@ def _tres_of(items: dict[str, str]) -> Tres:
                 kinds[gpu[1]] = kinds.get(gpu[1], 0.0) + count
             else:
                 untyped = max(untyped, count)
-    gpus = max(untyped, sum(kinds.values()))
-    if gpus >= 1e9:
-        message = f"gres/gpu={items.get('gres/gpu', gpus)}"
+    listed = sum(kinds.values())
+    gpus = gpus_of(kinds) + max(0.0, untyped - listed)
+    if max(untyped, listed) >= 1e9:
+        message = f"gres/gpu={items.get('gres/gpu', listed)}"
         raise ValueError(message)
     lower = {name.lower(): value for name, value in items.items()}
     return Tres(
@@ -399,10 +404,14 @@ _GRES_TYPE_NULL = re.compile(r"\(null\)")
 def read_gres(text: str) -> tuple[float, str | None]:
     """GPUs and their model from a node's or an old job's GRES text; other resources (shard, mps) are no GPUs.
 
+    Slices count as in :func:`read_tres`.
+
     >>> read_gres("gpu:NVlink_A100_40GB:2(IDX:0,3)")
     (2.0, 'NVlink_A100_40GB')
     >>> read_gres("gpu:h100:1,shard:h100:2")
     (1.0, 'h100')
+    >>> read_gres("gpu:a100_1g.5gb:14(S:0-1)")
+    (2.0, 'a100_1g.5gb')
     >>> read_gres("gpu:(null):0(IDX:N/A)")
     (0.0, None)
 
@@ -410,7 +419,7 @@ def read_gres(text: str) -> tuple[float, str | None]:
         ValueError: A GPU entry without a readable count; it may have been cut by a narrow column.
     """
     plain = _GRES_TYPE_NULL.sub("", text.strip())
-    total, kinds = 0.0, set()
+    whole, kinds = 0.0, dict[str, float]()
     for name, rest, _ in _GRES_ITEM.findall(plain):
         if name.lower() != "gpu":
             continue
@@ -418,10 +427,12 @@ def read_gres(text: str) -> tuple[float, str | None]:
         if not re.fullmatch(r"\d{1,6}", count, re.ASCII):
             message = f"GRES {text[:80]!r}"
             raise ValueError(message)
-        total += int(count)
-        if int(count) and any(kind):
-            kinds.add(":".join(filter(None, kind)))
-    return total, "+".join(sorted(kinds)) or None
+        if any(kind):
+            model = ":".join(filter(None, kind))
+            kinds[model] = kinds.get(model, 0.0) + int(count)
+        else:
+            whole += int(count)
+    return whole + gpus_of(kinds), "+".join(sorted(model for model, n in kinds.items() if n)) or None
 
 
 def gres(text: pl.Series) -> pl.DataFrame:

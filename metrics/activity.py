@@ -13,6 +13,9 @@ nobody. An inactive one speaks for both sides.
 Where samples are hours (`active_share` between 0 and 1), the share of the hour takes the place of the moment. On a
 node that several attempts share, nobody knows whose GPUs are the active ones: only what must be so is said, and the
 rest stays unattributed.
+
+That GPUs worked does not say that the work was kept: the last productive hour of an attempt that did not complete is
+marked (`metrics.provisional`).
 """
 
 from __future__ import annotations
@@ -21,18 +24,28 @@ import polars as pl
 
 from metrics import frames
 from metrics.capacity import allocated_intervals
+from metrics.ettr import IMPUTED_CHECKPOINT_S
+from metrics.hourly_activity import whole_nodes_by_hour
 from metrics.intervals import merge_equal, overlaps, split_every, sweep
+from metrics.provisional import SURE, with_provisional
 
 HANG_US = 300_000_000
 """Every GPU inactive for this long amid an attempt is a hang; microseconds."""
 
 _MILLI = 1000
 _GPU = pl.lit(_MILLI, dtype=pl.Int64)
-_BASE = ("lane", "started", "ended", "category", "cause", "milli_gpus")
+_NO_WEIGHT = pl.lit(0, dtype=pl.Int64).alias("weight")
+_BASE = ("lane", "started", "ended", "category", "cause", "milli_gpus", "weight")
 
 
 def active_time(
-    activity: pl.DataFrame, attempt_nodes: pl.DataFrame, inventory: pl.DataFrame, covered: pl.DataFrame
+    activity: pl.DataFrame,
+    attempt_nodes: pl.DataFrame,
+    inventory: pl.DataFrame,
+    covered: pl.DataFrame,
+    attempts: pl.DataFrame,
+    *,
+    provisional_s: float = IMPUTED_CHECKPOINT_S,
 ) -> pl.DataFrame:
     """What the GPUs of attempts did, as far as telemetry can tell.
 
@@ -43,6 +56,9 @@ def active_time(
         attempt_nodes: `frames.ATTEMPT_NODES`; attempts whose GPUs on a node are only assumed are left out.
         inventory: `frames.INVENTORY`, how many GPUs each node has.
         covered: `frames.COVERAGE` of accounting.
+        attempts: `frames.ATTEMPTS`, for how they ended.
+        provisional_s: of an attempt that did not complete, so many seconds of productive time, the last ones, may
+            have been lost: their cause is `provisional` (`metrics.provisional`).
 
     Returns:
         `frames.ACTIVE`: at each instant the `milli_gpus` of an attempt on a node add up to at most what it holds;
@@ -72,11 +88,11 @@ def active_time(
     )
     pieces = [
         _whole_nodes(by_hour.filter(~pl.col("rolled_up")), by_hour.filter("rolled_up")),
-        _whole_nodes_by_hour(by_hour.filter("rolled_up")),
+        whole_nodes_by_hour(by_hour.filter("rolled_up")),
         _shared_nodes(held, samples),
     ]
     full = (
-        pl.concat(pieces)
+        with_provisional(pl.concat(pieces), held, attempts, last_us=round(provisional_s * 1e6))
         .join(held.select("holder", *frames.ATTEMPT_KEY, "node"), left_on="lane", right_on="holder")
         .with_columns(started_at=frames.from_us("started"), ended_at=frames.from_us("ended"))
     )
@@ -230,6 +246,7 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
         pl.lit("stalled").alias("category"),
         pl.lit("idle_gpus").alias("cause"),
         pl.col("unused").alias("milli_gpus"),
+        _NO_WEIGHT,
     )
     codes = judged.select("category", "cause").unique().sort("category", "cause").with_row_index("code", offset=1)
     coded = judged.join(codes, on=["category", "cause"], nulls_equal=True)
@@ -241,7 +258,15 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
         sweep([on_node[0], told])
         .filter((pl.col("busy") > 0) & (pl.col("code") > 0))
         .join(codes.with_columns(pl.col("code").cast(pl.Int64)), on="code")
-        .select("lane", "started", "ended", "category", "cause", pl.col("busy").alias("milli_gpus"))
+        .select(
+            "lane",
+            "started",
+            "ended",
+            "category",
+            "cause",
+            pl.col("busy").alias("milli_gpus"),
+            pl.lit(SURE, dtype=pl.Int64).alias("weight"),
+        )
         .sort("lane", "started")
     )
     return pl.concat([merge_equal(idle.select(_BASE).sort("lane", "started")), merge_equal(busy.select(_BASE))])
@@ -314,79 +339,6 @@ def _placed(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _whole_nodes_by_hour(own: pl.DataFrame) -> pl.DataFrame:
-    """Attempts that hold whole nodes, from hourly shares: what must have been, within the part of the hour they held.
-
-    Of a sample's active time as much belongs to the holder as cannot have been while it did not hold the node
-    (`low`), and at most as much as it held (`high`): before and after it others may have been there, or the cluster's
-    own verification of idle nodes. Productive is the least of its used GPUs' `low`; unproductive for certain is what
-    exceeds the least `high`.
-    """
-    active = pl.col("active_share") * pl.col("sample_s")
-    length = pl.col("ended") - pl.col("started")
-    by_gpu = (
-        own.with_columns(length=length, active=pl.min_horizontal(active, "sample_s"))
-        .with_columns(
-            low=pl.min_horizontal((pl.col("active") - (pl.col("sample_s") - pl.col("length"))).clip(0), "length"),
-            high=pl.min_horizontal("active", "length"),
-        )
-        .with_columns(  # a sample without a share is wholly one or the other, wherever it is cut
-            low=pl.when(pl.col("active_share") == 1).then("length").otherwise("low"),
-            high=pl.when(pl.col("active_share") == 0).then(0).otherwise("high"),
-        )
-        .group_by("attempt", "holder", "hour", "gpu", "used", "cell_from", "cell_until", "first_hour", "last_hour")
-        .agg(pl.col("low", "high", "length").sum())
-    )
-    cell = ["attempt", "hour"]
-    span = pl.col("cell_until") - pl.col("cell_from")
-    used = by_gpu.filter("used").with_columns(
-        low_share=(pl.col("low") / pl.col("length")).min().over(cell),
-        high_share=(pl.col("high") / pl.col("length")).min().over(cell),
-        is_first=pl.col("hour") == pl.col("first_hour"),
-        is_last=pl.col("hour") == pl.col("last_hour"),
-        watched=pl.col("length") / span * _MILLI,
-    )
-    unused = by_gpu.filter(~pl.col("used")).with_columns(watched=pl.col("length") / span * _MILLI)
-    inside = ~pl.col("is_first") & ~pl.col("is_last")
-    place = (
-        pl.when("is_first")
-        .then(pl.lit("startup"))
-        .when("is_last")
-        .then(pl.lit("teardown"))
-        .otherwise(pl.lit("stalled"))
-    )
-    return pl.concat(
-        [
-            _cells(used, pl.lit("productive"), pl.lit(None, dtype=pl.String), pl.col("watched") * pl.col("low_share")),
-            _cells(
-                used,
-                place,
-                pl.when(inside).then(pl.lit("inactive")),
-                pl.col("watched") * (1 - pl.col("high_share")),
-            ),
-            _cells(unused, pl.lit("stalled"), pl.lit("idle_gpus"), pl.col("watched")),
-        ]
-    )
-
-
-def _cells(by_gpu: pl.DataFrame, category: pl.Expr, cause: pl.Expr, milli: pl.Expr) -> pl.DataFrame:
-    """Add up the GPUs of each holder and hour; thousandths are rounded down, so that nothing is said twice."""
-    return (
-        by_gpu.with_columns(category=category, cause=cause, milli=milli)
-        .group_by("holder", "cell_from", "cell_until", "category", "cause")
-        .agg((pl.col("milli").sum() + 1e-6).floor().cast(pl.Int64).alias("milli_gpus"))
-        .filter(pl.col("milli_gpus") > 0)
-        .select(
-            pl.col("holder").alias("lane"),
-            pl.col("cell_from").alias("started"),
-            pl.col("cell_until").alias("ended"),
-            "category",
-            "cause",
-            "milli_gpus",
-        )
-    )
-
-
 def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
@@ -438,6 +390,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         pl.lit("productive").alias("category"),
         pl.lit(None, dtype=pl.String).alias("cause"),
         pl.col("productive").alias("milli_gpus"),
+        (pl.col("productive") * SURE // pl.col("milli_gpus")).alias("weight"),
     )
     idle = certain.filter(pl.col("idle") > 0).select(
         lane,
@@ -446,6 +399,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         pl.lit("stalled").alias("category"),
         pl.lit("idle_gpus").alias("cause"),
         pl.col("idle").alias("milli_gpus"),
+        _NO_WEIGHT,
     )
     return pl.concat([merge_equal(busy.sort("lane", "started")), merge_equal(idle.sort("lane", "started"))])
 

@@ -2,8 +2,12 @@
 
 Every attempt gives exposure, however it ended: running, cancelled and completed attempts are censored, not left out.
 With k events in exposure T the maximum-likelihood MTTF is T/k, which is also the right-censored exponential estimate.
+Attempts that ran when the window opened give exposure from there on only: they are truncated on the left.
 Two counts, both named: `attempts` (interrupted jobs: what a job of that size experiences) and `incidents`
-(interruptions on one node within 15 minutes merged: what the hardware does).
+(interruptions on one node within 15 minutes merged: what the hardware does; the fleet's rate counts these).
+
+A window is cut out of `Histories`, which hold what all windows share. Sums are taken once per job size, of which there
+are few, and every range of sizes is added up from these.
 """
 
 from __future__ import annotations
@@ -13,57 +17,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from metrics import frames, statistics
+from metrics.exposures import (
+    INFRASTRUCTURE,
+    META_RF,
+    OVER_128,
+    POOLED,
+    UNPLANNED,
+    Histories,
+    Risk,
+    Size,
+    day_of,
+    histories,
+    risk_in,
+)
+from metrics.failure_laws import size_law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-DAY_S = 86_400.0
-
-UNPLANNED = (pl.col("class") == "infrastructure") | ((pl.col("class") == "user") & (pl.col("cause") != "cancelled"))
-"""Infrastructure and user failures. A cancellation is a decision, a time limit a plan, a preemption a policy."""
+    from metrics.failure_laws import SizeLaw
+    from metrics.statistics import FloatArray
 
 
-@dataclass(frozen=True)
-class Size:
-    """A range of job sizes in GPUs, (low, high]; `per_gpu` says whether its MTTF is of one GPU or of one job."""
-
-    label: str
-    low: float
-    high: float
-    per_gpu: bool = False
-
-
-POOLED = Size("pooled", 0, math.inf, per_gpu=True)
-OVER_128 = Size("over 128", 128, math.inf, per_gpu=True)
-"""The jobs behind Meta's r_f (Kokolis et al., section III)."""
-
-
-def buckets(largest: float) -> list[Size]:
-    """Powers of two up to the largest job: (2^(k-1), 2^k] GPUs.
-
-    >>> [size.label for size in buckets(10)]
-    ['1', '2', '3-4', '5-8', '9-16']
-    """
-    top = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
-    found = []
-    for power in range(top + 1):
-        low, high = (0 if power == 0 else 2 ** (power - 1)), 2**power
-        found.append(Size(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
-    return found
-
-
-def around(gpus: float, *, tolerance: float = 0.0625) -> Size:
-    """Sizes within +/-6.25 % of a claimed one.
-
-    >>> around(1024).label
-    '960-1088'
-    """
-    low, high = gpus * (1 - tolerance), gpus * (1 + tolerance)
-    return Size(f"{low:.0f}-{high:.0f}", low - 1e-9, high)
+CLASSES = {"infrastructure": INFRASTRUCTURE, "unplanned": UNPLANNED, "meta_rf": META_RF}
+"""What counts as a failure. `meta_rf` is for attempts of over 128 GPUs only."""
 
 
 def failure_rates(
@@ -83,86 +65,128 @@ def failure_rates(
         sizes: job sizes to report.
 
     Returns:
+        See `rates_in`.
+    """
+    return rates_in(histories(attempts, interruptions), since, until, sizes)
+
+
+def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+    """Events, exposure, rate and MTTF in a window, per class, way of counting and size.
+
+    Returns:
         The columns of the table `failure_rates` but `cluster`. Rates are per GPU-day. `mttf_d` is in days: of one job
         of that size for a bucket, of one GPU for `pooled` and `over 128` (divide by a job's GPUs). Without exposure
-        every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet).
+        every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet). `phi` and `phi_p`
+        are of the counts per UTC day with GPU-days as offset; where p < 0.05 the intervals are of k/phi in T/phi.
 
     Incidents are counted within each size and window, so they do not add up over sizes or windows where one incident
     strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
     """
-    ran = executed(attempts)
-    exposed = exposure(ran, since, until)
-    failed = _of_executions(interruptions, attempts, ran).filter(
-        (pl.col("ended_at") >= since) & (pl.col("ended_at") < until)
-    )
-    infrastructure, unplanned = failed.filter(pl.col("class") == "infrastructure"), failed.filter(UNPLANNED)
-    kinds = [
-        ("infrastructure", "attempts", infrastructure, list(_EXECUTION)),
-        ("infrastructure", "incidents", infrastructure, ["incident"]),
-        ("unplanned", "attempts", unplanned, list(_EXECUTION)),
-    ]
-    found = [
-        _counts(exposed, events, once, size) | {"class": kind, "counted": counted}
-        for kind, counted, events, once in kinds
-        for size in sizes
-    ]
-    table = pl.DataFrame(found, schema=_COUNTED)
-    return _with_estimates(table).with_columns(
+    risk = risk_in(past, since, until)
+    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until))
+    found: list[dict[str, object]] = []
+    daily: list[tuple[FloatArray, FloatArray]] = []
+    for kind, events in CLASSES.items():
+        struck = _events(within.filter(events), risk)
+        for counted in ("attempts", "incidents"):
+            for size in sizes:
+                if kind != "meta_rf" or (counted, size) == ("attempts", OVER_128):
+                    row, days = _counts(struck, risk, size, merged=counted == "incidents")
+                    note = f"{_OF_ONE} ({_law(struck, risk, size).words})" if size.per_gpu else None
+                    found.append(row | {"class": kind, "counted": counted, "note": note})
+                    daily.append((days, risk.days_of(size)))
+    table = _with_estimates(pl.DataFrame(found, schema=_COUNTED), daily, risk.daily.shape[1])
+    return table.with_columns(
         window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
     )
 
 
-_EXECUTION = ("cluster", "scheduler", "job", "submitted_at")
+def law_in(past: Histories, since: datetime, until: datetime, kind: str) -> SizeLaw:
+    """How the rate of a class of failures grows with a job's GPUs, from the attempts that ran in a window."""
+    risk = risk_in(past, since, until)
+    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until) & CLASSES[kind])
+    return _law(_events(within, risk), risk, _all_of(kind))
 
 
-def _with_job(attempts: pl.DataFrame) -> pl.DataFrame:
-    return attempts.with_columns(job=pl.coalesce("het_job_id", "job_id"))
-
-
-def executed(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Attempts that held GPUs, as the jobs that people see: components of a heterogeneous job are one.
+def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.DataFrame:
+    """Attempts interrupted in a window by class and cause, in the exposure of all attempts, the most frequent first.
 
     Returns:
-        One row per execution: `cluster`, `scheduler`, `job`, `submitted_at`, `gpus`, `nodes`, `started_at`, `ended_at`
-        (null while it runs), `suspended_s`.
+        The columns of `rates_in` for the size `pooled`, with `cause` and `share` (of all interruptions listed); `class`
+        is that of the interruption. What is no failure, such as a cancellation, is not listed.
     """
-    held = attempts.filter((pl.col("milli_gpus") > 0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null())
-    over = pl.col("ended_at").is_null().any()
-    return (
-        _with_job(held)
-        .group_by(_EXECUTION, maintain_order=True)
-        .agg(
-            gpus=pl.col("milli_gpus").sum() / 1000,
-            nodes=pl.col("n_nodes").sum().cast(pl.Float64),
-            started_at=pl.col("started_at").min(),
-            ended_at=pl.when(over).then(None).otherwise(pl.col("ended_at").max()),
-            suspended_s=pl.col("suspended_s").max(),
-        )
+    risk = risk_in(past, since, until)
+    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until) & UNPLANNED)
+    found: list[dict[str, object]] = []
+    daily: list[tuple[FloatArray, FloatArray]] = []
+    causes: list[str | None] = []
+    for (kind, cause), ended in within.group_by("class", "cause"):
+        row, days = _counts(_events(ended.sort("gpus", "ended_at", "execution"), risk), risk, POOLED, merged=False)
+        found.append(row | {"class": kind, "counted": "attempts", "note": _OF_ONE})
+        daily.append((days, risk.days_of(POOLED)))
+        causes.append(None if cause is None else str(cause))
+    table = _with_estimates(pl.DataFrame(found, schema=_COUNTED), daily, risk.daily.shape[1])
+    return table.with_columns(
+        cause=pl.Series(causes, dtype=pl.String), share=pl.col("n_failures") / pl.col("n_failures").sum()
+    ).sort("n_failures", "class", "cause", descending=[True, False, False])
+
+
+def rates_by(past: Histories, since: datetime, until: datetime, label: str) -> pl.DataFrame:
+    """Failure rates over all sizes by user or partition of the attempts, those with the most exposure first.
+
+    Returns:
+        The columns of `rates_in` for the size `pooled`, with the label.
+    """
+    parts = past.ran.partition_by(label, as_dict=True)
+    found = []
+    for (value,), ran in parts.items():
+        ended = past.ended.join(ran.select("execution"), on="execution", how="semi", maintain_order="left")
+        rates = rates_in(Histories(ran, ended), since, until, [POOLED])
+        found.append(rates.select(pl.lit(value, dtype=pl.String).alias(label), pl.all()))
+    empty = rates_in(past, since, until, []).select(pl.lit(None, dtype=pl.String).alias(label), pl.all())
+    together = pl.concat([empty, *found]).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
+    return together.sort("exposure_gpu_days", label, descending=[True, False], maintain_order=True)
+
+
+def _all_of(kind: str) -> Size:
+    """The sizes that a class is defined for."""
+    return OVER_128 if kind == "meta_rf" else POOLED
+
+
+# --- what struck -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Interrupted executions by size, smallest first: of each its size, incident, day, and whether it was exposed."""
+
+    gpus: FloatArray
+    incident: npt.NDArray[np.uint32]
+    day: npt.NDArray[np.int64]
+    exposed: npt.NDArray[np.bool_]
+
+
+def _events(ended: pl.DataFrame, risk: Risk) -> _Events:
+    day, _ = day_of(ended["ended_at"], risk.first_day_us, ending=True)
+    return _Events(
+        ended["gpus"].to_numpy(),
+        ended["once"].to_numpy(),
+        np.clip(day, 0, risk.daily.shape[1] - 1),
+        risk.exposed[ended["execution"].to_numpy()],
     )
 
 
-def _of_executions(interruptions: pl.DataFrame, attempts: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    """Interruptions with the size of the whole execution that they ended."""
-    jobs = _with_job(attempts).select(*frames.ATTEMPT_KEY, "job")
-    sizes = ran.select(*_EXECUTION, "gpus")
-    return interruptions.join(jobs, on=list(frames.ATTEMPT_KEY)).join(sizes, on=list(_EXECUTION))
+def _law(struck: _Events, risk: Risk, size: Size) -> SizeLaw:
+    """The 1/N law over all sizes of a range, with the overdispersion of all of them together."""
+    rows = risk.rows(size)
+    inside = struck.exposed & (struck.gpus > size.low) & (struck.gpus <= size.high)
+    failures = np.bincount(np.searchsorted(risk.gpus, struck.gpus[inside]), minlength=len(risk.gpus)).astype(float)
+    daily = np.bincount(struck.day[inside], minlength=risk.daily.shape[1]).astype(float)
+    phi = statistics.overdispersion(daily, risk.days_of(size)).divisor
+    return size_law(risk.gpus[rows], failures[rows], risk.job_days[rows], phi=phi)
 
 
-def exposure(ran: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    """Executions that ran within the window, with how long they did.
-
-    Suspended time is no exposure; like in the ledger it is taken to lie at the attempt's end. Of an attempt that still
-    runs, nobody knows the end, so its suspended time counts until it has one.
-
-    Returns:
-        The rows of `ran` with `run_s` (> 0).
-    """
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
-    suspended = pl.duration(microseconds=pl.col("suspended_s").fill_null(0) * 1_000_000)
-    ended = pl.min_horizontal(pl.coalesce(pl.col("ended_at") - suspended, high), high)
-    run_s = frames.seconds(ended - pl.max_horizontal("started_at", low))
-    return ran.with_columns(run_s=run_s).filter(pl.col("run_s") > 0)
-
+_OF_ONE = "MTTF of one GPU: divide by a job's GPUs"
 
 _COUNTED: dict[str, pl.DataType] = {
     "class": pl.String(),
@@ -177,37 +201,48 @@ _COUNTED: dict[str, pl.DataType] = {
     "exposure_gpu_days": pl.Float64(),
     "exposure_node_days": pl.Float64(),
     "exposure_job_days": pl.Float64(),
+    "note": pl.String(),
 }
 
 
-def _counts(exposed: pl.DataFrame, events: pl.DataFrame, once: list[str], size: Size) -> dict[str, object]:
-    """Events and exposure of one size; events that are equal in the columns `once` count once."""
-    fits = (pl.col("gpus") > size.low) & (pl.col("gpus") <= size.high)
-    inside, struck = exposed.filter(fits), events.filter(fits)
-    days = pl.col("run_s") / DAY_S
-    sums = inside.select(
-        exposure_gpu_days=(days * pl.col("gpus")).sum(),
-        exposure_node_days=(days * pl.col("nodes")).sum(),
-        exposure_job_days=days.sum(),
-    ).row(0, named=True)
-    return sums | {
+def _counts(struck: _Events, risk: Risk, size: Size, *, merged: bool) -> tuple[dict[str, object], FloatArray]:
+    """Events and exposure of one range of sizes, and its events by day; merged, those of one incident count once."""
+    rows = risk.rows(size)
+    low, high = np.searchsorted(struck.gpus, [size.low, size.high], side="right")
+    days, exposed = struck.day[low:high], struck.exposed[low:high]
+    if merged:
+        earliest = np.argsort(days, kind="stable")
+        _, first = np.unique(struck.incident[low:high][earliest], return_index=True)
+        days = days[earliest][first]
+    n_attempts = int(risk.n_attempts[rows].sum())
+    row: dict[str, object] = {
         "size": size.label,
         "gpus_low": size.low,
         "gpus_high": None if math.isinf(size.high) else size.high,
         "per_gpu": size.per_gpu,
-        "n_failures": struck.select(once).n_unique() if struck.height else 0,
-        "n_attempts": inside.height,
-        "n_censored": inside.join(struck, on=list(_EXECUTION), how="anti").height,
+        "n_failures": len(days),
+        "n_attempts": n_attempts,
+        "n_censored": n_attempts - int(exposed.sum()),
+        "exposure_gpu_days": float(risk.gpu_days[rows].sum()),
+        "exposure_node_days": float(risk.node_days[rows].sum()),
+        "exposure_job_days": float(risk.job_days[rows].sum()),
     }
+    return row, np.bincount(days, minlength=risk.daily.shape[1]).astype(float)
 
 
-def _with_estimates(table: pl.DataFrame) -> pl.DataFrame:
+# --- estimates ---------------------------------------------------------------------------------------
+
+
+def _with_estimates(table: pl.DataFrame, daily: list[tuple[FloatArray, FloatArray]], n_days: int) -> pl.DataFrame:
     failures = table["n_failures"].cast(pl.Float64).to_numpy()
     gpu_days = table["exposure_gpu_days"].to_numpy()
     own_days = np.where(table["per_gpu"].to_numpy(), gpu_days, table["exposure_job_days"].to_numpy())
-    exact = statistics.rate_interval(failures, gpu_days)
-    jeffreys = statistics.jeffreys_rate_interval(failures, gpu_days)
-    mttf = statistics.mttf_interval(failures, own_days)
+    counts, exposures = (np.array([each[i] for each in daily]).reshape(len(daily), n_days) for i in (0, 1))
+    phi, phi_p = statistics.overdispersions(counts, exposures)
+    divisor = statistics.divisors(phi, phi_p)
+    exact = statistics.rate_interval(failures, gpu_days, phi=divisor)
+    jeffreys = statistics.jeffreys_rate_interval(failures, gpu_days, phi=divisor)
+    mttf = statistics.mttf_interval(failures, own_days, phi=divisor)
     estimates = {
         "rate_low": exact.low,
         "rate_high": exact.high,
@@ -215,17 +250,18 @@ def _with_estimates(table: pl.DataFrame) -> pl.DataFrame:
         "jeffreys_high": jeffreys.high,
         "mttf_low_d": mttf.low,
         "mttf_high_d": mttf.high,
+        "phi": phi,
+        "phi_p": phi_p,
     }
     events = pl.col("n_failures")
     own = pl.when("per_gpu").then(pl.col("exposure_gpu_days")).otherwise(pl.col("exposure_job_days"))
     return table.with_columns(
         rate_per_gpu_day=pl.when(pl.col("exposure_gpu_days") > 0).then(events / pl.col("exposure_gpu_days")),
         mttf_d=pl.when((events > 0) & (own > 0)).then(own / events),
-        note=pl.when("per_gpu").then(pl.lit("MTTF of one GPU: divide by a job's GPUs (assumes 1/N)")),
         **{name: _finite(name, values) for name, values in estimates.items()},
     ).drop("per_gpu")
 
 
-def _finite(name: str, values: np.ndarray) -> pl.Series:
+def _finite(name: str, values: FloatArray) -> pl.Series:
     """A column in which "not known" and "no upper limit" are null."""
     return pl.Series(name, values, dtype=pl.Float64).replace({math.inf: None, math.nan: None})

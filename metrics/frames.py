@@ -36,6 +36,8 @@ ATTEMPTS: Schema = _KEY | {
     "name": TEXT,
     "suspended_s": NUMBER,
     "n_nodes": COUNT,
+    "req_nodes": COUNT,
+    "req_segment": COUNT,
     "req_milli_gpus": COUNT,
     "milli_gpus": COUNT,
     "failed_node": TEXT,
@@ -123,11 +125,50 @@ LEDGER_SUMS: Schema = {
     "cause": TEXT,
     "evidence": TEXT,
     "gpu_seconds": pl.Decimal(38, 9),
+    "straggling_gpu_seconds": pl.Decimal(38, 9),
 }
 
 RUN_ATTEMPTS: Schema = _KEY | {"run_id": TEXT, "attempt_no": COUNT, "joined_by": TEXT}
 
-EVENTS: Schema = {"cluster": TEXT, "node": TEXT, "ts": TIME, "kind": TEXT, "detail": TEXT}
+EVENTS: Schema = {
+    "cluster": TEXT,
+    "node": TEXT,
+    "ts": TIME,
+    "kind": TEXT,
+    "detail": TEXT,
+    "gpu": TEXT,
+    "code": TEXT,
+    "class": TEXT,
+    "severity": TEXT,
+    "evidence": TEXT,
+}
+"""What nodes told, by exporters (`health_events`) or by the scheduler (`metrics.diagnosis.critical_states`)."""
+
+MODEL: Schema = {
+    "params": NUMBER,
+    "params_active": NUMBER,
+    "layers": COUNT,
+    "attention_layers": COUNT,
+    "heads": COUNT,
+    "kv_heads": COUNT,
+    "head_dim": COUNT,
+    "hidden": COUNT,
+    "ffn_hidden": COUNT,
+    "vocab": COUNT,
+    "gated": FLAG,
+    "tied": FLAG,
+    "experts": COUNT,
+    "top_k": COUNT,
+    "shared_experts": COUNT,
+    "expert_ffn_hidden": COUNT,
+    "expert_layers": COUNT,
+    "expert_params": NUMBER,
+    "seq_len": COUNT,
+    "recompute": TEXT,
+    "flops_per_token": NUMBER,
+    "flop_convention": TEXT,
+}
+"""What a session tells of its model, as the run log names it."""
 
 SESSIONS: Schema = {
     "cluster": TEXT,
@@ -141,14 +182,7 @@ SESSIONS: Schema = {
     "gpu_model": TEXT,
     "n_gpus": COUNT,
     "dtype": TEXT,
-    "params_active": NUMBER,
-    "layers": COUNT,
-    "heads": COUNT,
-    "head_dim": COUNT,
-    "seq_len": COUNT,
-    "flops_per_token": NUMBER,
-    "flop_convention": TEXT,
-}
+} | MODEL
 
 STEPS: Schema = {
     "cluster": TEXT,

@@ -2,9 +2,13 @@
 
 "Goodput" has at least four published meanings, so the bare word is never a metric here: the denominator is part of
 the name. Each ratio carries bounds: what it would be if all time that we could not see was unproductive, or productive.
+Provisional productive time (steps that no durable checkpoint holds yet, or activity right before an interruption) is
+in the value and the high bound, and not in the low one.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -33,7 +37,8 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     Source: metric-definitions 5.2 (goodput_alloc, goodput_cluster); Kokolis et al. for the cluster form.
     """
     totals = sums.group_by("cluster", "subject").agg(
-        _sum((pl.col("category") == "productive") & (pl.col("evidence") != "assumed"), "productive"),
+        _sum(PRODUCTIVE, "productive"),
+        _sum(PRODUCTIVE & SURE, "productive_sure"),
         _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
         _sum(pl.col("category") == "unknown", "unknown"),
         _sum(pl.col("state") == "allocated", "allocated"),
@@ -62,6 +67,10 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
 
 
 _KINDS = ("log", "telemetry", "accounting", "assumed")
+PRODUCTIVE = (pl.col("category") == "productive") & (pl.col("evidence") != "assumed")
+"""Time that went into training that was kept, as far as evidence tells."""
+SURE = pl.col("cause").ne_missing("provisional")
+"""Productive time that nothing can take back any more."""
 UNSEEN = (pl.col("category") == "unattributed") | (pl.col("evidence") == "assumed")
 """Allocated time of which nobody saw what it was spent on."""
 
@@ -89,7 +98,7 @@ def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
         pl.when(1 - hidden >= KNOWN_ENOUGH).then(_over(pl.col("productive"), bottom)).alias("value"),
         pl.col("productive").alias("numerator"),
         bottom.alias("denominator"),
-        _over(pl.col("productive"), bottom).alias("bound_low"),
+        _over(pl.col("productive_sure"), bottom).alias("bound_low"),
         _over(pl.col("productive") + unseen, bottom).alias("bound_high"),
         *_evidence(of),
         pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
@@ -127,18 +136,123 @@ def lost(sums: pl.DataFrame) -> pl.DataFrame:
         sums: `frames.LEDGER_SUMS` within the window.
 
     Returns:
-        `cluster`, `subject`, `state`, `category`, `cause`, `evidence`, `gpu_seconds`, `gpu_hours`, `share`. All
-        categories are there, productive time too, so that the shares of a cluster's subjects add up to 1.
+        `cluster`, `subject`, `state`, `category`, `cause`, `evidence`, `gpu_seconds`, `gpu_hours`, `share` (of all the
+        cluster's GPU-time), `share_allocated` (of its allocated GPU-time; null for time that was not allocated) and
+        `straggling_gpu_seconds`, the part of it that straggled (an overlay: it is in no sum). All categories are
+        there, productive time too, so that the shares of a cluster's subjects add up to 1.
     """
     groups = ["cluster", "subject", "state", "category", "cause", "evidence"]
-    whole = pl.col("gpu_seconds").sum().over("cluster").cast(pl.Float64)
+    amount = pl.col("gpu_seconds").cast(pl.Float64)
+    held = amount.filter(pl.col("state") == "allocated").sum().over("cluster")
     return (
         sums.group_by(groups)
-        .agg(pl.col("gpu_seconds").sum())
+        .agg(pl.col("gpu_seconds").sum(), pl.col("straggling_gpu_seconds").sum())
         .filter(pl.col("gpu_seconds") > 0)
         .with_columns(
-            gpu_hours=pl.col("gpu_seconds").cast(pl.Float64) / 3600,
-            share=pl.col("gpu_seconds").cast(pl.Float64) / whole,
+            gpu_hours=amount / 3600,
+            share=amount / amount.sum().over("cluster"),
+            share_allocated=pl.when(pl.col("state") == "allocated").then(amount / held),
         )
+        .select(*groups, "gpu_seconds", "gpu_hours", "share", "share_allocated", "straggling_gpu_seconds")
         .sort("cluster", "gpu_seconds", *groups[1:], descending=[False, True, *[False] * 5], nulls_last=True)
     )
+
+
+# --- the product of three ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """How near the hardware's limit the kept steps came: MFU, as far as logs tell it.
+
+    Attributes:
+        value: achieved over peak FLOP of the steps that tell it; None where none does.
+        numerator: FLOP.
+        denominator: peak FLOP.
+        n: steps.
+        known_gpu_s: GPU-seconds of those steps.
+        ci_low: lower end of its sampling interval.
+        ci_high: upper end.
+        note: what a reader must know of it, such as the FLOP convention.
+    """
+
+    value: float | None
+    numerator: float | None = None
+    denominator: float | None = None
+    n: int | None = None
+    known_gpu_s: float = 0.0
+    ci_low: float | None = None
+    ci_high: float | None = None
+    note: str | None = None
+
+
+def ml_productivity(found: pl.DataFrame, program: Program) -> pl.DataFrame:
+    """ML Productivity Goodput and its three factors: scheduling x runtime x program.
+
+    - `scheduling_goodput` = allocated / all GPU-seconds: Slurm gives a job all its GPUs at once, so a job that holds
+      GPUs holds all that it asked for. It is the `occupancy`.
+    - `runtime_goodput`    = productive / allocated GPU-seconds: the `goodput_allocated`.
+    - `program_goodput`    = achieved / peak FLOP of the kept steps. Bounds: productive GPU-time whose MFU no log tells
+      counted as 0 and as 1.
+    - `mpg`                = their product; its bounds are the products of theirs.
+
+    Args:
+        found: as `goodput` returns it, of one subject.
+        program: the third factor.
+
+    Returns:
+        The number columns of `frames.RESULT` for the four; a value is null where a factor cannot be told, and then its
+        note says which and why.
+
+    Source: "Introducing ML Productivity Goodput", Google Cloud blog, 10 April 2024; arXiv 2502.06982 for the fleet
+    form, over chip-time capacity; metric-definitions 3.2.
+    """
+    by_name = {row["metric"]: row for row in found.iter_rows(named=True)}
+    scheduling, runtime = by_name["occupancy"], by_name["goodput_allocated"]
+    factors = {
+        "scheduling_goodput": scheduling | {"note": _noted("equals occupancy", scheduling["note"])},
+        "runtime_goodput": runtime | {"note": _noted("equals goodput_allocated", runtime["note"])},
+        "program_goodput": _program(program, runtime),
+    }
+    lacking = [name for name, row in factors.items() if row["value"] is None]
+    numbers = {name: _product([row[name] for row in factors.values()]) for name in ("value", "bound_low", "bound_high")}
+    said = f"cannot tell: {', '.join(lacking)} cannot be told" if lacking else "the product of the three"
+    common = {"cluster": scheduling["cluster"], "subject": scheduling["subject"], "unit": "ratio"}
+    rows = [row | common | {"metric": name} for name, row in factors.items()]
+    return pl.DataFrame([*rows, common | numbers | {"metric": "mpg", "note": said}], infer_schema_length=None)
+
+
+def _program(program: Program, runtime: dict[str, object]) -> dict[str, object]:
+    """The third factor as a row. Where logs tell less than nine tenths of the productive time's, it has only bounds."""
+    productive = runtime["numerator"]
+    if not isinstance(productive, float) or productive <= 0 or program.value is None:
+        why = "cannot tell: no kept step logs its FLOP (tokens, model sizes and GPU name)"
+        return {"value": None, "bound_low": None, "bound_high": None, "note": why}
+    known = min(program.known_gpu_s / productive, 1.0)
+    telling = known >= KNOWN_ENOUGH
+    said = f"MFU is known of {known:.1%} of the productive GPU-time"
+    return {
+        "value": program.value if telling else None,
+        "numerator": program.numerator,
+        "denominator": program.denominator,
+        "n": program.n,
+        "bound_low": program.value * known,
+        "bound_high": program.value * known + (1 - known),
+        "ci_low": program.ci_low if telling else None,
+        "ci_high": program.ci_high if telling else None,
+        "evidence_log": known,
+        "note": _noted(said if telling else f"cannot tell: {said}", program.note),
+    }
+
+
+def _product(factors: list[float | None]) -> float | None:
+    found = 1.0
+    for factor in factors:
+        if factor is None:
+            return None
+        found *= factor
+    return found
+
+
+def _noted(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None

@@ -2,6 +2,7 @@
 
 Classes follow Meta's differential diagnosis: an ending is infrastructure only with evidence for it.
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III and Table I.
+Which event explains an ending, and where it can come from: `metrics.diagnosis`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.diagnosis import class_of_reason, domains, in_words, kind_of_state, likeliest, told_around
 
 BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
@@ -30,11 +32,13 @@ _BY_STATE = {
     "FAILED": ("user", "failed"),
     "REQUEUED": ("planned", "requeued"),
 }
-"""What a final state says by itself. A job requeued with a failing exit status, or with critical evidence, is judged
-further below; states that nobody knows yet count as `user` under their own name."""
+"""What a final state says by itself. A job requeued with a failing exit status, to make room, or with critical
+evidence, is judged further below; states that nobody knows yet count as `user` under their own name."""
 
 _EXPLAINABLE = ("FAILED", "REQUEUED", "CANCELLED")
 """States that a critical event turns into infrastructure. Those that are it already only get their node."""
+
+_BY_ITSELF = tuple(state for state, (kind, _) in _BY_STATE.items() if kind == "infrastructure")
 
 NOT_AN_INTERRUPTION = (
     "COMPLETED",
@@ -51,6 +55,10 @@ NOT_AN_INTERRUPTION = (
 `REVOKED` is the shadow of a federated job on the clusters that did not run it."""
 
 
+_KEY = list(frames.ATTEMPT_KEY)
+_EXECUTION = ["cluster", "run_id", "attempt_no"]
+
+
 def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.DataFrame:
     """Node states that can explain an attempt's end: unplanned DOWN, and drains whose reason speaks of a fault.
 
@@ -59,27 +67,33 @@ def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.D
         critical_reasons: regular expression; drains by hand for other reasons explain nothing.
 
     Returns:
-        `frames.EVENTS`.
+        `frames.EVENTS`, all of them critical; the class is what the reason speaks of.
     """
     reason = pl.col("reason").fill_null("")
     drained = (pl.col("state") == "drained") & reason.str.contains(critical_reasons)
     down = pl.col("state") == "down"
-    cause = (
-        pl.when(reason.str.contains("(?i)^prolog error"))
-        .then(pl.lit("prolog"))
-        .when(down)
-        .then(pl.lit("node_down"))
-        .otherwise(pl.lit("node_drained"))
-    )
     found = node_states.filter((down | drained) & ~pl.col("planned").fill_null(value=False))
     return frames.conform(
-        found.with_columns(ts=pl.col("started_at"), kind=cause, detail=pl.format("{}: {}", "state", reason)),
+        found.with_columns(
+            class_of_reason(reason).alias("class"),
+            ts=pl.col("started_at"),
+            kind=kind_of_state(pl.col("state"), reason),
+            detail=pl.format("{}: {}", "state", reason),
+            severity=pl.lit("critical"),
+            evidence=pl.lit("accounting"),
+        ),
         frames.EVENTS,
     )
 
 
 def interruptions(
-    attempts: pl.DataFrame, joined: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.DataFrame
+    attempts: pl.DataFrame,
+    joined: pl.DataFrame,
+    attempt_nodes: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    before_s: float = BEFORE_END_S,
+    after_s: float = AFTER_END_S,
 ) -> pl.DataFrame:
     """Every attempt that had nodes and ended otherwise than by completing.
 
@@ -87,67 +101,79 @@ def interruptions(
         attempts: `frames.ATTEMPTS`.
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`, which nodes each attempt held.
-        events: `frames.EVENTS`, critical ones.
+        events: `frames.EVENTS` of any severity; only critical ones make an ending one of the infrastructure.
+        before_s: how long before the end an event may explain it, in seconds.
+        after_s: how long after.
 
     Returns:
         `frames.INTERRUPTIONS`. `class` is infrastructure, user, preemption, planned or timeout; `node` is the one to
         blame: the one that accounting names (FailedNode), else one that an event names, else the only one that the
         whole job held, with all its heterogeneous components; `incident` is shared by infrastructure interruptions on
-        one node within 15 minutes, and is the attempt's own where no node can be blamed.
+        one node within 15 minutes, and is the attempt's own where no node can be blamed. `evidence` is where the
+        class was read. `domains` and `events`: see `metrics.diagnosis`. Whom a preemption made room for is null here:
+        see `metrics.second_order`.
     """
-    ended = (
-        attempts.filter(
-            (pl.col("n_nodes") > 0)
-            & pl.col("started_at").is_not_null()
-            & pl.col("ended_at").is_not_null()
-            & ~pl.col("state").is_in(NOT_AN_INTERRUPTION)
-        )
-        .join(joined, on=list(frames.ATTEMPT_KEY))
-        .join(_explanations(attempts, attempt_nodes, events), on=list(frames.ATTEMPT_KEY), how="left")
-        .join(_only_nodes(attempt_nodes, joined), on=["cluster", "run_id", "attempt_no"], how="left")
+    ended = attempts.filter(
+        (pl.col("n_nodes") > 0)
+        & pl.col("started_at").is_not_null()
+        & pl.col("ended_at").is_not_null()
+        & ~pl.col("state").is_in(NOT_AN_INTERRUPTION)
+    )
+    told = told_around(ended, attempt_nodes, events, before_s=before_s, after_s=after_s)
+    diagnosed = (
+        ended.join(joined, on=_KEY)
+        .join(_explanations(ended, told), on=_KEY, how="left")
+        .join(_only_nodes(ended, attempt_nodes, joined), on=_EXECUTION, how="left")
+        .join(_most_telling(told), on=_KEY, how="left")
+        .join(in_words(told), on=_KEY, how="left")
     )
     alone = (pl.col("class") == "infrastructure") & pl.col("node").is_null()
-    judged = _judged(ended).with_columns(
+    judged = _judged(diagnosed).with_columns(
         node=pl.coalesce(
             pl.when(pl.col("class") == "infrastructure").then("failed_node"), pl.when(alone).then("only_node"), "node"
         ),
         runtime_s=frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0),
+        domains=_domains(),
     )
-    return frames.conform(_with_incidents(judged), frames.INTERRUPTIONS).sort(
+    return frames.conform(with_incidents(judged), frames.INTERRUPTIONS).sort(
         "cluster", "ended_at", "job_id", "submitted_at"
     )
 
 
-def _only_nodes(attempt_nodes: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
-    """The node of each execution that held just one: it needs no event to be the one."""
-    execution = ["cluster", "run_id", "attempt_no"]
-    held = attempt_nodes.join(joined.select(*frames.ATTEMPT_KEY, "run_id", "attempt_no"), on=list(frames.ATTEMPT_KEY))
-    nodes = held.group_by(execution).agg(
-        pl.col("node").first().alias("only_node"), pl.col("node").n_unique().alias("n")
+def _only_nodes(ended: pl.DataFrame, attempt_nodes: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """The node of each execution that infrastructure ended and that held just one: it needs no event to be the one."""
+    broken = joined.join(ended.filter(pl.col("state").is_in(_BY_ITSELF)), on=_KEY, how="semi").select(_EXECUTION)
+    parts = joined.join(broken, on=_EXECUTION, how="semi").select(*_KEY, "run_id", "attempt_no")
+    nodes = (
+        attempt_nodes.join(parts, on=_KEY)
+        .group_by(_EXECUTION)
+        .agg(pl.col("node").first().alias("only_node"), pl.col("node").n_unique().alias("n"))
     )
     return nodes.filter(pl.col("n") == 1).drop("n")
 
 
-def _explanations(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """For each attempt the critical event on one of its nodes that lies nearest to its end.
+def _explanations(ended: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """For each attempt whose end an event can explain, the likeliest."""
+    candidates = ended.filter(pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]))
+    return likeliest(told, candidates, node_first=_BY_ITSELF)
 
-    Where accounting names the node whose failure ended the attempt, only what happened there explains it.
-    """
-    key = list(frames.ATTEMPT_KEY)
-    by_itself = [state for state, (kind, _) in _BY_STATE.items() if kind == "infrastructure"]
-    candidates = attempts.filter(pl.col("state").is_in([*_EXPLAINABLE, *by_itself])).select(*key, "failed_node")
-    offset = frames.seconds(pl.col("ts") - pl.col("ended_at"))
-    return (
-        attempt_nodes.join(candidates, on=key)
-        .filter(pl.col("node") == pl.coalesce("failed_node", "node"))
-        .join(events, on=["cluster", "node"])
-        .filter((offset >= -BEFORE_END_S) & (offset <= AFTER_END_S))
-        .with_columns(distance=offset.abs())
-        .sort("distance", "ts", "node", "kind", "detail")
-        .group_by(key, maintain_order=True)
-        .agg(pl.col("node", "kind", "detail", "ts").first())
-        .rename({"ts": "event_at"})
-    )
+
+def _most_telling(told: pl.DataFrame) -> pl.DataFrame:
+    """The worst event around each end that rules domains out: `hint_kind`, `hint_class`, `hint_code`."""
+    hints = told.filter("tells").sort(*_KEY, "place").unique(_KEY, keep="first", maintain_order=True)
+    return hints.select(*_KEY, *(pl.col(name).alias(f"hint_{name}") for name in ("kind", "class", "code")))
+
+
+def _domains() -> pl.Expr:
+    """Where endings can come from: what explains them decides, else a milder event (an XID of the user's program)."""
+    explained = pl.col("kind").is_not_null()
+    may_tell = pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]) | ~pl.col("state").is_in(list(_BY_STATE))
+    parts = [
+        pl.when(may_tell).then(pl.when(explained).then(strong).otherwise(f"hint_{weak}"))
+        for strong, weak in (("kind", "kind"), ("event_class", "class"), ("event_code", "code"))
+    ]
+    nothing_failed = pl.col("class").is_in(["planned", "preemption"])
+    return pl.when(~nothing_failed).then(domains(pl.col("state"), *parts))
 
 
 def _judged(ended: pl.DataFrame) -> pl.DataFrame:
@@ -159,22 +185,32 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
     explained = pl.col("kind").is_not_null() & pl.col("state").is_in(_EXPLAINABLE)
     # RequeueExit: the job's own exit status asked for the requeue.
     asked_by_job = (pl.col("state") == "REQUEUED") & (pl.col("exit_code") > 0)
+    to_make_room = (pl.col("state") == "REQUEUED") & pl.col("reason").str.contains("(?i)preempt")
     return (
         ended.join(by_state, on="state", how="left")
         .with_columns(
             pl.when(explained)
             .then(pl.lit("infrastructure"))
+            .when(to_make_room)
+            .then(pl.lit("preemption"))
             .when(asked_by_job)
             .then(pl.lit("user"))
             .otherwise(pl.col("state_class").fill_null("user"))
             .alias("class"),
             pl.when(explained)
             .then(pl.col("kind"))
+            .when(to_make_room)
+            .then(pl.lit("preempted"))
             .when(asked_by_job)
             .then(pl.lit("requeue_exit"))
+            .when((pl.col("state") == "NODE_FAIL") & (pl.col("kind") == "pod_terminated"))
+            .then(pl.lit("pod_terminated"))
             .otherwise(pl.coalesce("state_cause", pl.col("state").str.to_lowercase()))
             .alias("cause"),
-            pl.lit("accounting").alias("evidence"),
+            pl.when(explained)
+            .then(pl.col("event_evidence").fill_null("accounting"))
+            .otherwise(pl.lit("accounting"))
+            .alias("evidence"),
         )
         .with_columns(
             detail=pl.when(pl.col("kind").is_not_null())
@@ -193,7 +229,8 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_incidents(judged: pl.DataFrame) -> pl.DataFrame:
+def with_incidents(judged: pl.DataFrame) -> pl.DataFrame:
+    """Interruptions with the incident that each infrastructure one is part of, whatever `incident` said before."""
     place = ["cluster", "node"]
     blamed = (pl.col("class") == "infrastructure") & pl.col("node").is_not_null()
     gap = frames.seconds(pl.col("ended_at") - pl.col("ended_at").shift(1).over(place))

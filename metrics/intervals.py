@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 DAY_US = 86_400_000_000
 
@@ -29,34 +32,56 @@ def sweep(layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
     The method is the classical sweep line: each interval adds its values at its start and takes them away at its
     end, so running sums over the sorted ends are the values in force. Since every lane ends where it began, at
-    zero, one running sum serves all lanes.
+    zero, one running sum serves all lanes. One sort of numbers, and a running sum for each column.
 
     >>> a = pl.DataFrame({"lane": [0, 0], "started": [0, 5], "ended": [10, 20], "gpus": [4, 2]})
     >>> b = pl.DataFrame({"lane": [0], "started": [8], "ended": [12], "down": [1]})
     >>> sweep([a, b]).rows()
     [(0, 0, 5, 4, 0), (0, 5, 8, 6, 0), (0, 8, 10, 6, 1), (0, 10, 12, 2, 1), (0, 12, 20, 2, 0)]
     """
-    names = list(dict.fromkeys(name for layer in layers for name in layer.columns if name not in _ENDS))
-    edges = []
-    for layer in layers:
-        real = layer.filter(pl.col("started") < pl.col("ended"))
-        own = [name for name in layer.columns if name not in _ENDS]
-        edges.append(real.select("lane", pl.col("started").alias("t"), pl.lit(1).alias("open"), *own))
-        gone = [-pl.col(name) for name in own]
-        edges.append(real.select("lane", pl.col("ended").alias("t"), pl.lit(-1).alias("open"), *gone))
-    changes = (
-        pl.concat(edges, how="diagonal_relaxed")
-        .group_by("lane", "t")
-        .agg(pl.col(["open", *names]).sum())
-        .sort("lane", "t")
-        .with_columns(pl.col(["open", *names]).cum_sum())
-    )
-    same_lane = pl.col("lane") == pl.col("lane").shift(-1)
-    return (
-        changes.with_columns(pl.when(same_lane).then(pl.col("t").shift(-1)).alias("ended"))
-        .filter(pl.col("open") > 0)
-        .select("lane", pl.col("t").alias("started"), "ended", *names)
-    )
+    own = [[name for name in layer.columns if name not in _ENDS] for layer in layers]
+    real = [layer.filter(pl.col("started") < pl.col("ended")) for layer in layers]
+    kind = layers[0].schema["lane"]
+    lanes = np.concatenate([_numbers(layer, "lane") for layer in real for _ in range(2)])
+    times = np.concatenate([_numbers(layer, end) for layer in real for end in ("started", "ended")])
+    order = _in_order(lanes, times)
+    lanes, times = lanes[order], times[order]
+    last = np.flatnonzero(np.append((lanes[1:] != lanes[:-1]) | (times[1:] != times[:-1]), len(lanes) > 0))
+    first_edge = np.cumsum([0, *(2 * layer.height for layer in real)])
+
+    def in_force(name: str | None) -> NDArray[np.int64]:
+        """Sum of a column, or the number of intervals, after each moment."""
+        changes = np.zeros(len(order), dtype=np.int64)
+        for number, layer in enumerate(real):
+            if name is None or name in own[number]:
+                values = np.ones(layer.height, dtype=np.int64) if name is None else _numbers(layer, name)
+                begin, n = first_edge[number], layer.height
+                changes[begin : begin + n] = values
+                changes[begin + n : begin + 2 * n] = -values
+        found: NDArray[np.int64] = np.cumsum(changes[order])[last]
+        return found
+
+    covered = np.flatnonzero(in_force(None) > 0)
+    at, where = times[last], lanes[last]
+    columns = {"lane": where[covered], "started": at[covered], "ended": at[1:][covered]}
+    columns |= {name: in_force(name)[covered] for name in dict.fromkeys(name for names in own for name in names)}
+    return pl.DataFrame(columns).with_columns(pl.col("lane").cast(kind))
+
+
+def _numbers(layer: pl.DataFrame, name: str) -> NDArray[np.int64]:
+    return layer[name].cast(pl.Int64).to_numpy()
+
+
+def _in_order(lanes: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Where each edge comes in order of lane and time: by one number of both, where that has room for them."""
+    if not len(lanes):
+        return np.empty(0, dtype=np.uint32)
+    low, first = int(times.min()), int(lanes.min())
+    span = int(times.max()) - low + 1
+    if (int(lanes.max()) - first + 1) * span < 2**63:
+        return pl.Series((lanes - first) * span + (times - low)).arg_sort().to_numpy()
+    both = pl.DataFrame({"lane": lanes, "t": times})
+    return both.select(pl.arg_sort_by("lane", "t")).to_series().to_numpy()
 
 
 _ENDS = ("lane", "started", "ended")
@@ -73,17 +98,9 @@ def merge_equal(pieces: pl.DataFrame) -> pl.DataFrame:
     continues = (pl.col("lane") == pl.col("lane").shift(1)) & (pl.col("started") == pl.col("ended").shift(1))
     for name in values:
         continues &= pl.col(name).eq_missing(pl.col(name).shift(1))
-    groups = pieces.with_columns((~continues).fill_null(value=True).cum_sum().alias("_piece"))
-    return (
-        groups.group_by("_piece", maintain_order=True)
-        .agg(
-            pl.col("lane").first(),
-            pl.col("started").first(),
-            pl.col("ended").last(),
-            *(pl.col(name).first() for name in values),
-        )
-        .drop("_piece")
-    )
+    fresh = pieces.select((~continues).fill_null(value=True)).to_series()
+    last = fresh.shift(-1, fill_value=True)
+    return pieces.filter(fresh).with_columns(pieces["ended"].filter(last))
 
 
 def union(intervals: pl.DataFrame, *, gap: int = 0) -> pl.DataFrame:
@@ -93,14 +110,11 @@ def union(intervals: pl.DataFrame, *, gap: int = 0) -> pl.DataFrame:
     [(0, 0, 7), (0, 9, 12)]
     """
     ordered = intervals.filter(pl.col("started") < pl.col("ended")).sort("lane", "started")
-    reached = pl.col("ended").cum_max().over("lane").shift(1)
-    fresh = (pl.col("lane") != pl.col("lane").shift(1)) | (pl.col("started") > reached + gap)
-    return (
-        ordered.with_columns(fresh.fill_null(value=True).cum_sum().alias("_piece"))
-        .group_by("_piece", maintain_order=True)
-        .agg(pl.col("lane").first(), pl.col("started").min(), pl.col("ended").max())
-        .drop("_piece")
-    )
+    reached = ordered.select(pl.col("ended").cum_max().over("lane")).to_series()
+    begins = (pl.col("lane") != pl.col("lane").shift(1)) | (pl.col("started") > reached.shift(1) + gap)
+    fresh = ordered.select(begins.fill_null(value=True)).to_series()
+    last = fresh.shift(-1, fill_value=True)
+    return ordered.filter(fresh).select("lane", "started", reached.filter(last).alias("ended"))
 
 
 def overlaps(left: pl.DataFrame, right: pl.DataFrame, *, on: Sequence[str] = ("lane",)) -> pl.DataFrame:

@@ -5,6 +5,7 @@ A peak "with sparsity" is twice the dense one, and an MFU over it half the true 
 Sources, by the short names used below:
     torchtitan: pytorch/torchtitan, models/utils.py.
     ml-engineering: stas00/ml-engineering, compute/accelerator, where each row links the vendor's sheet.
+    sheets: NVIDIA's H100 and A100, AMD's CDNA 2 to 4 white papers: units x FLOP per clock x clock give the peak.
 """
 
 from __future__ import annotations
@@ -54,11 +55,16 @@ _T = 1e12
 _HOPPER_SXM = {"bf16": 989 * _T, "fp8": 1979 * _T}
 _HOPPER_CLOCK = 1830  # 132 SMs x 4096 FLOP x 1.83 GHz = 989.4 TFLOP/s
 _HOPPER_MOST = 0.85  # a plain matrix product reaches 80 % (ml-engineering)
+_AMPERE_MOST = 0.92  # ... 87 %
+_BLACKWELL_MOST = 0.85  # ... 73 to 78 %
+_CDNA_MOST = 0.75  # ... 51 %, with software that has grown better since
 _ASSUMED_SXM = "the name does not tell the variant: taken as H100 SXM"
 
 GPUS: tuple[Gpu, ...] = (
-    Gpu("H100 PCIe", ("h100", "pcie"), {"bf16": 756 * _T, "fp8": 1513 * _T}, implausible_above=_HOPPER_MOST),
-    Gpu("H100 PCIe", ("h100", "hbm2e"), {"bf16": 756 * _T, "fp8": 1513 * _T}, implausible_above=_HOPPER_MOST),
+    *(
+        Gpu("H100 PCIe", ("h100", word), {"bf16": 756 * _T, "fp8": 1513 * _T}, 1620, implausible_above=_HOPPER_MOST)
+        for word in ("pcie", "hbm2e")
+    ),
     Gpu("H100 NVL", ("h100", "nvl"), {"bf16": 835 * _T}, implausible_above=_HOPPER_MOST),
     *(
         Gpu("H100 SXM", ("h100", word), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST)
@@ -69,16 +75,42 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("H200", ("h200",), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST),
     Gpu("GH200", ("gh200",), _HOPPER_SXM, _HOPPER_CLOCK, implausible_above=_HOPPER_MOST),
     Gpu("H20", ("h20",), {"bf16": 148 * _T}, note="second-hand figure"),
-    Gpu("A100", ("a100",), {"bf16": 312 * _T}),
+    Gpu("A100", ("a100",), {"bf16": 312 * _T}, 1410, implausible_above=_AMPERE_MOST),
     Gpu("L40S", ("l40s",), {"bf16": 362 * _T, "fp8": 733 * _T}),
-    Gpu("GB300", ("gb300",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 15000 * _T, "nvfp4": 15000 * _T}),
-    Gpu("GB200", ("gb200",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10000 * _T, "nvfp4": 10000 * _T}),
-    Gpu("B300", ("b300",), {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 12600 * _T, "nvfp4": 15000 * _T}),
-    Gpu("B200", ("b200",), {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 9000 * _T, "nvfp4": 10000 * _T}),
-    Gpu("MI300X", ("mi300x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}),
-    Gpu("MI325X", ("mi325x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}),
-    Gpu("MI355X", ("mi355x",), {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10100 * _T}),
-    Gpu("MI250X", ("mi250x",), {"bf16": 191.5 * _T}, note="per GCD, which ROCm counts as a GPU; a card has two"),
+    Gpu(
+        "GB300",
+        ("gb300",),
+        {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 15000 * _T, "nvfp4": 15000 * _T},
+        implausible_above=_BLACKWELL_MOST,
+    ),
+    Gpu(
+        "GB200",
+        ("gb200",),
+        {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10000 * _T, "nvfp4": 10000 * _T},
+        implausible_above=_BLACKWELL_MOST,
+    ),
+    Gpu(
+        "B300",
+        ("b300",),
+        {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 12600 * _T, "nvfp4": 15000 * _T},
+        implausible_above=_BLACKWELL_MOST,
+    ),
+    Gpu(
+        "B200",
+        ("b200",),
+        {"bf16": 2250 * _T, "fp8": 4500 * _T, "fp4": 9000 * _T, "nvfp4": 10000 * _T},
+        implausible_above=_BLACKWELL_MOST,
+    ),
+    Gpu("MI300X", ("mi300x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}, 2100, implausible_above=_CDNA_MOST),
+    Gpu("MI325X", ("mi325x",), {"bf16": 1300 * _T, "fp8": 2610 * _T}, 2100, implausible_above=_CDNA_MOST),
+    Gpu(
+        "MI355X",
+        ("mi355x",),
+        {"bf16": 2500 * _T, "fp8": 5000 * _T, "fp4": 10100 * _T},
+        2400,
+        implausible_above=_CDNA_MOST,
+    ),
+    Gpu("MI250X", ("mi250x",), {"bf16": 191.5 * _T}, 1700, "per GCD, which ROCm counts as a GPU; a card has two"),
     Gpu("Gaudi3", ("gaudi3",), {"bf16": 1677 * _T, "fp8": 1677 * _T}, note="at the measured clock; 1835 on paper"),
     Gpu("TPU v5p", ("v5p",), {"bf16": 459 * _T}),
     Gpu("TPU v6e", ("v6e",), {"bf16": 918 * _T, "fp8": 918 * _T}),
@@ -118,8 +150,24 @@ def gpu_of(name: str | None) -> Gpu | None:
     return max(fitting, key=lambda gpu: len(gpu.words), default=None)
 
 
+def peaks(gpu_model: str | None, dtype: str | None) -> tuple[Peak, ...]:
+    """The dense peaks of one GPU for the data types that a name means, the lowest first; none where it cannot be told.
+
+    A run that multiplies in several types (`bf16+fp8`, `fp8 mixed`) has several, and its MFU is ambiguous: over the
+    higher peak it is not flattered, over the lower one it may be.
+
+    >>> [found.flops / 1e12 for found in peaks("NVIDIA H100 80GB HBM3", "bf16+fp8")]
+    [989.0, 1979.0]
+    """
+    gpu = gpu_of(gpu_model)
+    columns = () if gpu is None else columns_of(dtype)
+    if gpu is None or any(column not in gpu.peaks for column in columns):
+        return ()
+    return tuple(sorted((Peak(gpu, each, gpu.peaks[each], gpu.note) for each in columns), key=lambda each: each.flops))
+
+
 def peak(gpu_model: str | None, dtype: str | None) -> Peak | None:
-    """The dense peak of one GPU for a data type; None where the table cannot tell.
+    """The dense peak of one GPU for a data type, the highest of several; None where the table cannot tell.
 
     >>> peak("NVIDIA H100 80GB HBM3", "bf16").flops / 1e12
     989.0
@@ -128,20 +176,25 @@ def peak(gpu_model: str | None, dtype: str | None) -> Peak | None:
     >>> peak("NVIDIA A100-SXM4-80GB", "fp8") is None  # it has none
     True
     """
-    gpu, column = gpu_of(gpu_model), _column(dtype)
-    if gpu is None or column is None or column not in gpu.peaks:
-        return None
-    return Peak(gpu, column, gpu.peaks[column], gpu.note)
+    return next(iter(peaks(gpu_model, dtype)[-1:]), None)
 
 
-def _column(dtype: str | None) -> str | None:
-    """The column of the peak table for a data type as people write it: `torch.bfloat16`, `FP8`, `float8_e4m3fn`.
+def columns_of(dtype: str | None) -> tuple[str, ...]:
+    """Columns of the peak table for a data type as people write it: `torch.bfloat16`, `FP8`, `float8_e4m3fn`.
 
-    >>> _column("torch.bfloat16"), _column("float8_e4m3fn"), _column("fp32")
-    ('bf16', 'fp8', None)
+    `mixed` beside a narrow type means that the rest is done in bf16; beside a wide one (`bf16-mixed`), that weights are
+    kept in fp32, which no matrix product is done in.
+
+    >>> columns_of("torch.bfloat16"), columns_of("float8_e4m3fn"), columns_of("fp32")
+    (('bf16',), ('fp8',), ())
+    >>> columns_of("fp8+bf16"), columns_of("FP8 mixed"), columns_of("bf16-mixed")
+    (('fp8', 'bf16'), ('fp8', 'bf16'), ('bf16',))
     """
     words = re.findall(r"[a-z0-9]+", (dtype or "").lower())
-    return next((DTYPES[word] for word in words if word in DTYPES), None)
+    found = [DTYPES[word] for word in words if word in DTYPES]
+    if found and "mixed" in words:
+        found.append("bf16")
+    return tuple(dict.fromkeys(found))
 
 
 def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:

@@ -2,7 +2,7 @@
 
 The headline "about 90 s to job restart" has no published definition. What accounting can always measure is t2 to t4:
 End of the interrupted attempt to Start of the next, made of Slurm's own hold after a requeue (t2 to t3, Eligible) and
-waiting for nodes (t3 to t4). Detection before it, and loading and catching up after it, need logs.
+waiting for nodes (t3 to t4). Detection before it, and loading and catching up after it: `metrics.restart_times`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
 
     Interruptions after which a run simply ended are no restarts. `restarted_at` and the times after it are null
     while the next attempt waits (the observation is censored, not zero); so is `time_to_requeue_s` while it is held.
-    Restarts in place end no attempt, so they are none of these rows and `in_allocation` is false in every one; what
-    they took has the cause `restart_in_place` in the ledger.
+    Restarts in place end no attempt, so they are none of these rows and `in_allocation` is false in every one: see
+    `metrics.restart_times.in_place_restarts`.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -33,7 +33,9 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
     Returns:
         `frames.RESTARTS`; seconds.
     """
-    following = executions(attempts, joined).select(
+    broken = once(interruptions)
+    after = broken.select("cluster", "run_id", pl.col("attempt_no") + 1)
+    following = executions(attempts, joined.join(after, on=_RUN, how="semi")).select(
         "cluster",
         "run_id",
         (pl.col("attempt_no") - 1).alias("attempt_no"),
@@ -41,7 +43,7 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
         pl.col("started_at").alias("restarted_at"),
         (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("given_up"),
     )
-    found = once(interruptions).join(following, on=_RUN).filter(~pl.col("given_up"))
+    found = broken.join(following, on=_RUN).filter(~pl.col("given_up"))
     eligible = pl.col("next_eligible_at")
     held_until = pl.when(eligible.is_not_null()).then(pl.max_horizontal(eligible, "ended_at"))
     return frames.conform(
@@ -81,159 +83,112 @@ def once(interruptions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_log_times(
-    restarted: pl.DataFrame,
-    joined: pl.DataFrame,
-    executed: pl.DataFrame,
-    sessions: pl.DataFrame,
-    events: pl.DataFrame,
-) -> pl.DataFrame:
-    """Add what only logs know: launch, load, warm-up, time to first step and to recovery.
+STAGES = (
+    ("time_to_detect_s", "detect"),
+    ("time_to_terminate_s", "terminate"),
+    ("time_to_requeue_s", "requeue hold"),
+    ("queue_s", "queue"),
+    ("time_to_job_restart_s", "job restart"),
+    ("launch_s", "launch"),
+    ("load_s", "load"),
+    ("warm_up_s", "warm-up"),
+    ("time_to_first_step_s", "first step"),
+    ("time_to_recover_s", "recover"),
+)
+"""Columns of `frames.RESTARTS` and what each is called; those of sums stand behind their parts."""
 
-    t0 is the end of the interrupted attempt's last step, t5 the first log line of the next attempt, t6 the end of its
-    checkpoint load, t7 the end of its first step, and t8 the end of the step that the interrupted attempt had last
-    finished (or of the one after it), when the run gets there again. What was not logged stays null. Of several
-    programs that log in one job only the first counts: the steps of an evaluator are not the run's.
+
+def restart_stages(restarted: pl.DataFrame) -> pl.DataFrame:
+    """Every stage of restarts that is known, per class and cause, and over all of a class.
+
+    Restarts within an allocation are never mixed with the others. Each stage is told of other restarts than the next
+    (some only logs know, some only accounting), so each has its own `n`, and medians do not add up.
 
     Args:
-        restarted: `frames.RESTARTS`.
-        joined: `frames.RUN_ATTEMPTS`.
-        executed: as `metrics.steplog.executions_of_steps` returns it.
-        sessions: as `metrics.steplog.with_runs` returns it; only usable ones count.
-        events: `frames.RUN_EVENTS`.
+        restarted: `frames.RESTARTS` of one cluster.
 
     Returns:
-        `frames.RESTARTS`; seconds.
-
-    Source: metric-definitions 4.3.
+        `in_allocation`, `class`, `cause` ("all" for the class's total), `stage`, `n` (restarts of which it is known),
+        `n_restarts`, `median_s`, `median_low_s`, `median_high_s` (95 %, order statistics; null where there are too
+        few), `p90_s`, `mean_s`. Stages that nothing tells have no row.
     """
-    own = pl.col("stream") == ""
-    executed, sessions = executed.filter(own), sessions.filter(own)
-    facts = _attempt_facts(joined, executed, sessions, events)
-    run = list(_RUN)
-    broken = facts.select(*run, pl.col("last_end").alias("t0"), "last_step")
-    following = facts.select(
-        "cluster", "run_id", (pl.col("attempt_no") - 1).alias("attempt_no"), "t5", "t6", pl.col("first_end").alias("t7")
-    )
-    named = restarted.drop("launch_s", "load_s", "warm_up_s", "time_to_first_step_s", "time_to_recover_s")
-    timed = named.join(broken, on=run, how="left").join(following, on=run, how="left")
-    ready = pl.coalesce("t6", "t5")
-    recovered = _recovered(timed.select(*run, "t0", "last_step"), executed)
-    start = pl.col("restarted_at").dt.epoch("us")
-    return frames.conform(
-        timed.join(recovered, on=run, how="left").with_columns(
-            launch_s=(pl.col("t5") - start) / 1e6,
-            load_s=(pl.col("t6") - pl.col("t5")) / 1e6,
-            warm_up_s=(pl.col("t7") - ready) / 1e6,
-            time_to_first_step_s=(pl.col("t7") - pl.col("t0")) / 1e6,
-            time_to_recover_s=(pl.col("t8") - pl.col("t0")) / 1e6,
-        ),
-        frames.RESTARTS,
-    )
-
-
-def _attempt_facts(
-    joined: pl.DataFrame, executed: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
-) -> pl.DataFrame:
-    """Per logged attempt of a run: first log line, end of the checkpoint load, first and last step's end (us)."""
-    key = list(frames.ATTEMPT_KEY)
-    usable = sessions.filter("usable")
-    head = usable.group_by(key).agg(pl.col("started_at").min().dt.epoch("us").alias("t5"))
-    steps = (
-        executed.sort("begin")
-        .group_by(key)
-        .agg(
-            pl.col("begin").first().alias("first_begin"),
-            pl.col("end").first().alias("first_end"),
-            pl.col("end").last().alias("last_end"),
-            pl.col("step").last().alias("last_step"),
-        )
-    )
-    loads = (
-        events.filter((pl.col("kind") == "checkpoint_load") & pl.col("ended_at").is_not_null())
-        .join(
-            usable.select(
-                "cluster", "run_id", "scheduler", "job_id", "submitted_at", _from="started_at", _to="ended_at"
-            ),
-            on=["cluster", "run_id", "scheduler", "job_id"],
-        )
-        .filter((pl.col("ts") >= pl.col("_from")) & (pl.col("ts") <= pl.col("_to")))
-        .join(steps.select(*key, "first_begin"), on=key)
-        .with_columns(t6=pl.col("ended_at").dt.epoch("us"))
-        .filter(pl.col("t6") <= pl.col("first_begin"))
-        .group_by(key)
-        .agg(pl.col("t6").max())
-    )
-    found = head.join(steps, on=key, how="left").join(loads, on=key, how="left")
-    return (
-        joined.join(found, on=key)
-        .sort("cluster", "run_id", "attempt_no", "t5")
-        .unique(_RUN, keep="first", maintain_order=True)
-    )
-
-
-def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
-    """When each interrupted run was back where it had been (`t8`): that step again, or the one after it."""
-    run = list(_RUN)
-    steps = executed.select("cluster", pl.col("run").alias("run_id"), "step", "end")
-    again = pl.concat([steps, steps.with_columns(pl.col("step") - 1)])
-    return (
-        broken.drop_nulls(["t0", "last_step"])
-        .join(again, left_on=["cluster", "run_id", "last_step"], right_on=["cluster", "run_id", "step"])
-        .filter(pl.col("end") > pl.col("t0"))
-        .group_by(run)
-        .agg(pl.col("end").min().alias("t8"))
-    )
+    found = [
+        key | {"stage": name, "n": known.len(), "n_restarts": group.height} | _statistics(known)
+        for key, group in _groups(restarted)
+        for column, name in STAGES
+        if (known := group[column].drop_nulls()).len()
+    ]
+    return pl.DataFrame(found, schema=_STAGES)
 
 
 def restart_summary(restarted: pl.DataFrame) -> pl.DataFrame:
     """Median, 90th percentile and mean of the time to job restart, per class and cause, and over all of a class.
 
     The mean is shown beside the median because restart times are skewed: published medians of minutes go with means
-    of more than half an hour. Restarts that still wait are counted, and are in no statistic.
+    of more than half an hour. Restarts that still wait are counted, and are in no statistic. Restarts within an
+    allocation are never mixed with the others.
 
     Args:
         restarted: `frames.RESTARTS` of one cluster.
 
     Returns:
-        `class`, `cause` ("all" for the class's total), `n`, `n_waiting`, `median_s`, `median_low_s`, `median_high_s`
-        (95 %, order statistics; null where there are too few), `p90_s`, `mean_s`, `hold_median_s`, `queue_median_s`.
+        `in_allocation`, `class`, `cause` ("all" for the class's total), `n`, `n_waiting`, `median_s`, `median_low_s`,
+        `median_high_s` (95 %, order statistics; null where there are too few), `p90_s`, `mean_s`, and medians of parts
+        and wholes where they are known: `hold_median_s`, `queue_median_s`, `detect_median_s`, `first_step_median_s`,
+        `recover_median_s`.
     """
-    total = restarted.with_columns(cause=pl.lit("all"))
-    groups = pl.concat([total, restarted]).partition_by("class", "cause", as_dict=True, maintain_order=True)
-    found = [{"class": key[0], "cause": key[1]} | _summary(group) for key, group in groups.items()]
-    return pl.DataFrame(found, schema=_SUMMARY).sort(
-        "class", pl.col("cause") != "all", "n", "cause", descending=[False, False, True, False]
-    )
+    found = [key | _summary(group) for key, group in _groups(restarted)]
+    return pl.DataFrame(found, schema=_SUMMARY)
 
 
-_SUMMARY: frames.Schema = {
-    "class": frames.TEXT,
-    "cause": frames.TEXT,
-    "n": frames.COUNT,
-    "n_waiting": frames.COUNT,
+def _groups(restarted: pl.DataFrame) -> list[tuple[dict[str, object], pl.DataFrame]]:
+    """Restarts by class and by cause: the total of a class before its causes, those of most restarts first."""
+    known = restarted.with_columns(pl.col("in_allocation").fill_null(value=False))
+    total = known.with_columns(cause=pl.lit("all"))
+    names = ["in_allocation", "class", "cause"]
+    parts = pl.concat([total, known]).partition_by(names, as_dict=True, maintain_order=True)
+
+    def order(key: tuple[object, ...]) -> tuple[object, ...]:
+        done = parts[key]["time_to_job_restart_s"].count()
+        return (key[0], key[1], key[2] != "all", -done, key[2])
+
+    return [(dict(zip(names, key, strict=True)), parts[key]) for key in sorted(parts, key=order)]
+
+
+_KEYS: frames.Schema = {"in_allocation": frames.FLAG, "class": frames.TEXT, "cause": frames.TEXT}
+_STATISTICS: frames.Schema = {
     "median_s": frames.NUMBER,
     "median_low_s": frames.NUMBER,
     "median_high_s": frames.NUMBER,
     "p90_s": frames.NUMBER,
     "mean_s": frames.NUMBER,
-    "hold_median_s": frames.NUMBER,
-    "queue_median_s": frames.NUMBER,
 }
+_MEDIANS = {
+    "hold_median_s": "time_to_requeue_s",
+    "queue_median_s": "queue_s",
+    "detect_median_s": "time_to_detect_s",
+    "first_step_median_s": "time_to_first_step_s",
+    "recover_median_s": "time_to_recover_s",
+}
+_STAGES: frames.Schema = _KEYS | {"stage": frames.TEXT, "n": frames.COUNT, "n_restarts": frames.COUNT} | _STATISTICS
+_SUMMARY: frames.Schema = (
+    _KEYS | {"n": frames.COUNT, "n_waiting": frames.COUNT} | _STATISTICS | dict.fromkeys(_MEDIANS, frames.NUMBER)
+)
 
 
 def _summary(group: pl.DataFrame) -> dict[str, object]:
     done = group.filter(pl.col("time_to_job_restart_s").is_not_null())
-    times = done["time_to_job_restart_s"]
+    medians = {name: done[column].median() for name, column in _MEDIANS.items()}
+    counts = {"n": done.height, "n_waiting": group.height - done.height}
+    return counts | _statistics(done["time_to_job_restart_s"]) | medians
+
+
+def _statistics(times: pl.Series) -> dict[str, object]:
     interval = statistics.quantile_interval(times.to_numpy())
     return {
-        "n": done.height,
-        "n_waiting": group.height - done.height,
         "median_s": times.median(),
         "median_low_s": interval.low if math.isfinite(interval.low) else None,
         "median_high_s": interval.high if math.isfinite(interval.high) else None,
         "p90_s": times.quantile(0.9, "linear"),
         "mean_s": times.mean(),
-        "hold_median_s": done["time_to_requeue_s"].median(),
-        "queue_median_s": done["queue_s"].median(),
     }

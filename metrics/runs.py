@@ -15,7 +15,10 @@ from metrics.run_rules import APART, BY_RULE, LOGGED
 MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
 
-ACROSS_JOBS = (LOGGED, *BY_RULE, "heuristic")
+ADJUDICATED = "adjudicated"
+"""The word of `joined_by` for an attempt that a person put into its run, or out of another."""
+
+ACROSS_JOBS = (ADJUDICATED, LOGGED, *BY_RULE, "heuristic")
 """Words of `joined_by` for an attempt that is another job than the one before it, the surest first."""
 
 _REQUEUED = ("REQUEUED", "NODE_FAIL", "PREEMPTED", "RESIZING", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED")

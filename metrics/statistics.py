@@ -45,7 +45,7 @@ class Interval(NamedTuple, Generic[Number]):
 
 
 def rate_interval(
-    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float = 1.0
+    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float | FloatArray = 1.0
 ) -> Interval[Number]:
     """Exact two-sided interval of a failure rate, in failures per unit of exposure.
 
@@ -69,7 +69,7 @@ def rate_interval(
 
 
 def mttf_interval(
-    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float = 1.0
+    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float | FloatArray = 1.0
 ) -> Interval[Number]:
     """Exact two-sided interval of a mean time to failure, in the unit of the exposure.
 
@@ -102,8 +102,10 @@ def mttf_lower_one_sided(failures: Number, exposure: Number, *, confidence: floa
     return _like(_exposure(exposure) / high, exposure)
 
 
-def jeffreys_rate_interval(failures: Number, exposure: Number, *, confidence: float = CONFIDENCE) -> Interval[Number]:
-    """Jeffreys interval of a failure rate: equal tails of Gamma(k + 1/2, T).
+def jeffreys_rate_interval(
+    failures: Number, exposure: Number, *, confidence: float = CONFIDENCE, phi: float | FloatArray = 1.0
+) -> Interval[Number]:
+    """Jeffreys interval of a failure rate: equal tails of Gamma(k + 1/2, T); `phi` divides k and T.
 
     Shorter than the exact interval, with coverage near `confidence` on average instead of at least that
     everywhere. Good for ranking and display; verdicts use the exact one (Brown, Cai and DasGupta,
@@ -113,9 +115,9 @@ def jeffreys_rate_interval(failures: Number, exposure: Number, *, confidence: fl
     >>> round(low, 4), round(high, 4)
     (0.0282, 0.2669)
     """
-    shape = np.asarray(failures, dtype=float) + 0.5
+    shape = np.asarray(failures, dtype=float) / phi + 0.5
     tail = (1 - confidence) / 2
-    exposure_ = _exposure(exposure)
+    exposure_ = _exposure(exposure) / phi
     low, high = (_gamma_quantile(shape, p) / exposure_ for p in (tail, 1 - tail))
     return Interval(_like(low, exposure), _like(high, exposure))
 
@@ -232,9 +234,11 @@ def overdispersion(daily_failures: FloatArray, daily_exposure: FloatArray) -> Ov
     """Whether failures come in bursts: Pearson's phi of daily counts, with exposure as offset.
 
     `sum((k_d - m_d)^2 / m_d) / (D - 1)` over the D days with exposure, where `m_d` shares all failures
-    out by exposure; p from chi-squared with D - 1 degrees of freedom (McCullagh and Nelder, Generalized
-    Linear Models, 1989, section 6.2.3). The test keeps its level down to about 0.3 failures a day.
-    nan with fewer than two days or no failure. Then, and while p >= 0.05, `divisor` is 1.
+    out by exposure (McCullagh and Nelder, Generalized Linear Models, 1989, section 6.2.3). Where failures
+    are few, or some days have little exposure, that statistic varies otherwise than chi-squared with D - 1
+    degrees of freedom; so p is from the multiple of a chi-squared that has its exact mean, D - 1, and its
+    exact variance given the failures, `2 (D - 1) + (sum(1/share) - D^2 - 2 D + 2) / k` (Haldane, Biometrika
+    1937). nan with fewer than two days or two failures. Then, and while p >= 0.05, `divisor` is 1.
 
     Eight failures, evenly spread and in one burst:
 
@@ -248,14 +252,38 @@ def overdispersion(daily_failures: FloatArray, daily_exposure: FloatArray) -> Ov
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.09, 19.749)
     """
+    phi, p_value = overdispersions(daily_failures[None, :], daily_exposure[None, :])
+    return Overdispersion(float(phi[0]), float(p_value[0]))
+
+
+def overdispersions(daily_failures: FloatArray, daily_exposure: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Phi and p of :func:`overdispersion` for many series at once: one row each, one column a day.
+
+    >>> phi, p_value = overdispersions(np.array([[8.0, 0, 0, 0], [0, 0, 0, 0]]), np.ones((2, 4)))
+    >>> phi
+    array([ 8., nan])
+    """
     at_risk = daily_exposure > 0
-    failures, exposure = daily_failures[at_risk], daily_exposure[at_risk]
-    degrees = len(failures) - 1
-    if degrees < 1 or not failures.sum() > 0:
-        return Overdispersion(math.nan, math.nan)
-    expected = failures.sum() * exposure / exposure.sum()
-    chi_squared = float(np.sum((failures - expected) ** 2 / expected))
-    return Overdispersion(chi_squared / degrees, float(special.chdtrc(degrees, chi_squared)))
+    failures, exposure = np.where(at_risk, daily_failures, 0.0), np.where(at_risk, daily_exposure, 0.0)
+    k, days = failures.sum(axis=1), at_risk.sum(axis=1).astype(float)
+    known = (days >= 2) & (k >= 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = exposure / exposure.sum(axis=1)[:, None]
+        expected = k[:, None] * share
+        chi_squared = np.sum((failures - expected) ** 2 / expected, axis=1, where=at_risk)
+        variance = 2 * (days - 1) + (np.sum(1 / share, axis=1, where=at_risk) - days**2 - 2 * days + 2) / k
+        p_value = special.chdtrc(2 * (days - 1) ** 2 / variance, chi_squared * 2 * (days - 1) / variance)
+        phi = chi_squared / (days - 1)
+    return np.where(known, phi, np.nan), np.where(known, p_value, np.nan)
+
+
+def divisors(phi: FloatArray, p_value: FloatArray) -> FloatArray:
+    """The `phi` to give to the interval functions: 1 unless the test rejects independence.
+
+    >>> divisors(np.array([8.0, 1.2, np.nan]), np.array([0.001, 0.3, np.nan]))
+    array([8., 1., 1.])
+    """
+    return np.where(p_value < OVERDISPERSION_P, phi, 1.0)
 
 
 # --- quantiles ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import cli, config, docs
+from app.claims import read_claims
 from app.errors import EXIT_STATUS
 from app.help_texts import DUMP_COMMANDS
 from metrics.catalog import METRICS
@@ -40,12 +41,24 @@ def test_every_command_in_the_readme_parses(command: str) -> None:
 
 
 def test_the_readmes_configuration_is_accepted() -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    block = toml_under("Configuration")
     config.parse(tomllib.loads(block), origin="README.md")
     sections = {name: field.default for name, field in config.Config.model_fields.items()}
     for section in ("slurm", "prometheus", "telemetry", "retention", "serve", "rules", "sql"):
         model = type(sections[section])
         assert set(tomllib.loads(block)[section]) == set(model.model_fields)
+
+
+def toml_under(heading: str) -> str:
+    """The first TOML block beneath a heading of the README."""
+    return README.partition(f"\n## {heading}\n")[2].partition("```toml\n")[2].partition("```")[0]
+
+
+def test_the_readmes_claims_are_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(toml_under("Claims"))
+    (claim,) = read_claims(path)
+    assert len(claim.exclusions) == 2
 
 
 def test_every_metric_and_status_is_in_the_readme() -> None:

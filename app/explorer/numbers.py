@@ -95,6 +95,7 @@ def judged_as(claim: Claim, found: Headline) -> str | None:
     said = [f"in runs of {claim.min_run_s / 3600:g} h or more"] if claim.min_run_s else []
     said += [f"at {claim.gpus:,g} GPUs"] if claim.gpus != found.gpus else []
     said += [f"by the convention {claim.flop_convention}"] if claim.flop_convention else []
+    said += [claim.narrowed] if claim.narrowed else []
     return ", ".join(said)
 
 

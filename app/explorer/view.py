@@ -15,7 +15,7 @@ from app.times import iso, months, parse_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.verifying import Stretch
+    from app.covering import Stretch
     from queries.warehouse import Reader
 
 LONGEST = 200

@@ -9,6 +9,7 @@ import polars as pl
 from app import advice, results
 from app.asked import split_by
 from app.node_reasons import last_reasons
+from app.questions.lemons import QUERIES
 from app.showing import Answer, Question
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
     blamed = results.node_failures(source, window)
+    scores = results.node_score_rows(source, results.judged(window))
     available = (
         results.goodput_rows(source, window, "node")
         .filter(pl.col("metric") == "availability")
@@ -43,6 +45,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         .join(blamed, on=["cluster", "node"], how="left")
         .join(available, on=["cluster", "node"], how="left")
         .join(last_reasons(source, window), on=["cluster", "node"], how="left")
+        .join(scores.select("cluster", "node", "verdict", "q_value"), on=["cluster", "node"], how="left")
         .with_columns(
             cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
             interruptions=pl.col("interruptions").fill_null(0),
@@ -67,6 +70,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "cause": ("mostly", "text"),
             "cost_gpu_s": ("they cost GPU-h", "gpu_h"),
             "unpriced": ("cost not seen", "count"),
+            "verdict": ("verdict", "text"),
             "availability": ("availability", "ratio"),
             "gpu_hours": ("GPU-h", "number"),
             "allocated_gpu_hours": ("allocated", "number"),
@@ -76,9 +80,9 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "last_reason": ("last out of service", "text"),
             "driven_by": ("by", "text"),
         },
-        metrics=("availability",),
-        queries=("ledger_sums", "interruption_costs", "nodes", "node_states"),
-        notes=_to_do(blamed),
+        metrics=("availability", "lemon_q"),
+        queries=("ledger_sums", "interruption_costs", "nodes", *QUERIES),
+        notes=_to_do(blamed, scores),
         parameters={"dimension": "node"},
         parts={
             "subject": "node",
@@ -86,12 +90,21 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "unavailable_gpu_h": "unavailable_gpu_hours",
             "denominator_gpu_h": "gpu_hours",
             "n": "interruptions",
+            "verdict": "verdict",
+            "lemon_q": "q_value",
         },
         when_empty="No node with GPUs in this window.",
     )
 
 
-def _to_do(blamed: pl.DataFrame) -> tuple[str, ...]:
+def _to_do(blamed: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
+    """What to do about lemons; where there are none, about the node that cost most, if it failed often."""
+    flagged = scores.filter(pl.col("verdict") != "none")
+    lemons = advice.drain_lemons(flagged)
+    if lemons is not None:
+        names = ", ".join(f"{row['node']} ({row['verdict']})" for row in flagged.to_dicts())
+        said = f"More failures than chance gives, in the last 28 days of the window: {names}; trackside show lemons."
+        return said, lemons[0], *(f"  {command}" for command in lemons[1])
     found = advice.drain(blamed)
     return () if found is None else (found[0], f"  {found[1]}")
 

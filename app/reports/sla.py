@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from app import headlines, references, results, verifying
+from app import adjudications, headlines, references, results, verifying
+from app.adjudication_words import in_words
 from app.errors import UsageError
 from app.palette import SWATCHES, Swatch
 from app.results import Window
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from app.verifying import Stretch
+    from app.covering import Stretch
     from metrics.mfu import Convention
     from metrics.verdicts import Claim, Judged
     from queries.warehouse import Reader
@@ -120,13 +121,26 @@ def document(
             verdict: sum(each.verdict == verdict for each in judged)
             for verdict in ("supported", "refuted", "undetermined")
         },
-        "objectives": [_objective(each, _behind(source, window, each.claim, shown)) for each in judged],
+        "objectives": [_objective(each, _behind(source, window, each, shown)) for each in judged],
         "headlines": [_headline(each) for each in shown.values()],
         "gpu_time": _gpu_time(source, window),
         "daily": _daily(source, window, claims),
         "incidents": _incidents(source, window),
         "failure_rates": _failure_rates(source, window),
-        "exclusions": {"declared": [], "gpu_seconds": "0"},
+        "exclusions": {
+            "declared": [{"claim": claim.id, "says": each.words()} for claim in claims for each in claim.exclusions],
+            "gpu_seconds": exact(sum((_excluded(each) for each in judged), Decimal(0))),
+        },
+        "adjudications": [
+            {
+                "id": each.id,
+                "author": each.author,
+                "made_at": iso(each.made_at),
+                "says": in_words(each),
+                "reason": each.reason,
+            }
+            for each in adjudications.counting_in(source, window)
+        ],
         "definitions": _definitions(claims, shown),
         "ledger_categories": [
             {"category": each.name, "state": each.state, "title": each.label, "says": each.meaning} for each in SWATCHES
@@ -172,18 +186,25 @@ def _period(asked: Window, text: str) -> tuple[Window, str]:
 # Objectives ------------------------------------------------------------------------------------------------------
 
 
-def _behind(source: Reader, window: Window, claim: Claim, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
-    """Numerator, denominator and evidence of what a claim is about, as `show` tells them."""
+def _behind(source: Reader, window: Window, judged: Judged, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
+    """Numerator, denominator and evidence of what a claim is about, as `show` tells them.
+
+    What `show` does not tell, the number of a part of the cluster or of another window, is as it was measured.
+    """
+    claim, found = judged.claim, judged.measured
+    if claim.narrowed is not None:
+        told = {"numerator": found.numerator, "denominator": found.denominator}
+        return told | {"evidence": dict(found.evidence), "note": None}
     headline = shown.get(claim.metric)
     if headline is not None and headlines.headline_is_of(claim, headline):
         return _parts(headline)
     if claim.metric == "mttf" and claim.gpus is not None:
         return _parts(headlines.mttf_at(source, window, claim.gpus))
     if claim.metric == "mfu":
-        found = results.mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
+        rows = results.mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
     else:
-        found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
-    return _row_parts(found.row(0, named=True)) if found.height else _NOTHING
+        rows = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+    return _row_parts(rows.row(0, named=True)) if rows.height else _NOTHING
 
 
 _NOTHING: dict[str, Any] = {"numerator": None, "denominator": None, "evidence": {}, "note": None}
@@ -230,9 +251,20 @@ def _objective(judged: Judged, behind: dict[str, Any]) -> Document:
         "n": measured.n,
         "method": measured.method,
         "needed": measured.needed if judged.verdict == "undetermined" else None,
+        "narrowed": claim.narrowed,
+        "beside": list(measured.beside),
+        "level": measured.level,
+        "excluded_s": measured.excluded_s,
+        "excluded_gpu_seconds": measured.excluded_gpu_s,
+        "adjudications": judged.adjudications,
         **behind,
         "definition": catalog.BY_NAME[claim.metric].formula if claim.metric in catalog.BY_NAME else None,
     }
+
+
+def _excluded(judged: Judged) -> Decimal:
+    """GPU-seconds that a claim leaves out, to the millisecond."""
+    return Decimal(str(round(judged.measured.excluded_gpu_s or 0.0, 3)))
 
 
 def _finite(value: float | None) -> float | None:

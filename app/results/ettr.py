@@ -1,40 +1,92 @@
-"""ETTR of runs and of all of them."""
+"""ETTR of runs and of all of them: as measured, as imputed, and as it is to be expected."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.base import as_results, ledger_sums
+from app.logs import computed_logs
+from app.remembered import Remembered
+from app.results.base import as_results, ledger_sums, named, seed
+from app.results.checkpoints import pooled_rate
+from app.results.failures import failure_rate_rows
 from metrics import frames
-from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.checkpoints import logged_saves
+from metrics.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
+from metrics.ettr_intervals import interval_over_runs
+from metrics.expected_ettr import FORMS as EXPECTED_FORMS
+from metrics.expected_ettr import expected, inputs, over_runs, starts
+from metrics.stretches import stretches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.results.base import Source, Window
+
+MEAN = "_mean_of_runs"
+"""Ending of a metric's name: the mean of the runs' own ratios, each run with one vote."""
+
+_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """When the runs of a cluster were executed and when they waited: what every window's ETTR is cut out of.
+
+    Attributes:
+        executed: as `metrics.ettr.ordered` returns it.
+        waits: as `metrics.ettr.wait_intervals` returns it; those that still last end in the year 9999.
+    """
+
+    executed: pl.DataFrame
+    waits: pl.DataFrame
+
+
+def run_times(source: Source, cluster: str) -> RunTimes:
+    """Read them; while results are computed, once for all windows."""
+    if isinstance(source, Remembered):
+        return source.made(("run_times", cluster), lambda: _run_times(source, cluster))
+    return _run_times(source, cluster)
+
+
+def _run_times(source: Source, cluster: str) -> RunTimes:
+    executed = ordered(source.query("attempts", cluster=cluster), source.query("run_attempts", cluster=cluster))
+    return RunTimes(executed, wait_intervals(executed, _EVER))
 
 
 def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     """ETTR and its parts, one row per run."""
-    attempts = source.query("attempts", cluster=window.cluster)
-    joined = source.query("run_attempts", cluster=window.cluster)
+    known = run_times(source, window.cluster)
     return ettr_by_run(
-        waits(attempts, joined, window.since, window.until),
+        waited(known.waits, window.since, window.until),
         ledger_sums(source, window, "run"),
-        imputed(attempts, joined, window.since, window.until),
+        imputed_in(known.executed, window.since, window.until),
         source.query("runs", cluster=window.cluster, since=window.since, until=window.until).with_columns(
             milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64)
         ),
     )
 
 
-def ettr_rows(source: Source, window: Window, *, min_run_s: float = 0.0) -> pl.DataFrame:
-    """ETTR of the cluster as result rows: all forms, over runs with at least `min_run_s` of scheduled time."""
-    by_run = ettr_run_rows(source, window)
-    total = ettr_total(by_run.filter(long_enough(min_run_s)))
+def ettr_rows(
+    source: Source, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """ETTR of the cluster as result rows: all measured forms and the imputed one.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        min_run_s: only runs with so much scheduled time in the window.
+        by_run: as `ettr_run_rows` returns it, where it is at hand.
+    """
+    runs = (ettr_run_rows(source, window) if by_run is None else by_run).filter(long_enough(min_run_s))
+    total = ettr_total(runs)
     if total.is_empty():
         return frames.empty(frames.RESULT)
-    return as_results(pl.concat([_ettr_form(total, *form) for form in _ETTR_FORMS]), window, "cluster")
+    asked = (str(min_run_s), *named(window))
+    return as_results(pl.concat([*_measured(total, runs, asked), _imputed(total)], how="diagonal"), window, "cluster")
 
 
 def long_enough(min_run_s: float) -> pl.Expr:
@@ -42,46 +94,178 @@ def long_enough(min_run_s: float) -> pl.Expr:
     return pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
 
 
-_ETTR_FORMS = (
-    ("ettr", "ettr", "productive", "wall_gpu_s"),
-    ("ettr_without_initial_queue", "ettr_without_initial_queue", "productive", "after_start_gpu_s"),
-    ("ettr_imputed", "ettr_imputed", "imputed_gpu_s", "wall_gpu_s"),
-)
+_KINDS = ("log", "telemetry", "accounting", "assumed")
 
 
-def _ettr_form(total: pl.DataFrame, metric: str, column: str, numerator: str, denominator: str) -> pl.DataFrame:
-    table = total.with_columns(
-        after_start_gpu_s=pl.col("allocated") + pl.col("queued_requeue"),
-    ).with_columns(
-        by_accounting=pl.col("by_accounting") + (pl.col(denominator) - pl.col("allocated")),  # it tells of waits
-    )
-    assumed = metric == "ettr_imputed"
-    said = pl.format(
-        "cannot tell: {} % of the allocated GPU-time is unattributed", (pl.col("unseen_share") * 100).round(1)
-    )
-    shares = [
-        (
-            pl.lit(float(kind == "assumed"))
-            if assumed
-            else pl.when(pl.col(denominator) > 0).then(pl.col(f"by_{kind}") / pl.col(denominator))
-        ).alias(f"evidence_{kind}")
-        for kind in ("log", "telemetry", "accounting", "assumed")
-    ]
-    return table.select(
-        "cluster",
+def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+    """Each form as a ratio of sums, and as the mean of the runs' ratios."""
+    for name, (top, bottom) in FORMS.items():
+        waited_gpu_s = bottom - pl.col("allocated")
+        shares = [
+            pl.when(bottom > 0)
+            .then((pl.col(f"by_{kind}") + (waited_gpu_s if kind == "accounting" else 0.0)) / bottom)
+            .alias(f"evidence_{kind}")  # accounting tells of waits
+            for kind in _KINDS
+        ]
+        bounds = [pl.col(f"{name}_{end}").alias(f"bound_{end}") for end in ("low", "high")]
+        halves = (top.alias("numerator"), bottom.alias("denominator"))
+        yield _with_interval(
+            total.select(*_named(name), pl.col(name).alias("value"), *halves, "n", *bounds, *shares, _unseen("")),
+            runs, name, asked, weighted=True,
+        )  # fmt: skip
+        means = [pl.col(f"{name}_mean_{end}").alias(f"bound_{end}") for end in ("low", "high")]
+        yield _with_interval(
+            total.select(
+                *_named(name + MEAN),
+                pl.col(f"{name}_mean").alias("value"),
+                (pl.col(f"{name}_mean") * pl.col(f"{name}_runs")).alias("numerator"),
+                pl.col(f"{name}_runs").cast(pl.Float64).alias("denominator"),
+                pl.col(f"{name}_runs").alias("n"),
+                *means,
+                _unseen("_mean"),
+            ),
+            runs, name, asked, weighted=False,
+        )  # fmt: skip
+
+
+def _named(metric: str) -> tuple[pl.Expr, ...]:
+    return (
+        pl.col("cluster"),
         pl.col("cluster").alias("subject"),
         pl.lit(metric).alias("metric"),
         pl.lit("ratio").alias("unit"),
-        pl.col(column).alias("value"),
-        pl.col(numerator).alias("numerator"),
-        pl.col(denominator).alias("denominator"),
-        "n",
-        (pl.lit(None, dtype=pl.Float64) if assumed else pl.col(f"{column}_low")).alias("bound_low"),
-        (pl.lit(None, dtype=pl.Float64) if assumed else pl.col(f"{column}_high")).alias("bound_high"),
-        *shares,
-        (
-            pl.lit("assumed: hourly checkpoints, 5 min to restart, every end an interruption")
-            if assumed
-            else pl.when(pl.col(column).is_null()).then(said)
-        ).alias("note"),
     )
+
+
+def _unseen(which: str) -> pl.Expr:
+    """Why there is no value, where there is none."""
+    share = pl.col(f"unseen_share{which}")
+    each = " of a run, on average" if which else ""
+    said = pl.format(f"cannot tell: {{}} % of the allocated GPU-time{each} is unattributed", (share * 100).round(1))
+    return pl.when(1 - share < 0.9).then(said).alias("note")
+
+
+def _with_interval(
+    row: pl.DataFrame, runs: pl.DataFrame, form: str, asked: tuple[str, ...], *, weighted: bool
+) -> pl.DataFrame:
+    """With the interval over runs, where the value can be told."""
+    if row["value"].item() is None:
+        return row
+    found = interval_over_runs(runs, form, weighted=weighted, seed=seed(row["metric"].item(), *asked))
+    numbers = (pl.lit(end, dtype=pl.Float64) for end in (found.low, found.high))
+    return row.with_columns(*(n.alias(f"ci_{end}") for n, end in zip(numbers, ("low", "high"), strict=True)),
+                            ci_method=pl.lit(found.method))  # fmt: skip
+
+
+def _imputed(total: pl.DataFrame) -> pl.DataFrame:
+    return total.select(
+        *_named("ettr_imputed"),
+        pl.col("ettr_imputed").alias("value"),
+        pl.col("imputed_gpu_s").alias("numerator"),
+        pl.col("wall_gpu_s").alias("denominator"),
+        "n",
+        pl.lit(1.0).alias("evidence_assumed"),
+        pl.lit("assumed: hourly checkpoints, 5 min to restart, every end an interruption").alias("note"),
+    )
+
+
+# --- expected ----------------------------------------------------------------------------------------
+
+
+def expected_run_rows(
+    source: Source, window: Window, *, by_run: pl.DataFrame | None = None, rates: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """The ETTR that each run is to be expected to have, in every form, with what it was worked out from.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        by_run: as `ettr_run_rows` returns it, where it is at hand.
+        rates: rows of `failure_rate_rows` of the window, where they are at hand.
+
+    Returns:
+        As `metrics.expected_ettr.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
+        interval of the cluster's failure rate.
+    """
+    known = run_times(source, window.cluster)
+    runs = ettr_run_rows(source, window) if by_run is None else by_run
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    began = starts(known.executed.filter((pl.col("started_at") >= low) & (pl.col("started_at") < high)))
+    logs, executed = computed_logs(source, window.cluster)
+    saves = logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
+    rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
+    at_rate, at_high, at_low = (
+        expected(inputs(runs, began, saves, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
+    )
+    return at_rate.with_columns(expected_low=at_high["expected"], expected_high=at_low["expected"])
+
+
+def _gpu_days(per_gpu_day: float | None) -> float | None:
+    """GPU-days per failure; infinite without failures."""
+    if per_gpu_day is None:
+        return None
+    return 1 / per_gpu_day if per_gpu_day > 0 else float("inf")
+
+
+def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The expected ETTR of the cluster, weighted by the runs' wall time: one result row per form.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        of_runs: as `expected_run_rows` returns it, where it is at hand.
+    """
+    runs = expected_run_rows(source, window) if of_runs is None else of_runs
+    total = over_runs(runs)
+    if total.is_empty():
+        return frames.empty(frames.RESULT)
+    row = total.row(0, named=True)
+    ends = runs.select((pl.col(f"expected_{end}") * pl.col("wall_gpu_s")).sum() / row["wall_gpu_s"] for end in _ENDS)
+    known = row["expected"] is not None
+    inputs_said = (
+        f"u0 {row['restart_s']:,.0f} s ({row['restart_measured']:.0%} of the time measured), dt "
+        f"{row['interval_s']:,.0f} s and w {row['write_s']:,.1f} s ({row['interval_measured']:.0%} measured, else the "
+        f"cluster's or 60 min and 0 s), q {row['queue_s']:,.0f} s; infrastructure failures only"
+    )
+    regime = f"exact form for {row['exact_share']:.0%} of the time (lost share above 0.1), else finite; {inputs_said}"
+    none = "cannot tell: no exposure to a failure rate in this window"
+    forms = [("ettr_expected", "expected", regime), *((f"ettr_expected_{form}", form, said)
+             for form, said in zip(EXPECTED_FORMS, _FORMS_SAID, strict=True))]  # fmt: skip
+    rows = [
+        {
+            "cluster": row["cluster"],
+            "subject": row["cluster"],
+            "metric": metric,
+            "unit": "ratio",
+            "value": row[column],
+            "numerator": None if row[column] is None else row[column] * row["wall_gpu_s"],
+            "denominator": row["wall_gpu_s"],
+            "n": row["n"],
+            "ci_low": ends.item(0, 0) if known and column == "expected" else None,
+            "ci_high": ends.item(0, 1) if known and column == "expected" else None,
+            "ci_method": _AT_ENDS if known and column == "expected" else None,
+            "note": said if row[column] is not None else none if not known else "cannot tell: no productive time seen",
+        }
+        for metric, column, said in forms
+    ]
+    return as_results(pl.DataFrame(rows, infer_schema_length=None), window, "cluster")
+
+
+_ENDS = ("low", "high")
+_AT_ENDS = "at both ends of the exact 95 % interval of the failure rate"
+_FORMS_SAID = (
+    "(1 - lambda (u0 + dt/2)) / (1 + w/dt): queueing is not in it",
+    "the closed form over 1 + lambda q: a long run",
+    "of runs of the productive time that was measured, first start and first queue included",
+    "under exponential failures, at any failure rate: a long run",
+)
+
+
+# --- one run, second by second -----------------------------------------------------------------------
+
+
+def run_stretches(source: Source, window: Window, run_id: str) -> pl.DataFrame:
+    """What a run did with each second of its wall time within the window: as `metrics.stretches.stretches`."""
+    spent = source.query("run_ledger", cluster=window.cluster, run_id=run_id)
+    waits = run_times(source, window.cluster).waits.filter(pl.col("run_id") == run_id)
+    return stretches(waits, spent, window.since, window.until)

@@ -6,19 +6,233 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.base import CLAIMED_GPUS
-from metrics.failure_rates import OVER_128, POOLED, around, buckets, failure_rates
+from app.results.base import CLAIMED_GPUS, Window
+from metrics import theory
+from metrics.exposures import OVER_128, POOLED, Histories, Size, around, buckets, histories
+from metrics.failure_rates import CLASSES, law_in, rates_in
+from metrics.hazards import hazard_curves, hazards
+from metrics.references import REFERENCES, Ratio, Reference, ratio_to_constant, ratio_to_count
+from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
-    from app.results.base import Source, Window
+    from collections.abc import Sequence
+    from typing import Any
+
+    from app.results.base import Source
+
+
+def failure_history(source: Source, window: Window) -> Histories:
+    """What ran in a window and how it was interrupted."""
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    return histories(source.query("exposures", **asked), source.query("endings", **asked))
 
 
 def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
     """Failure rates and MTTF by class, way of counting and size."""
-    attempts = source.query("attempts", cluster=window.cluster)
-    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-    largest = attempts["milli_gpus"].max()
-    top = largest / 1000 if isinstance(largest, int) else 0.0
-    sizes = [POOLED, OVER_128, *buckets(top), around(claimed_gpus)]
-    found = failure_rates(attempts, events, window.since, window.until, sizes)
+    return failure_rates_of(failure_history(source, window), window, claimed_gpus=claimed_gpus)
+
+
+def failure_rate_tables(source: Source, windows: Sequence[Window]) -> pl.DataFrame:
+    """Failure rates of several windows of one cluster; what they are cut out of is read once."""
+    whole = Window(windows[0].cluster, min(w.since for w in windows), max(w.until for w in windows))
+    past = failure_history(source, whole)
+    return pl.concat([failure_rates_of(past, window) for window in windows])
+
+
+def failure_rates_of(past: Histories, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
+    """Failure rates and MTTF of a window, out of a history that holds it."""
+    found = rates_in(past, window.since, window.until, [*_sizes(past), around(claimed_gpus)])
     return found.with_columns(cluster=pl.lit(window.cluster))
+
+
+def _sizes(past: Histories) -> list[Size]:
+    largest = past.ran["gpus"].max()
+    return [POOLED, OVER_128, *buckets(largest if isinstance(largest, float) else 0.0)]
+
+
+def size_law_rows(past: Histories, window: Window, gpus: float) -> pl.DataFrame:
+    """How each class of failures grows with a job's GPUs, and what that makes of the MTTF at a size.
+
+    `mttf_d` is by the fitted slope, `mttf_by_1_n_d` by the pooled rate, which assumes a slope of 1.
+    """
+    rates = rates_in(past, window.since, window.until, [POOLED, OVER_128])
+    found = []
+    for kind in CLASSES:
+        law = law_in(past, window.since, window.until, kind)
+        at_size = law.mttf_d(gpus) or (None, None, None)
+        pooled = _rate(rates, kind, OVER_128 if kind == "meta_rf" else POOLED)
+        found.append(
+            {
+                "class": kind,
+                "n_failures": law.n_failures,
+                "n_sizes": law.n_sizes,
+                "gpus_smallest": law.smallest,
+                "gpus_largest": law.largest,
+                "b": law.b,
+                "b_low": law.b_low,
+                "b_high": law.b_high,
+                "p_value": law.p_value,
+                "phi": law.phi,
+                "holds": law.holds,
+                "at_gpus": gpus,
+                "mttf_d": at_size[0],
+                "mttf_low_d": at_size[1],
+                "mttf_high_d": at_size[2],
+                **{name.replace("mttf", "mttf_by_1_n"): _over(pooled[name], gpus) for name in _MTTF},
+                "note": law.words,
+            }
+        )
+    return pl.DataFrame(found, schema=_LAW)
+
+
+_MTTF = ("mttf_d", "mttf_low_d", "mttf_high_d")
+_LAW: dict[str, pl.DataType] = {
+    "class": pl.String(),
+    "n_failures": pl.Int64(),
+    "n_sizes": pl.Int64(),
+    **{name: pl.Float64() for name in ("gpus_smallest", "gpus_largest", "b", "b_low", "b_high", "p_value", "phi")},
+    "holds": pl.Boolean(),
+    "at_gpus": pl.Float64(),
+    **{name: pl.Float64() for name in _MTTF},
+    **{name.replace("mttf", "mttf_by_1_n"): pl.Float64() for name in _MTTF},
+    "note": pl.String(),
+}
+
+
+def hazard_rows(past: Histories, window: Window) -> pl.DataFrame:
+    """How interruptions depend on an attempt's age: a row for each class and size, then the points of its curves."""
+    sizes = _sizes(past)
+    told = hazards(past, window.since, window.until, sizes).with_columns(curve=pl.lit("summary"))
+    return pl.concat([told, hazard_curves(past, window.since, window.until, sizes)], how="diagonal")
+
+
+# --- others ------------------------------------------------------------------------------------------
+
+
+def reference_rows(source: Source, past: Histories, window: Window, gpus: float) -> pl.DataFrame:
+    """Our failure rates over what others published, and over those of the warehouse's other clusters in that time.
+
+    `mttf_d` and `reference_mttf_d` are at the size of a quoted point, else at `gpus` (each its own rate, scaled).
+    """
+    points = [around(each.size) for each in REFERENCES if each.size is not None]
+    rates = rates_in(past, window.since, window.until, [POOLED, OVER_128, *points])
+    found = [_against(rates, each, gpus) for each in REFERENCES]
+    ours = _rate(rates, "infrastructure", POOLED)
+    others = [name for name in source.query("clusters")["cluster"] if name != window.cluster]
+    for name in others:
+        theirs_past = failure_history(source, Window(name, window.since, window.until))
+        theirs = _rate(rates_in(theirs_past, window.since, window.until, [POOLED]), "infrastructure", POOLED)
+        found.append(_against_cluster(ours, theirs, name, gpus))
+    return pl.DataFrame(found, schema=_REFERENCE)
+
+
+_REFERENCE: dict[str, pl.DataType] = {
+    "reference": pl.String(),
+    "class": pl.String(),
+    "size": pl.String(),
+    "at_gpus": pl.Float64(),
+    "n_failures": pl.Int64(),
+    "exposure_gpu_days": pl.Float64(),
+    "rate_per_gpu_day": pl.Float64(),
+    "per_1000_node_days": pl.Float64(),
+    "mttf_d": pl.Float64(),
+    "reference_failures": pl.Int64(),
+    "reference_gpu_days": pl.Float64(),
+    "reference_rate_per_gpu_day": pl.Float64(),
+    "reference_per_1000_node_days": pl.Float64(),
+    "reference_mttf_d": pl.Float64(),
+    "rate_ratio": pl.Float64(),
+    "ci_low": pl.Float64(),
+    "ci_high": pl.Float64(),
+    "ci_method": pl.String(),
+    "phi": pl.Float64(),
+    "like_with_like": pl.Boolean(),
+    "note": pl.String(),
+    "source": pl.String(),
+}
+
+
+def _against(rates: pl.DataFrame, other: Reference, gpus: float) -> dict[str, Any]:
+    """Our rate beside a published one."""
+    pooled = OVER_128 if other.large else POOLED
+    size = pooled if other.size is None else around(other.size)
+    ours = _rate(rates, other.kind, size)
+    if other.failures is None or other.exposure_gpu_days is None:
+        found = ratio_to_constant(
+            ours["n_failures"], ours["exposure_gpu_days"], other.rate_per_gpu_day, phi=_divisor(ours)
+        )
+    else:
+        found = ratio_to_count(
+            ours["n_failures"], ours["exposure_gpu_days"], other.failures, other.exposure_gpu_days, phi=_divisor(ours)
+        )
+    return _beside(ours, found, other.rate_per_gpu_day, other.size or gpus) | {
+        "reference": other.name,
+        "reference_failures": other.failures,
+        "reference_gpu_days": other.exposure_gpu_days,
+        "like_with_like": other.like_with_like,
+        "note": other.note,
+        "source": other.source,
+    }
+
+
+def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gpus: float) -> dict[str, Any]:
+    """Our rate beside that of another cluster: two counts, the wider of the two overdispersions allowed for."""
+    phi = max(_divisor(ours), _divisor(theirs))
+    found = ratio_to_count(
+        ours["n_failures"],
+        ours["exposure_gpu_days"],
+        theirs["n_failures"],
+        theirs["exposure_gpu_days"],
+        phi=phi,
+        both=True,
+    )
+    return _beside(ours, found, theirs["rate_per_gpu_day"], gpus) | {
+        "reference": f"cluster {name}",
+        "reference_failures": theirs["n_failures"],
+        "reference_gpu_days": theirs["exposure_gpu_days"],
+        "like_with_like": True,
+        "note": "counted alike in the same time; sizes of jobs and kinds of GPUs may differ",
+        "source": "this warehouse",
+    }
+
+
+def _beside(ours: dict[str, Any], found: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
+    """What both kinds of comparison tell; of a rate at one size, the size is the point's own."""
+    rate = ours["rate_per_gpu_day"]
+    return {
+        "class": ours["class"],
+        "size": ours["size"],
+        "at_gpus": gpus,
+        "n_failures": ours["n_failures"],
+        "exposure_gpu_days": ours["exposure_gpu_days"],
+        "rate_per_gpu_day": rate,
+        "per_1000_node_days": None if rate is None else theory.failures_per_1000_node_days(rate),
+        "mttf_d": _mttf(rate, gpus),
+        "reference_rate_per_gpu_day": their_rate,
+        "reference_per_1000_node_days": None if their_rate is None else theory.failures_per_1000_node_days(their_rate),
+        "reference_mttf_d": _mttf(their_rate, gpus),
+        "rate_ratio": found and found.value,
+        "ci_low": found and found.low,
+        "ci_high": found and found.high,
+        "ci_method": found and found.method,
+        "phi": _divisor(ours),
+    }
+
+
+def _rate(rates: pl.DataFrame, kind: str, size: Size) -> dict[str, Any]:
+    """The row of a class and size, by attempts."""
+    chosen = (pl.col("class") == kind) & (pl.col("counted") == "attempts") & (pl.col("size") == size.label)
+    return rates.filter(chosen).row(0, named=True)
+
+
+def _divisor(row: dict[str, Any]) -> float:
+    clustered = row["phi_p"] is not None and row["phi_p"] < OVERDISPERSION_P
+    return float(row["phi"]) if clustered else 1.0
+
+
+def _mttf(rate: float | None, gpus: float) -> float | None:
+    return theory.mttf_d(rate, gpus) if rate else None
+
+
+def _over(value: float | None, gpus: float) -> float | None:
+    return None if value is None else value / gpus

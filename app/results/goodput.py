@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.results.base import as_results, ledger_sums
-from metrics.goodput import goodput, lost
+from app.results.mfu import fleet_row, flop_convention, step_mfu_rows
+from metrics.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
@@ -21,6 +22,33 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
     if dimension not in {"cluster", "node", "day"}:  # what nobody held is nobody's
         found = found.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
     return as_results(found, window, dimension)
+
+
+def mpg_rows(source: Source, window: Window) -> pl.DataFrame:
+    """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known."""
+    found = goodput_rows(source, window)
+    if found.is_empty():
+        return found
+    return as_results(ml_productivity(found, _program(source, window)), window, "cluster")
+
+
+def _program(source: Source, window: Window) -> Program:
+    """How near the hardware's limit the kept steps came, under the configured FLOP convention."""
+    used = flop_convention(source, window.cluster)
+    steps = step_mfu_rows(source, window, used).filter(pl.col("mfu").is_not_null())
+    if steps.is_empty():
+        return Program(value=None)
+    row = fleet_row(steps, window, used, "hfu" if used == "executed" else "mfu").row(0, named=True)
+    return Program(
+        value=row["value"],
+        numerator=row["numerator"],
+        denominator=row["denominator"],
+        n=row["n"],
+        known_gpu_s=steps.select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item(),
+        ci_low=row["ci_low"],
+        ci_high=row["ci_high"],
+        note=row["note"],
+    )
 
 
 def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

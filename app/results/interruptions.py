@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
+from app.results.base import as_results
+from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
+from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
     from app.results.base import Source, Window
 
 
-def restart_rows(source: Source, window: Window) -> pl.DataFrame:
-    """One row per restart in the window."""
+def every_restart(source: Source, window: Window) -> pl.DataFrame:
+    """One row per restart in the window, those within an allocation among them (`in_allocation`)."""
     return source.query("restarts", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def restart_rows(source: Source, window: Window) -> pl.DataFrame:
+    """One row per restart in the window by a new attempt; those within an allocation are no time to job restart."""
+    return every_restart(source, window).filter(~pl.col("in_allocation"))
 
 
 def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
@@ -21,8 +30,8 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
     Returns:
         `cluster`, `run_id`, `attempt_no`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`,
         `cost_gpu_s`: GPU-seconds of the interrupted attempt that were lost or stalled, but for what restarts in place
-        took, and of the next one's startup; null where more than a tenth of the attempt was not seen. The components
-        of a heterogeneous job are interrupted once, and are one row.
+        took, and of the next one's startup; null where more than a tenth of the attempt was not seen, or no log tells
+        what of its work was kept. The components of a heterogeneous job are interrupted once, and are one row.
     """
     return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
 
@@ -38,6 +47,102 @@ def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
         source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
         .join(interruption_costs(source, window).select(*which, "cost_gpu_s"), on=which, how="left")
         .sort("ended_at", "job_id", descending=[True, False])
+    )
+
+
+def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
+    """What failures cost in the first and in the second order: as `metrics.second_order.second_order_loss`."""
+    return second_order_loss(priced_interruptions(source, window))
+
+
+def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
+    """What failures cost in the first and in the second order, and the share of the second, as result rows.
+
+    Returns:
+        `frames.RESULT`: `lost_imputed_first_order`, `lost_imputed_second_order` (assumed, as Meta imputes them),
+        `second_order_share` of these (its bounds: preemptions for nobody knows whom counted as none, and as all), and
+        `lost_first_order`, `lost_second_order`, what was measured (null where no cost can be told).
+    """
+    found = {row["order"]: row for row in orders_of_loss(source, window).iter_rows(named=True)}
+    first, second, unknown = (found[name] for name in (FIRST, SECOND, UNKNOWN))
+    common = {"cluster": window.cluster, "subject": window.cluster}
+    return as_results(
+        pl.DataFrame(
+            [
+                common | _imputed("lost_imputed_first_order", first),
+                common | _imputed("lost_imputed_second_order", second),
+                common | _share(first["imputed_gpu_s"], second["imputed_gpu_s"], unknown),
+                common | _measured("lost_first_order", first),
+                common | _measured("lost_second_order", second),
+            ],
+            infer_schema_length=None,
+        ),
+        window,
+        "cluster",
+    )
+
+
+def _imputed(metric: str, row: dict[str, Any]) -> dict[str, Any]:
+    note = "assumed: half an hourly checkpoint interval lost per interruption"
+    return {
+        "metric": metric,
+        "unit": "gpu_s",
+        "value": row["imputed_gpu_s"],
+        "n": row["n"],
+        "evidence_assumed": 1.0,
+        "note": note,
+    }
+
+
+def _share(first: float, second: float, unknown: dict[str, Any]) -> dict[str, Any]:
+    both, most = first + second, first + second + unknown["imputed_gpu_s"]
+    blind = f"; of {unknown['n']:,} preemptions it cannot be told whom they made room for" if unknown["n"] else ""
+    return {
+        "metric": "second_order_share",
+        "unit": "ratio",
+        "value": second / both if both else None,
+        "numerator": second,
+        "denominator": both,
+        "bound_low": second / both if both else None,
+        "bound_high": (most - first) / most if most else None,
+        "evidence_assumed": 1.0,
+        "note": f"of what failures cost, imputed{blind}",
+    }
+
+
+def _measured(metric: str, row: dict[str, Any]) -> dict[str, Any]:
+    blind = row["n"] - row["n_priced"]
+    return {
+        "metric": metric,
+        "unit": "gpu_s",
+        "value": row["cost_gpu_s"],
+        "n": row["n_priced"],
+        "evidence_log": None if row["cost_gpu_s"] is None else 1.0,
+        "note": f"at least: the cost of {blind:,} more cannot be told" if blind else None,
+    }
+
+
+def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataFrame:
+    """Interruptions summed up by class, cause, node or order of loss, what cost most first.
+
+    Returns:
+        The dimension (`class` and `cause` for cause), `n`, `n_unpriced` (whose cost cannot be told), `n_gpus`,
+        `cost_gpu_s` (of the others; null where none can be told), `share` of all that can be told, and
+        `imputed_gpu_s`: min(runtime, 30 min) x GPUs, assumed.
+    """
+    rows = priced_interruptions(source, window).with_columns(order=order_of_loss().fill_null("none"))
+    keys = {"cause": ["class", "cause"]}.get(dimension, [dimension])
+    cost, gpus = pl.col("cost_gpu_s"), pl.col("milli_gpus") / 1000
+    summed = rows.group_by(keys).agg(
+        pl.len().alias("n"),
+        cost.null_count().alias("n_unpriced"),
+        gpus.sum().alias("n_gpus"),
+        pl.when(cost.count() > 0).then(cost.sum()).alias("cost_gpu_s"),
+        lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus).sum().alias("imputed_gpu_s"),
+    )
+    whole = pl.col("cost_gpu_s").sum()
+    return summed.with_columns(share=pl.when(whole > 0).then(pl.col("cost_gpu_s") / whole)).sort(
+        pl.col("cost_gpu_s").fill_null(0.0), "n", *keys, descending=[True, True, *[False] * len(keys)]
     )
 
 

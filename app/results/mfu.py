@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from app.logs import computed_logs
-from app.results.base import as_results, named, seed
+from app.results.base import as_results, ledger_sums, named, seed
 from metrics import frames
-from metrics.mfu import CONVENTIONS, FACTS, fleet, step_mfu, summary
+from metrics.flops import CONVENTIONS, MEASURES
+from metrics.mfu import FACTS, fleet, mixes, step_mfu, summary
+from metrics.run_mfu import allocated, run_mfu
 
 if TYPE_CHECKING:
+    from app.logs import Logs
     from app.results.base import Source, Window
-    from metrics.mfu import Convention
+    from metrics.flops import Convention, Measure
 
 
-def step_mfu_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+def step_mfu_rows(
+    source: Source, window: Window, convention: Convention | None = None, measure: Measure | None = None
+) -> pl.DataFrame:
     """MFU of every kept step that began in the window, under a convention (by default the configured one).
 
     Returns:
         As `metrics.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
-        data loading is in it, checkpoints, evaluation and hangs are not.
+        data loading is in it, checkpoints, evaluation and hangs are not. `n_gpus` are the GPUs allocated to it.
     """
-    steps = _kept_steps(source, window)
-    return step_mfu(steps, convention=convention or flop_convention(source, window.cluster))
+    used = convention or flop_convention(source, window.cluster)
+    return step_mfu(kept_steps(source, window), convention=used, measure=measure)
 
 
-def _kept_steps(source: Source, window: Window) -> pl.DataFrame:
+def kept_steps(source: Source, window: Window) -> pl.DataFrame:
     """Kept steps that began in the window, with the facts of their sessions."""
-    logs, executed = computed_logs(source, window.cluster)
+    return with_facts(computed_logs(source, window.cluster), window).filter("kept")
+
+
+def with_facts(known: tuple[Logs, pl.DataFrame], window: Window) -> pl.DataFrame:
+    """Executions of steps that began in the window, with the facts of their sessions and the GPUs they were allocated.
+
+    Where several programs log in one attempt, which of its GPUs each one has only its log tells.
+
+    Args:
+        known: as `app.logs.computed_logs` returns them.
+        window: where the steps begin.
+    """
+    logs, executed = known
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
-    kept = executed.filter(pl.col("kept") & (pl.col("ts") >= low) & (pl.col("ts") < high))
-    return kept.join(logs.sessions.select("session", *FACTS), on="session").with_columns(run_id="run")
+    inside = executed.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
+    facts = logs.sessions.with_columns(_gpus())
+    return inside.join(facts.select("session", *FACTS, "logged_gpus"), on="session").with_columns(run_id="run")
+
+
+def _gpus() -> tuple[pl.Expr, pl.Expr]:
+    alone = pl.col("stream").n_unique().over(list(frames.ATTEMPT_KEY)) == 1
+    whole = pl.when(alone & (pl.col("milli_gpus") > 0)).then(pl.col("milli_gpus") / 1000)
+    return pl.coalesce(whole, pl.col("n_gpus").cast(pl.Float64)).alias("n_gpus"), pl.col("n_gpus").alias("logged_gpus")
 
 
 def flop_convention(source: Source, cluster: str) -> Convention:
@@ -52,14 +76,19 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
     steps = step_mfu_rows(source, window, used)
     if steps.is_empty():
         return frames.empty(frames.RESULT)
-    found = fleet(steps, seed=seed("mfu", used, *named(window)))
+    return fleet_row(steps, window, used, "hfu" if used == "executed" else "mfu")
+
+
+def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
+    """MFU (or HFU) of steps together as one result row."""
+    found = fleet(steps, seed=seed("mfu", convention, *named(window)))
     hours = steps.filter(pl.col("mfu").is_not_null()).select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item() / 3600
-    said = f"{used} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
+    said = f"{convention} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
     row = pl.DataFrame(
         {
             "cluster": [window.cluster],
             "subject": [window.cluster],
-            "metric": ["mfu"],
+            "metric": [measure],
             "unit": ["ratio"],
             "value": [found.value],
             "numerator": [found.flop],
@@ -75,6 +104,43 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
     return as_results(row, window, "cluster")
 
 
+def allocated_to_runs(source: Source, window: Window) -> pl.DataFrame:
+    """GPU-seconds that each run was allocated: rows as `metrics.run_mfu.allocated` returns them."""
+    return allocated(ledger_sums(source, window, "run"))
+
+
+def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+    """MFU over all time that each logged run was allocated GPUs: rows as `metrics.run_mfu.run_mfu` returns them."""
+    used = convention or flop_convention(source, window.cluster)
+    steps = step_mfu_rows(source, window, used)
+    return run_mfu(steps, allocated_to_runs(source, window))
+
+
+def mfu_wall_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+    """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs."""
+    used = convention or flop_convention(source, window.cluster)
+    by_run = mfu_wall_run_rows(source, window, used).filter(pl.col("value").is_not_null())
+    if by_run.is_empty():
+        return frames.empty(frames.RESULT)
+    share = float(by_run["logged_gpu_s"].sum()) / float(by_run["allocated_gpu_s"].sum())
+    row = by_run.select(
+        pl.lit(window.cluster).alias("cluster"),
+        pl.lit(window.cluster).alias("subject"),
+        pl.lit("mfu_wall").alias("metric"),
+        pl.lit("ratio").alias("unit"),
+        (pl.col("flop").sum() / pl.col("peak_flop").sum()).alias("value"),
+        pl.col("flop").sum().alias("numerator"),
+        pl.col("peak_flop").sum().alias("denominator"),
+        pl.len().cast(pl.Int64).alias("n"),
+        (pl.col("flop").sum() / pl.col("peak_flop").sum()).alias("bound_low"),
+        (pl.col("flop_most").sum() / pl.col("peak_flop").sum()).alias("bound_high"),
+        pl.lit(share).alias("evidence_log"),
+        pl.lit(1 - share).alias("evidence_accounting"),
+        pl.lit(f"{used}; over all time that {by_run.height} logged runs were allocated GPUs").alias("note"),
+    )
+    return as_results(row, window, "cluster")
+
+
 def steps_without_mfu(source: Source, window: Window, convention: Convention | None = None) -> float:
     """Share of the kept steps' GPU-time of which the log does not tell an MFU."""
     steps = step_mfu_rows(source, window, convention)
@@ -83,47 +149,74 @@ def steps_without_mfu(source: Source, window: Window, convention: Convention | N
     return float(unknown / whole) if whole else 0.0
 
 
-def mfu_run_rows(source: Source, window: Window, run_id: str | None = None) -> pl.DataFrame:
-    """MFU of each run (or one) under every convention that its log allows: rows of the table `mfu`."""
+def mfu_run_rows(
+    source: Source, window: Window, run_id: str | None = None, measures: tuple[Measure, ...] = ("mfu",)
+) -> pl.DataFrame:
+    """MFU (and HFU) of each run (or one) under every convention that its log allows: rows of the table `mfu`.
+
+    A run that multiplies in several data types has a row over each one's peak.
+    """
     found = []
-    kept = _kept_steps(source, window)
+    kept = kept_steps(source, window)
     steps = kept if run_id is None else kept.filter(pl.col("run_id") == run_id)
-    for convention in CONVENTIONS:
-        mine = step_mfu(steps, convention=convention)
-        if mine["flop"].null_count() == mine.height:  # this log cannot tell it
-            continue
-        kinds = mine.group_by("cluster", "run_id").agg(
-            pl.col("dtype").drop_nulls().first(),
-            (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
-        )
-        by_run = summary(mine, seed=seed("mfu", convention, *named(window))).join(kinds, on=["cluster", "run_id"])
-        found.append(by_run.filter(pl.col("n") > 0).with_columns(convention=pl.lit(convention)))
+    ambiguous = steps.filter(mixes(steps))
+    for measure in measures:
+        for convention in CONVENTIONS:
+            for some, lower in ((steps, False), (ambiguous, True)):
+                mine = step_mfu(some, convention=convention, measure=measure, lower_peak=lower)
+                if mine["flop"].null_count() == mine.height:  # this log cannot tell it
+                    continue
+                found.append(_by_run(mine, window, convention, measure))
     if not found:
         return pl.DataFrame(schema=_MFU)
-    return frames.conform(
-        pl.concat(found).with_columns(
-            window_from=pl.lit(window.since, dtype=frames.TIME),
-            window_until=pl.lit(window.until, dtype=frames.TIME),
-            numerator="flop",
-            denominator="peak_flop",
-            value="mfu",
-            median="mfu_median",
-        ),
-        _MFU,
-    ).sort("cluster", "run_id", "convention")
+    rows = pl.concat(found).with_columns(
+        window_from=pl.lit(window.since, dtype=frames.TIME),
+        window_until=pl.lit(window.until, dtype=frames.TIME),
+        numerator="flop",
+        denominator="peak_flop",
+        value="mfu",
+        median="mfu_median",
+        mean="mfu_mean",
+    )
+    order = [_place("measure", MEASURES), _place("convention", CONVENTIONS), -pl.col("peak_flops")]
+    return frames.conform(rows.sort("cluster", "run_id", *order), _MFU)
 
+
+def _place(column: str, names: tuple[str, ...]) -> pl.Expr:
+    """Where each value stands among these names."""
+    return pl.col(column).replace_strict({name: place for place, name in enumerate(names)})
+
+
+def _by_run(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
+    kinds = steps.group_by("cluster", "run_id").agg(
+        pl.coalesce("peak_dtype", "dtype").drop_nulls().first().alias("dtype"),
+        (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
+        (pl.col("logged_gpus") != pl.col("n_gpus")).any().alias("_other_gpus"),
+    )
+    by_run = summary(steps, seed=seed("mfu", convention, *named(window))).join(kinds, on=["cluster", "run_id"])
+    other = pl.when("_other_gpus").then(pl.lit(_OTHER_GPUS))
+    return by_run.filter(pl.col("n") > 0).with_columns(
+        convention=pl.lit(convention),
+        measure=pl.lit(measure),
+        note=pl.concat_str([pl.col("note"), other], separator="; ", ignore_nulls=True).replace("", None),
+    )
+
+
+_OTHER_GPUS: Final = "over the GPUs allocated, which are not as many as the log says"
 
 _MFU: frames.Schema = {
     "cluster": frames.TEXT,
     "run_id": frames.TEXT,
     "window_from": frames.TIME,
     "window_until": frames.TIME,
+    "measure": frames.TEXT,
     "convention": frames.TEXT,
     "dtype": frames.TEXT,
     "peak_flops": frames.NUMBER,
     "numerator": frames.NUMBER,
     "denominator": frames.NUMBER,
     "value": frames.NUMBER,
+    "mean": frames.NUMBER,
     "median": frames.NUMBER,
     "n": frames.COUNT,
     "ci_low": frames.NUMBER,

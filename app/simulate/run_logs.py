@@ -111,6 +111,13 @@ def _run_line(attempt: Attempt, began: int, world: World) -> str:
         "seq_len": model.seq_len,
         "flops_per_token": None,
         "flop_convention": "palm_full",
+        "hidden": model.hidden,
+        "ffn_hidden": model.ffn_hidden,
+        "kv_heads": model.kv_heads,
+        "vocab": model.vocab,
+        "gated": True,
+        "tied": model.tied,
+        "recompute": model.recompute,
     }
     return json.dumps(values, separators=(",", ":")) + "\n"
 

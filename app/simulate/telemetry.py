@@ -25,6 +25,9 @@ HOUR_S = 3_600
 SAMPLE_S = 15
 RAW_NODES = 8
 RAW_HOURS = 2
+CLOCK_HZ = 1.755e9
+"""SM clock of a GPU that computes; that of the peak is 1.83 GHz."""
+PEAK_CLOCK_HZ = 1.83e9
 LOST_HOURS = 0.002
 """Share of node-hours whose samples never arrived."""
 
@@ -38,9 +41,10 @@ def silent_nodes(world: World) -> list[int]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Milliseconds by node, GPU and hour."""
+    """Milliseconds by node, GPU and hour; `tensor` is milliseconds x tensor activity, in thousandths."""
 
     busy: np.ndarray
+    tensor: np.ndarray
     held: np.ndarray
     covered: np.ndarray
 
@@ -50,13 +54,21 @@ def grid(world: World) -> Grid:
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
     pieces = world.pieces.join(world.held, on="attempt")
-    busy = spread(pieces.filter("active"), shape)
+    active = pieces.filter("active")
+    busy = spread(active, shape)
+    level = np.array([round(1000 * tensor_active(attempt)) for attempt in world.attempts], dtype=np.int64)
+    tensor = spread(active, shape, level[active["attempt"].to_numpy()])
     held = spread(pieces, shape)
-    return Grid(busy, held, HOUR_MS - _silence(world, shape))
+    return Grid(busy, tensor, held, HOUR_MS - _silence(world, shape))
 
 
-def spread(rows: pl.DataFrame, shape: tuple[int, int, int]) -> np.ndarray:
-    """Lay stretches (`begin`, `end`, `node`, `indices`) out over hours."""
+def tensor_active(attempt: Attempt) -> float:
+    """Share of cycles in which the tensor pipes work while an attempt does; clocks are lower than that of the peak."""
+    return attempt.job.executed_share * PEAK_CLOCK_HZ / CLOCK_HZ
+
+
+def spread(rows: pl.DataFrame, shape: tuple[int, int, int], weight: np.ndarray | None = None) -> np.ndarray:
+    """Lay stretches (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight says."""
     found = np.zeros(shape, dtype=np.int64)
     begin = rows["begin"].to_numpy() - BEGIN * 1000
     end = rows["end"].to_numpy() - BEGIN * 1000
@@ -65,6 +77,8 @@ def spread(rows: pl.DataFrame, shape: tuple[int, int, int]) -> np.ndarray:
     which = np.repeat(np.arange(rows.height), repeats)
     hour = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats) + first[which]
     amount = np.minimum(end[which], (hour + 1) * HOUR_MS) - np.maximum(begin[which], hour * HOUR_MS)
+    if weight is not None:
+        amount = amount * weight[which]
     node = rows["node"].to_numpy()[which]
     holds = np.zeros((rows.height, GPUS_PER_NODE), dtype=bool)
     owner = np.repeat(np.arange(rows.height), rows["indices"].list.len().to_numpy())
@@ -113,11 +127,13 @@ def gpu_hours(world: World) -> pl.DataFrame:
             "covered_s": covered,
         }
     )
-    tensor, power = 0.46 * wobble, 660 * wobble
+    level = cells.tensor[heard] / 1000 / np.maximum(cells.busy[heard], 1)
+    tensor, power = level * wobble, 660 * wobble
     metrics = {
         "active": (share, busy.astype(float), share * covered),
         "gpu_util": (0.99 * share + 0.05 * idle_share, np.where(busy, 1.0, 0.05), None),
         "tensor_active": (tensor * share, np.where(busy, tensor + 0.06, 0.0), None),
+        "sm_clock_hz": (CLOCK_HZ * share + 0.345e9 * (1 - share), np.where(busy, CLOCK_HZ, 0.345e9), None),
         "power_w": (power * share + (1 - share) * 95, np.where(busy, power + 25, 110.0), None),
     }
     rows = [_metric(base, name, *values) for name, values in metrics.items()]
@@ -216,7 +232,7 @@ def _samples(
     found = {}
     doing = _doing(world, what, node, times)
     for gpu in range(GPUS_PER_NODE):
-        busy, held = doing[gpu]
+        busy, held, level = doing[gpu]
         wobble = chance.normal(1, 0.03, times.size)
         xid = np.zeros(times.size)
         if what.failure is not None and (what.failure.node, what.failure.gpu) == (node, gpu):
@@ -224,7 +240,7 @@ def _samples(
         columns = {
             "DCGM_FI_DEV_GPU_UTIL": np.where(busy, (98 * wobble).clip(90, 100), 0).round(),
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE": np.where(busy, (0.96 * wobble).clip(0.85, 1), 0).round(3),
-            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": np.where(busy, 0.46 * wobble, 0).round(3),
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (level * wobble).round(3),
             "DCGM_FI_DEV_POWER_USAGE": np.where(busy, 660 * wobble, np.where(held, 125, 72) * wobble).round(1),
             "DCGM_FI_DEV_FB_USED": np.where(held, 71_000, 4),
             "DCGM_FI_DEV_XID_ERRORS": xid,
@@ -243,14 +259,20 @@ def heard_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
     return heard
 
 
-def _doing(world: World, what: Watched, node: int, times: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """For each GPU of a node: whether it computed, and whether somebody held it, at each time."""
-    found = {gpu: (np.zeros(times.size, dtype=bool), np.zeros(times.size, dtype=bool)) for gpu in range(GPUS_PER_NODE)}
-    for gpus, active, begin, end in stretches(world, what, node).select("indices", "active", "begin", "end").rows():
+def _doing(
+    world: World, what: Watched, node: int, times: np.ndarray
+) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each GPU of a node: whether it computed, whether somebody held it, and its tensor activity, at each time."""
+    none = np.zeros(times.size, dtype=bool)
+    found = {gpu: (none.copy(), none.copy(), np.zeros(times.size)) for gpu in range(GPUS_PER_NODE)}
+    rows = stretches(world, what, node).select("indices", "active", "begin", "end", "attempt").rows()
+    for gpus, active, begin, end, attempt in rows:
         inside = (times * 1000 >= begin) & (times * 1000 < end)
         for gpu in gpus:
             found[gpu][0][inside] |= active
             found[gpu][1][inside] = True
+            if active:
+                found[gpu][2][inside] = tensor_active(world.attempts[attempt])
     return found
 
 

@@ -36,7 +36,7 @@ PEOPLE = {
 
 @dataclass(frozen=True)
 class Model:
-    """A dense transformer in training."""
+    """A dense transformer in training: Llama's shape, gated MLP and grouped queries."""
 
     name: str
     params: float
@@ -44,6 +44,16 @@ class Model:
     heads: int
     head_dim: int
     seq_len: int
+    ffn_hidden: int
+    kv_heads: int
+    vocab: int
+    tied: bool = False
+    recompute: str = "none"
+
+    @property
+    def hidden(self) -> int:
+        """Its width."""
+        return self.heads * self.head_dim
 
     @property
     def flops_per_token(self) -> float:
@@ -52,11 +62,11 @@ class Model:
 
 
 MODELS = (
-    Model("70b", 7.0e10, 80, 64, 128, 8192),
-    Model("34b", 3.4e10, 48, 64, 128, 8192),
-    Model("13b", 1.3e10, 40, 40, 128, 4096),
-    Model("8b", 8.03e9, 32, 32, 128, 8192),
-    Model("3b", 3.2e9, 28, 24, 128, 4096),
+    Model("70b", 7.0e10, 80, 64, 128, 8192, 28_672, 8, 128_256),
+    Model("34b", 3.4e10, 48, 64, 128, 8192, 22_016, 8, 32_016, recompute="full"),
+    Model("13b", 1.3e10, 40, 40, 128, 4096, 13_824, 40, 32_000),
+    Model("8b", 8.03e9, 32, 32, 128, 8192, 14_336, 8, 128_256),
+    Model("3b", 3.2e9, 28, 24, 128, 4096, 8_192, 8, 128_256, tied=True),
 )
 
 
@@ -115,6 +125,20 @@ class Job:
     def gpus(self) -> int:
         """GPUs in all."""
         return self.n_nodes * self.gpus_per_node
+
+    @property
+    def executed_share(self) -> float:
+        """Of the GPUs' peak, what their tensor pipes do while it works.
+
+        In training that is what the model needs less the attention that a causal mask leaves out, plus padding, and a
+        third more where all activations are computed again.
+        """
+        if self.model is None:
+            return 0.35
+        model = self.model
+        masked = 6.0 * model.layers * model.heads * model.head_dim * model.seq_len
+        passes = 4 / 3 if model.recompute == "full" else 1.0
+        return self.tokens * (model.flops_per_token - masked) * passes * 1.08 / (self.gpus * PEAK_FLOPS * self.step_s)
 
     @property
     def account(self) -> str:

@@ -3,7 +3,8 @@
     import trackside_log
 
     log = trackside_log.start("run.jsonl", run_id="llama-8b", n_gpus=16, gpu_model="H100 SXM", dtype="bf16",
-                              params_active=8.03e9, layers=32, heads=32, head_dim=128, seq_len=8192)
+                              params_active=8.03e9, layers=32, heads=32, head_dim=128, seq_len=8192,
+                              recompute="none")   # none, selective or full: HFU beside MFU
     with log.event("checkpoint_load", step=first):
         load(first)
     for step in range(first, last):
@@ -57,6 +58,20 @@ def start(
     seq_len: int | None = None,
     flops_per_token: float | None = None,
     flop_convention: str | None = None,
+    hidden: int | None = None,
+    ffn_hidden: int | None = None,
+    kv_heads: int | None = None,
+    vocab: int | None = None,
+    gated: bool | None = None,
+    tied: bool | None = None,
+    attention_layers: int | None = None,
+    experts: int | None = None,
+    top_k: int | None = None,
+    shared_experts: int | None = None,
+    expert_ffn_hidden: int | None = None,
+    expert_layers: int | None = None,
+    expert_params: float | None = None,
+    recompute: str | None = None,
     cluster: str | None = None,
     scheduler: str | None = None,
     job_id: str | None = None,
@@ -72,15 +87,29 @@ def start(
         run_id: name of the logical run, the same after every restart.
         n_gpus: GPUs that train.
         gpu_model: as `nvidia-smi -L` or torch.cuda.get_device_name names it.
-        dtype: data type of the matrix products: bf16, fp16, fp8, ...
+        dtype: data type of the matrix products: bf16, fp16, fp8, ... (several: fp8+bf16).
         params: parameters of the model.
         params_active: parameters active per token, where that differs (mixture of experts).
-        layers: layers with attention.
+        layers: its layers.
         heads: attention heads.
         head_dim: size of a head.
         seq_len: sequence length.
         flops_per_token: FLOP per token, if you count them yourself.
         flop_convention: how you count them.
+        hidden: width of the model; this and the following allow more FLOP conventions (Megatron's, torchtitan's).
+        ffn_hidden: width of the MLP.
+        kv_heads: attention heads of keys and values.
+        vocab: size of the vocabulary, with its padding.
+        gated: whether the MLP has a gate (SwiGLU).
+        tied: whether the input embedding is the output's.
+        attention_layers: layers with full attention, where those are not all (hybrid models).
+        experts: routed experts of a layer (mixture of experts).
+        top_k: routed experts that a token is sent to.
+        shared_experts: experts that every token goes through.
+        expert_ffn_hidden: width of an expert, where it is not ffn_hidden.
+        expert_layers: layers with experts, where those are not all.
+        expert_params: parameters of all routed experts of all layers; with `params` the active ones follow.
+        recompute: what the backward pass computes again: none, selective or full (activation checkpointing).
         cluster: Slurm's name of the cluster (SLURM_CLUSTER_NAME).
         scheduler: what started the job: slurm (where SLURM_JOB_ID is set), kubernetes, ...
         job_id: the scheduler's raw id (SLURM_JOB_ID).
@@ -130,9 +159,28 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
             "seq_len": _whole(told["seq_len"]),
             "flops_per_token": _number(told["flops_per_token"]),
             "flop_convention": _text(told["flop_convention"]),
+            **{name: _whole(told[name]) for name in _WIDTHS if told[name] is not None},
+            **{name: bool(told[name]) for name in ("gated", "tied") if told[name] is not None},
+            **{name: _number(told[name]) for name in ("expert_params",) if told[name] is not None},
+            **{name: _text(told[name]) for name in ("recompute",) if told[name] is not None},
         }
     )
     return log
+
+
+_WIDTHS = (
+    "hidden",
+    "ffn_hidden",
+    "kv_heads",
+    "vocab",
+    "attention_layers",
+    "experts",
+    "top_k",
+    "shared_experts",
+    "expert_ffn_hidden",
+    "expert_layers",
+)
+"""Whole numbers of the model that are written only where they are told."""
 
 
 class Log:

@@ -4,7 +4,8 @@ WITH held AS (
         n.cluster,
         n.node,
         SUM(
-            n.n_gpus * GREATEST(0, epoch_us(LEAST(COALESCE(r.ended_at, a.ended_at, i.ended_at), i.ended_at))
+            -- A part of a GPU is rounded to a thousandth: seven sevenths are 1.001, and that is no GPU too many.
+            (n.n_gpus - CASE WHEN n.n_gpus % 1 = 0 THEN 0 ELSE 0.001 END) * GREATEST(0, epoch_us(LEAST(COALESCE(r.ended_at, a.ended_at, i.ended_at), i.ended_at))
             - epoch_us(GREATEST(a.started_at, i.started_at))) * 0.000001
         ) AS gpu_seconds
     FROM attempt_nodes AS n

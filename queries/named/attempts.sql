@@ -18,6 +18,8 @@ SELECT
     a.name,
     a.suspended_s,
     a.n_nodes,
+    a.req_nodes,
+    TRY_CAST(regexp_extract(a.submit_line, '--segment[= ]([0-9]{1,6})', 1) AS BIGINT) AS req_segment,
     CAST(a.req_gpus * 1000 AS BIGINT) AS req_milli_gpus,
     CAST(a.n_gpus * 1000 AS BIGINT) AS milli_gpus,
     a.failed_node

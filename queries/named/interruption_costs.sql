@@ -1,4 +1,4 @@
--- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen.
+-- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen, or no log tells what of its work was kept.
 WITH spent AS (
     SELECT
         r.cluster,
@@ -10,7 +10,10 @@ WITH spent AS (
             AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'suspended')
         ) AS broken_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s,
-        SUM(g.gpu_seconds) FILTER (g.category = 'unattributed') AS unseen_gpu_s,
+        -- Telemetry tells that GPUs worked, not whether the work was kept.
+        SUM(g.gpu_seconds) FILTER (
+            g.category = 'unattributed' OR (g.category = 'productive' AND g.evidence <> 'log')
+        ) AS unseen_gpu_s,
         SUM(g.gpu_seconds) AS held_gpu_s
     FROM gpu_time AS g
     JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)

@@ -1,31 +1,95 @@
--- One row is the GPU-seconds of a subject (a cluster, day, node, user, account, partition or run) in one category, within a window.
+-- One row is the GPU-seconds of a subject (a cluster, day, node, user, account, partition or run) in one category, within a window, and those of them that straggled.
+-- A row of the ledger lies within one UTC day; only those at the window's edges are cut. Attempts are joined only where the subject is theirs.
 WITH clipped AS (
     SELECT
-        g.*,
-        CAST(
-            g.gpus * (epoch_us(LEAST(g.ended_at, $until)) - epoch_us(GREATEST(g.started_at, $since))) * 0.000001
-            AS DECIMAL(38, 9)
-        ) AS clipped_gpu_seconds
+        g.node,
+        g.scheduler,
+        g.job_id,
+        g.submitted_at,
+        g.started_at,
+        g.state,
+        g.category,
+        g.cause,
+        g.evidence,
+        CASE
+            WHEN g.started_at >= $since AND g.ended_at <= $until THEN g.gpu_seconds
+            ELSE CAST(
+                g.gpus * (epoch_us(LEAST(g.ended_at, $until)) - epoch_us(GREATEST(g.started_at, $since))) * 0.000001
+                AS DECIMAL(18, 9)
+            )
+        END AS gpu_seconds,
+        CASE
+            WHEN g.started_at >= $since AND g.ended_at <= $until THEN g.straggling_gpu_seconds
+            ELSE CAST(
+                g.straggling_gpu_seconds
+                * ((epoch_us(LEAST(g.ended_at, $until)) - epoch_us(GREATEST(g.started_at, $since)))
+                    / (epoch_us(g.ended_at) - epoch_us(g.started_at)))
+                AS DECIMAL(18, 9)
+            )
+        END AS straggling_gpu_seconds
     FROM gpu_time AS g
     WHERE g.cluster = $cluster AND g.ended_at > $since AND g.started_at < $until
+),
+sums AS (
+    SELECT
+        CASE $dimension WHEN 'node' THEN c.node ELSE $cluster END AS subject,
+        c.state,
+        c.category,
+        c.cause,
+        c.evidence,
+        SUM(c.gpu_seconds) AS gpu_seconds,
+        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+    FROM clipped AS c
+    WHERE $dimension IN ('cluster', 'node')
+    GROUP BY ALL
+    UNION ALL
+    SELECT
+        CAST(make_timestamp(d.day * 86400000000) AS DATE)::VARCHAR AS subject,
+        d.* EXCLUDE (day)
+    FROM (
+        SELECT
+            epoch_us(c.started_at) // 86400000000 AS day,
+            c.state,
+            c.category,
+            c.cause,
+            c.evidence,
+            SUM(c.gpu_seconds) AS gpu_seconds,
+            SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+        FROM clipped AS c
+        WHERE $dimension = 'day'
+        GROUP BY ALL
+    ) AS d
+    UNION ALL
+    SELECT
+        COALESCE(
+            CASE $dimension WHEN 'user' THEN a.user WHEN 'account' THEN a.account ELSE a.partition END, '(no attempt)'
+        ) AS subject,
+        c.state,
+        c.category,
+        c.cause,
+        c.evidence,
+        SUM(c.gpu_seconds) AS gpu_seconds,
+        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+    FROM clipped AS c
+    LEFT JOIN attempts AS a
+        ON a.cluster = $cluster AND a.scheduler = c.scheduler AND a.job_id = c.job_id
+            AND a.submitted_at = c.submitted_at
+    WHERE $dimension IN ('user', 'account', 'partition')
+    GROUP BY ALL
+    UNION ALL
+    SELECT
+        COALESCE(r.run_id, '(no attempt)') AS subject,
+        c.state,
+        c.category,
+        c.cause,
+        c.evidence,
+        SUM(c.gpu_seconds) AS gpu_seconds,
+        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+    FROM clipped AS c
+    LEFT JOIN run_attempts AS r
+        ON r.cluster = $cluster AND r.scheduler = c.scheduler AND r.job_id = c.job_id
+            AND r.submitted_at = c.submitted_at
+    WHERE $dimension = 'run'
+    GROUP BY ALL
 )
-SELECT
-    cluster,
-    CASE $dimension
-        WHEN 'cluster' THEN cluster
-        WHEN 'node' THEN c.node
-        WHEN 'day' THEN CAST(CAST(c.started_at AS DATE) AS VARCHAR)
-        WHEN 'user' THEN COALESCE(a.user, '(no attempt)')
-        WHEN 'account' THEN COALESCE(a.account, '(no attempt)')
-        WHEN 'partition' THEN COALESCE(a.partition, '(no attempt)')
-        WHEN 'run' THEN COALESCE(r.run_id, '(no attempt)')
-    END AS subject,
-    c.state,
-    c.category,
-    c.cause,
-    c.evidence,
-    SUM(c.clipped_gpu_seconds) AS gpu_seconds
-FROM clipped AS c
-LEFT JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
-LEFT JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-GROUP BY ALL;
+SELECT $cluster AS cluster, s.* FROM sums AS s;

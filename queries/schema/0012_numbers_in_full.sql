@@ -13,6 +13,22 @@ ALTER TABLE failure_rates ADD COLUMN phi_p DOUBLE; -- probability of such a phi 
 ALTER TABLE restarts ADD COLUMN detected_at TIMESTAMPTZ; -- t1: when anything first told of the failure
 ALTER TABLE restarts ADD COLUMN detected_by VARCHAR; -- what told: kind of the health event or node state, or the attempt's end itself
 
+ALTER TABLE run_sessions ADD COLUMN hidden BIGINT; -- width of the model
+ALTER TABLE run_sessions ADD COLUMN ffn_hidden BIGINT; -- width of the MLP, in layers without experts
+ALTER TABLE run_sessions ADD COLUMN kv_heads BIGINT; -- attention heads of keys and values
+ALTER TABLE run_sessions ADD COLUMN vocab BIGINT; -- size of the vocabulary, with its padding
+ALTER TABLE run_sessions ADD COLUMN gated BOOLEAN; -- the MLP has a gate (SwiGLU): three matrices, not two
+ALTER TABLE run_sessions ADD COLUMN tied BOOLEAN; -- the input embedding is the output's
+ALTER TABLE run_sessions ADD COLUMN attention_layers BIGINT; -- layers with full attention, where those are not all (hybrid models)
+ALTER TABLE run_sessions ADD COLUMN experts BIGINT; -- routed experts of a layer; null for dense models
+ALTER TABLE run_sessions ADD COLUMN top_k BIGINT; -- routed experts that a token is sent to
+ALTER TABLE run_sessions ADD COLUMN shared_experts BIGINT; -- experts that every token goes through
+ALTER TABLE run_sessions ADD COLUMN expert_ffn_hidden BIGINT; -- width of an expert
+ALTER TABLE run_sessions ADD COLUMN expert_layers BIGINT; -- layers with experts, where those are not all
+ALTER TABLE run_sessions ADD COLUMN expert_params DOUBLE; -- parameters of all routed experts of all layers
+ALTER TABLE run_sessions ADD COLUMN recompute VARCHAR; -- activations computed again in the backward pass: none, selective or full
+
+ALTER TABLE mfu ADD COLUMN mean DOUBLE; -- mean over steps, one step one vote (value is the ratio of sums)
 ALTER TABLE mfu ADD COLUMN measure VARCHAR; -- mfu (FLOP that the model needs) or hfu (FLOP executed, recomputation included)
 
 -- One row is how far telemetry can stand in for logs in a workload: MFU by logs against what tensor activity suggests. Computed.
@@ -78,3 +94,6 @@ CREATE TABLE ledger_days (
 ALTER TABLE verdicts ADD COLUMN scope VARCHAR; -- which part of the cluster it is about: partition, user, nodes, ...; null: all of it
 ALTER TABLE verdicts ADD COLUMN excluded_s DOUBLE; -- seconds of the window that the claim leaves out
 ALTER TABLE verdicts ADD COLUMN adjudications BIGINT; -- persons' corrections that count in it
+
+ALTER TABLE adjudications ADD COLUMN withdrawn_by VARCHAR; -- who took it back
+ALTER TABLE adjudications ADD COLUMN withdrawn_reason VARCHAR; -- why

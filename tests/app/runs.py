@@ -21,6 +21,7 @@ CLOCKS = {
     "loads": None,
     "run_sessions": ["read_at"],
     "computes": ["computed_at", "data_version"],
+    "ledger_days": ["computed_at"],
     "meta": None,
     "schema_steps": None,
     "partitions": None,

@@ -326,7 +326,7 @@ def test_windows_beside_each_other_tell_what_the_whole_tells(reference: Path) ->
 
 def test_an_xid_that_speaks_against_the_machine_reaches_the_metrics(reference: Path) -> None:
     with open_reader(reference) as reader:
-        found = reader.query("critical_events", cluster="c")
+        found = reader.query("events_at_nodes", cluster="c").filter(pl.col("severity") == "critical")
     assert found["node"].to_list() == ["n1", "n1"]
     assert found["detail"][0].startswith("xid 79: GPU has fallen off the bus")
 

@@ -34,15 +34,20 @@ if TYPE_CHECKING:
     from metrics.statistics import Verdict
 
 
+def written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {written(each)}" for name, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[ " + ", ".join(map(written, value)) + " ]"
+    return str(value) if isinstance(value, float) else json.dumps(value)
+
+
 def entry(**fields: object) -> str:
     """A claim as it stands in a file; `fields` add to one that can be judged, None takes away."""
     known = {"id": "x", "metric": "ettr", "quoted": "q", "read_as": "r", "kind": "delivered", "target": 0.9,
              "direction": "at_least"}  # fmt: skip
-    lines = [
-        f"{name} = {value if isinstance(value, float) else json.dumps(value)}"
-        for name, value in {**known, **fields}.items()
-        if value is not None
-    ]
+    lines = [f"{name} = {written(value)}" for name, value in {**known, **fields}.items() if value is not None]
     return "\n".join(["[[claim]]", *lines, ""])
 
 
@@ -221,6 +226,30 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
         ({"metric": "mttf", "gpus": 8.0, "target": math.inf}, "claim 1.target: the target of mttf is a number of days"),
         ({"metric": "time_to_job_restart", "target": 0.0}, "claim 1.target: the target of time_to_job_restart is a "),
         ({"id": ""}, "claim 1.id: "),
+        ({"failure_class": "unplanned"}, "claim 1.failure_class: it is for claims on mttf, "),
+        ({"population": "bucket"}, "claim 1.population: it is for claims on mttf, "),
+        ({"window": "October"}, "claim 1.window: 'October' is not a period"),
+        ({"window": "999999d"}, "claim 1.window: '999999d' is longer than anybody keeps data"),
+        ({"scope": {"nodes": "n1"}}, "claim 1.scope.nodes: ettr cannot be told by nodes; its scope may name partition"),
+        ({"metric": "occupancy", "scope": {"user": "u"}}, "claim 1.scope.user: occupancy cannot be told by user"),
+        ({"metric": "occupancy", "scope": {"nodes": "n[3-1]"}}, "claim 1.scope.nodes: "),
+        ({"metric": "occupancy", "scope": {"nodes": "n[1-3]*"}}, "claim 1.scope.nodes: 'n[1-3]*' has brackets and "),
+        ({"scope": {"gpus_min": 8, "gpus_max": 4}}, "claim 1.scope: gpus_min 8 is above gpus_max 4"),
+        ({"scope": {"rack": "r"}}, "claim 1.scope.rack: Extra inputs"),
+        ({"exclusions": [{"reason": "x"}]}, "claim 1.exclusions.1: say from and until (or category"),
+        (
+            {"exclusions": [{"reason": "x", "from": "soon", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.from: 'soon' is ",
+        ),
+        (
+            {"exclusions": [{"from": "2026-09-01", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.reason: Field required",
+        ),
+        ({"exclusions": [{"reason": "x", "category": "maintenance"}]}, "claim 1.exclusions.1.category: of ettr these "),
+        (
+            {"metric": "mfu", "exclusions": [{"reason": "x", "category": "lost"}]},
+            "claim 1.exclusions.1.category: mfu is ",
+        ),
     ],
 )
 def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -237,6 +266,10 @@ def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str
         {"metric": "mfu", "flop_convention": "causal_half"},
         {"metric": "time_to_job_restart", "target": 90.0, "direction": "at_most"},
         {"metric": "availability", "target": 1.0},
+        {"metric": "mttf", "gpus": 8.0, "failure_class": "unplanned", "population": "bucket"},
+        {"window": "2026-10", "scope": {"user": "u", "gpus_min": 8}},
+        {"metric": "availability", "exclusions": [{"category": "maintenance", "reason": "agreed"}]},
+        {"exclusions": [{"from": "2026-10-05T08:00", "until": "2026-10-06", "nodes": "n[1-2],m*", "reason": "agreed"}]},
     ],
 )
 def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Path) -> None:

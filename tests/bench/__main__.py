@@ -17,13 +17,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
-from metrics.ledger import gpu_time
 from tests.bench.attributing import bench_attribution
 from tests.bench.counting import bench_counters
-from tests.bench.fleet import Fleet, fleet
 from tests.bench.ingesting import bench_ingest
+from tests.bench.ledger_bench import bench_year
 from tests.bench.remote_reading import bench_remote_read
 from tests.bench.storing import bench_storing
 from tests.lab.prometheus import missing
@@ -61,22 +58,6 @@ def bench_help() -> dict[str, Any]:
     return row("trackside --help", helped, nothing, "python -c pass", 5.0)
 
 
-def bench_ledger(made: Fleet) -> dict[str, Any]:
-    """The ledger against DuckDB sorting the same attempt-node rows and writing a table of the ledger's size."""
-    ledger = gpu_time(**made.inputs)
-
-    def sort_and_write() -> None:
-        with duckdb.connect() as connection:
-            connection.register("rows", made.inputs["attempt_nodes"].to_arrow())
-            connection.register("ledger", ledger.to_arrow())
-            connection.execute("CREATE TABLE sorted AS SELECT * FROM rows ORDER BY cluster, node, started_at")
-            connection.execute("CREATE TABLE written AS SELECT * FROM ledger")
-
-    value = seconds(lambda: gpu_time(**made.inputs))
-    name = f"ledger of {made.inputs['attempt_nodes'].height:,} attempt-node rows"
-    return row(name, value, seconds(sort_and_write), f"DuckDB sort + write of {ledger.height:,} rows", 3.0)
-
-
 def main() -> None:
     """Run all, print a table, write the file."""
     scale = 0.1 if QUICK else 1.0
@@ -84,8 +65,7 @@ def main() -> None:
         found = [
             bench_help(),
             *bench_ingest(Path(name), (20_000, 100_000) if QUICK else (500_000, 5_000_000)),
-            bench_ledger(fleet(int(20_000 * scale))),
-            bench_ledger(fleet(int(320_000 * scale))),
+            *bench_year(quick=QUICK),
             *([] if missing() else bench_remote_read(int(2_000 * scale))),
             *bench_attribution(Path(name), gpus=200 if QUICK else 2000),
             *bench_counters(2_000 if QUICK else 20_000),

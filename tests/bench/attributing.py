@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from metrics import frames
-from tests.bench.fleet import BEGIN
 from tests.bench.ingesting import Run, best, run
+from tests.bench.year import BEGIN
 
 if TYPE_CHECKING:
     from numpy.random import Generator

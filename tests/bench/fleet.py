@@ -1,89 +1,15 @@
-"""Fleets of any size for benchmarks, made with numpy: always the same for the same size."""
+"""Accounting of any size for benchmarks, made with numpy: always the same for the same size."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from metrics import frames
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """Inputs of the ledger."""
-
-    inputs: dict[str, Any]
-
-
-def fleet(attempts: int, *, nodes: int = 256) -> Fleet:
-    """Attempts one after the other on each node, with gaps, and a few nodes going down."""
-    chance = np.random.default_rng(5)
-    per_node = attempts // nodes + 1
-    runs = chance.integers(600, 20_000, (nodes, per_node))
-    gaps = chance.integers(0, 600, (nodes, per_node))
-    ends = np.cumsum(runs + gaps, axis=1)
-    starts = ends - runs
-    names = np.array([f"n{i:04d}" for i in range(nodes)])
-    day = timedelta(seconds=int(ends.max()))
-    rows = pl.DataFrame(
-        {
-            "cluster": "c",
-            "scheduler": "slurm",
-            "job_id": np.arange(starts.size).astype(str),
-            "submitted_at": starts.ravel(),
-            "node": np.repeat(names, per_node),
-            "started_at": starts.ravel(),
-            "ended_at": ends.ravel(),
-            "suspended_s": 0.0,
-            "milli_gpus": 8000,
-        }
-    )
-    begin = pl.lit(BEGIN, dtype=frames.TIME)
-    times = ["submitted_at", "started_at", "ended_at"]
-    rows = rows.with_columns((begin + pl.duration(seconds=pl.col(name))).alias(name) for name in times)
-    downs = max(1, attempts // 1000)
-    at = chance.integers(0, int(ends.max()), downs)
-    states = pl.DataFrame(
-        {
-            "cluster": "c",
-            "node": names[chance.integers(0, nodes, downs)],
-            "started_at": at,
-            "ended_at": at + 3600,
-            "state": "down",
-            "reason": "Not responding",
-            "planned": False,
-        }
-    ).with_columns((begin + pl.duration(seconds=pl.col(name))).alias(name) for name in ("started_at", "ended_at"))
-    covered = pl.DataFrame({"cluster": ["c"], "started_at": [BEGIN], "ended_at": [BEGIN + day]}, schema=frames.COVERAGE)
-    inventory = pl.DataFrame({"node": names}).with_columns(
-        cluster=pl.lit("c"),
-        started_at=begin,
-        ended_at=pl.lit(BEGIN + day, dtype=frames.TIME),
-        milli_gpus=pl.lit(8000),
-        evidence=pl.lit("accounting"),
-    )
-    return Fleet(
-        {
-            "inventory": frames.conform(inventory, frames.INVENTORY),
-            "attempt_nodes": frames.conform(rows, frames.ATTEMPT_NODES),
-            "node_states": frames.conform(states, frames.NODE_STATES),
-            "demand": frames.empty({"cluster": frames.TEXT, "node": frames.TEXT, "started_at": frames.TIME,
-                                    "ended_at": frames.TIME}),
-            "states_known": covered,
-            "covered": covered,
-        }
-    )  # fmt: skip
-
 
 SACCT_COLUMNS = (
     "JobID|JobIDRaw|Cluster|Partition|QOS|Account|Group|GID|User|UID|Submit|Eligible|Start|End|Elapsed|ExitCode|State|"

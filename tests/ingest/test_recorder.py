@@ -88,6 +88,21 @@ def test_what_it_writes_is_read_without_a_warning(recorder: ModuleType, tmp_path
     )
 
 
+def test_what_it_is_told_of_the_model_is_read_and_what_it_is_not_told_is_not_written(
+    recorder: ModuleType, tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {
+        "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8, "vocab": 32000, "gated": True, "tied": False,
+        "attention_layers": 32, "experts": 8, "top_k": 2, "shared_experts": 1, "expert_ffn_hidden": 2048,
+        "expert_layers": 31, "expert_params": 4.5e10, "recompute": "selective",
+    }  # fmt: skip
+    recorder.start(tmp_path / "a", run_id="r", cluster="c", **told).close()
+    session = read(tmp_path / "a").frames["run_sessions"].row(0, named=True)
+    assert {name: session[name] for name in told} == told
+    recorder.start(tmp_path / "b", run_id="r", cluster="c").close()
+    assert not told.keys() & lines(tmp_path / "b")[0].keys()
+
+
 def test_slurm_says_which_job_it_is(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = dict(zip(SLURM, ("31", "2", "alpha", "0", "16", "n7"), strict=True))
     for name, value in told.items():

@@ -258,6 +258,46 @@ def test_sizes_that_cannot_be_are_not_told() -> None:
     assert len(parsed.warnings) == 2
 
 
+MIXTURE: dict[str, Any] = {
+    "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8, "vocab": 32000, "gated": True, "tied": False,
+    "attention_layers": 32, "experts": 8, "top_k": 2, "shared_experts": 0, "expert_ffn_hidden": 14336,
+    "expert_layers": 32, "expert_params": 4.5e10, "recompute": "full",
+}  # fmt: skip
+
+
+def test_what_a_log_tells_of_its_model_is_kept() -> None:
+    session = parse(log(run=RUN | MIXTURE)).frames["run_sessions"].row(0, named=True)
+    assert {name: session[name] for name in MIXTURE} == MIXTURE
+
+
+def test_of_a_mixture_not_all_parameters_are_active() -> None:
+    told = RUN | {"params": 4.7e10, "params_active": None}
+    mixture = parse(log(run=told | MIXTURE)).frames["run_sessions"].row(0, named=True)
+    assert (mixture["params"], mixture["params_active"]) == (4.7e10, None)
+    dense = parse(log(run=told)).frames["run_sessions"].row(0, named=True)
+    assert dense["params_active"] == 4.7e10
+
+
+def test_a_log_of_before_tells_nothing_of_what_came_later() -> None:
+    session = parse(log()).frames["run_sessions"].row(0, named=True)
+    assert {session[name] for name in MIXTURE} == {None}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [(" Full ", "full"), ("NONE", "none"), ("selective", "selective"), ("", None)]
+)
+def test_how_much_is_recomputed_is_one_of_three_words(said: str, kept: str | None) -> None:
+    parsed = parse(log(run=RUN | {"recompute": said}))
+    assert parsed.frames["run_sessions"]["recompute"].item() == kept
+    assert parsed.warnings == []
+
+
+def test_another_word_for_recomputation_is_said_and_left_out() -> None:
+    parsed = parse(log(run=RUN | {"recompute": "every second layer"}))
+    assert parsed.frames["run_sessions"]["recompute"].item() is None
+    assert "recompute is 'every second layer'" in parsed.warnings[0]
+
+
 def test_repeated_lines_are_duplicates() -> None:
     parsed = parse(log(step(0, T + 1), step(0, T + 1), json.dumps(RUN), step(0, T + 1)))
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (2, 3)

@@ -35,9 +35,11 @@ COUNTED = [
     gpus("gpu=2", 2),  # as in tres_per_node of the controller
     gpus("gres/gpu=16K", 16_384),
     gpus("gres/gpu=2,", 2),
-    # MIG: a slice has a type and is counted as one, here as in the node's own TRES; so shares of capacity agree
-    gpus("gres/gpu:a100_1g.5gb=2", 2, "a100_1g.5gb"),
-    gpus("gres/gpu:a100=1,gres/gpu:a100_1g.5gb=2,gres/gpu=3", 3, "a100+a100_1g.5gb"),
+    # MIG: a slice counts as the part of a GPU that it is, here as in the node's own TRES; so shares of capacity agree
+    gpus("gres/gpu:a100_1g.5gb=7", 1, "a100_1g.5gb"),
+    gpus("gres/gpu:a100=1,gres/gpu:a100_1g.5gb=14,gres/gpu=15", 3, "a100+a100_1g.5gb"),
+    gpus("gres/gpu:3g.40gb=7,gres/gpu:4g.40gb=7,gres/gpu=14", 7, "3g.40gb+4g.40gb"),
+    gpus("gres/gpu=7", 7),  # types are not listed: nothing tells slices from GPUs
     # decoys
     gpus("gres/gpu=2,gres/gpumem=160G,gres/gpuutil=800", 2),
     gpus("gres/gpumem=80G,gres/gpuutil=100", 0),
@@ -135,7 +137,7 @@ def test_a_cluster_whose_gpus_accounting_does_not_know_is_said_once_for_the_sour
         ("gpu:2", 2, None),
         ("gpu:h100:4", 4, "h100"),
         ("gpu:volta:8(S:0-1)", 8, "volta"),
-        ("gpu:nvidia_a100_1g.5gb:21(S:0-1)", 21, "nvidia_a100_1g.5gb"),
+        ("gpu:nvidia_a100_1g.5gb:21(S:0-1)", 3, "nvidia_a100_1g.5gb"),
         ("gpu:(null):0(IDX:N/A)", 0, None),
         ("gpu:NVlink_A100_40GB:2(IDX:0,3)", 2, "NVlink_A100_40GB"),  # the comma is inside
         ("gpu:h100:2(IDX:0,3),gpu:a100:1(IDX:5)", 3, "a100+h100"),

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from ingest import values
+from ingest.mig import share_of_a_gpu
 
 GIB = 1024**3
 
@@ -147,7 +148,7 @@ def test_states_without_their_tails(text: str, state: str | None, by: str | None
         ("gres/gpu:a100=8", 8, "a100"),
         ("gres/gpu:a100=2,gres/gpu:h100=1", 3, "a100+h100"),
         ("gres/gpu:h100=1,gres/gpu:a100=2,gres/gpu=3", 3, "a100+h100"),
-        ("gres/gpu:a100_1g.5gb=3", 3, "a100_1g.5gb"),
+        ("gres/gpu:a100_1g.5gb=14,gres/gpu=14", 2, "a100_1g.5gb"),
         ("gres/gpu=2,gres/gpumem=80G,gres/gpuutil=100,gres/shard=4", 2, None),
         ("gres/gpumem=80G,gres/gpuutil=100", 0, None),
         ("cpu=1,mem=1000M,node=1", 0, None),
@@ -158,6 +159,30 @@ def test_states_without_their_tails(text: str, state: str | None, by: str | None
 def test_gpus_of_a_tres_are_counted_once(text: str, gpus: int, model: str | None) -> None:
     row = values.tres(pl.Series([text])).row(0, named=True)
     assert (row["gpus"], row["model"], row["error"]) == (Decimal(gpus), model, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        ("h100", 1),
+        ("nvidia_h100_80gb_hbm3", 1),
+        ("a100_1g.5gb", 1 / 7),
+        ("nvidia_a100_3g.20gb", 3 / 7),
+        ("1g.10gb+me", 1 / 7),
+        ("7g.80gb", 1),
+        ("mig-2g-20gb", 2 / 7),
+        ("3g40gb", 3 / 7),
+        ("1c.3g.40gb", 1 / 7),
+        ("a30_2g.12gb", 1 / 2),
+        ("1g.6gb", 1 / 4),
+        ("1g.24gb", 1 / 7),
+        ("rtx_pro_6000_1g.24gb", 1 / 4),
+    ],
+)
+def test_a_slice_is_the_part_of_a_gpu_that_it_has_of_its_compute_slices(kind: str, share: float) -> None:
+    assert share_of_a_gpu(kind) == pytest.approx(share)
+    row = values.tres(pl.Series([f"gres/gpu:{kind}=1,gres/gpu=1"])).row(0, named=True)
+    assert (row["gpus"], row["error"]) == (Decimal(str(round(share, 3))), None)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +205,7 @@ def test_a_tres_tells_cpus_memory_and_nodes() -> None:
         ("gpu:2", 2, None),
         ("gpu:h100:4", 4, "h100"),
         ("gpu:volta:8(S:0-1)", 8, "volta"),
-        ("gpu:nvidia_a100_1g.5gb:21(S:0-1)", 21, "nvidia_a100_1g.5gb"),
+        ("gpu:nvidia_a100_1g.5gb:21(S:0-1)", 3, "nvidia_a100_1g.5gb"),
         ("gpu:(null):0(IDX:N/A)", 0, None),
         ("gpu:NVlink_A100_40GB:2(IDX:0,3)", 2, "NVlink_A100_40GB"),
         ("gpu:h100:1,shard:h100:2", 1, "h100"),

@@ -1,6 +1,7 @@
 """The ledger again, slowly: plain Python, one second at a time, written from the definitions and not from the code.
 
-It must agree with `metrics.ledger` exactly. Times are whole seconds from 0; a cluster is one node or a few.
+It must agree with `metrics.ledger` exactly. Times are whole seconds from 0; a cluster is one node or a few. What a log
+or telemetry says is a category, or a category and a cause: `stalled:idle_gpus`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ class State:
     start: int
     end: int | None
     kind: str
+    silent: bool = False  # Slurm noticed it only after its time-out, `SILENCE` seconds
+
+
+SILENCE = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Cluster:
     gpus: dict[str, int]  # node -> thousandths of GPUs, for all the time
     attempts: tuple[Attempt, ...] = ()
     states: tuple[State, ...] = ()
-    waits: tuple[tuple[int, int], ...] = ()
+    waits: tuple[tuple[int, int, str | None], ...] = ()  # start, end, cause
     states_known_from: int = 0
     since: int = 0
 
@@ -78,7 +83,9 @@ def _one_second(
     states = {
         s.kind
         for s in cluster.states
-        if s.node == node and s.start <= second and (10**9 if s.end is None else s.end) > second
+        if s.node == node
+        and s.start - (SILENCE if s.silent else 0) <= second
+        and (10**9 if s.end is None else s.end) > second
     }
     held = []
     for index, attempt in enumerate(cluster.attempts):
@@ -94,14 +101,16 @@ def _one_second(
             found[node, index, "stalled", "node_down"] += gpus
         elif second >= end - attempt.suspended:
             found[node, index, "stalled", "suspended"] += gpus
-        elif not attempt.trains:
-            found[node, index, "other_work", "eval"] += gpus
         else:
-            for category, part in _seen(attempt, gpus, second).items():
-                found[node, index, category, None] += part
+            for said, part in _seen(attempt, gpus, second).items():
+                category, _, cause = said.partition(":")
+                if not attempt.trains and cause != "idle_gpus":
+                    category, cause = "other_work", "eval"
+                found[node, index, category, cause or None] += part
     left = capacity - sum(held_now.values())
     if left:
-        found[node, None, _out_of_use(cluster, states, second), None] += left
+        category, why = _out_of_use(cluster, states, second)
+        found[node, None, category, why] += left
     return Counter({key: gpus for key, gpus in found.items() if gpus})
 
 
@@ -115,7 +124,7 @@ def _seen(attempt: Attempt, gpus: int, second: int) -> Counter[str]:
         wanted: Counter[str] = Counter()
         for category, milli in said:
             wanted[category] += milli
-        for category in sorted(wanted, key=lambda name: (name == "productive", name)):
+        for category in sorted(wanted, key=lambda name: (name.startswith("productive"), name)):
             part = min(left, wanted[category])
             found[category] += part
             left -= part
@@ -123,12 +132,13 @@ def _seen(attempt: Attempt, gpus: int, second: int) -> Counter[str]:
     return found
 
 
-def _out_of_use(cluster: Cluster, states: set[str], second: int) -> str:
+def _out_of_use(cluster: Cluster, states: set[str], second: int) -> tuple[str, str | None]:
     for kind in ("maintenance", "down", "drained", "unknown"):
         if kind in states:
-            return kind
+            return kind, None
     if second < cluster.states_known_from:
-        return "unknown"
-    if any(start <= second < end for start, end in cluster.waits):
-        return "pending_demand"
-    return "no_demand"
+        return "unknown", None
+    causes = {cause for start, end, cause in cluster.waits if start <= second < end}
+    if causes:
+        return "pending_demand", min((cause for cause in causes if cause is not None), default=None)
+    return "no_demand", None

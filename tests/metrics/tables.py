@@ -81,7 +81,9 @@ def on_nodes(ran: pl.DataFrame, nodes: Mapping[str, Sequence[str]]) -> pl.DataFr
 
 
 def event(node: str, when: datetime, kind: str = "xid", **more: object) -> dict[str, object]:
-    return {"cluster": "c", "node": node, "ts": when, "kind": kind, "detail": f"{kind} seen"} | more
+    """A critical event that an exporter told of."""
+    told = {"cluster": "c", "node": node, "ts": when, "kind": kind, "detail": f"{kind} seen"}
+    return told | {"severity": "critical", "evidence": "telemetry"} | more
 
 
 def events(*found: Row) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,6 @@ from tests.metrics.tables import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
 EPOCH = datetime(2026, 3, 2, tzinfo=UTC)
 MINUTE = 60
@@ -70,7 +69,11 @@ def samples(*found: tuple[str, int, float, float, float]) -> pl.DataFrame:
 
 
 def told(
-    attempts: pl.DataFrame, activity: pl.DataFrame, gpus: int = 2, read: Sequence[float] = (0, 10_000)
+    attempts: pl.DataFrame,
+    activity: pl.DataFrame,
+    gpus: int = 2,
+    read: Sequence[float] = (0, 10_000),
+    state: str | None = "COMPLETED",
 ) -> pl.DataFrame:
     """What telemetry tells; inventories are read at these minutes, the last of which ends the window."""
     nodes = sorted(set(attempts["node"]))
@@ -83,15 +86,25 @@ def told(
         ),
     )
     covered = rows(frames.COVERAGE, {"cluster": "c", "started_at": at(read[0]), "ended_at": at(read[-1])})
-    return active_time(activity, attempts, there, covered)
+    return active_time(activity, attempts, there, covered, ended(attempts, state))
+
+
+def ended(attempts: pl.DataFrame, state: str | None) -> pl.DataFrame:
+    """The attempts that held nodes, all of which ended in this state."""
+    key = list(frames.ATTEMPT_KEY)
+    return frames.conform(attempts.select(key).unique().with_columns(state=pl.lit(state)), frames.ATTEMPTS)
 
 
 def seen(
-    attempts: pl.DataFrame, activity: pl.DataFrame, gpus: int = 2, read: Sequence[float] = (0, 10_000)
+    attempts: pl.DataFrame,
+    activity: pl.DataFrame,
+    gpus: int = 2,
+    read: Sequence[float] = (0, 10_000),
+    state: str | None = "COMPLETED",
 ) -> Counter[tuple[str, str, str | None]]:
     """GPU-minutes by job, category and cause."""
     total: Counter[tuple[str, str, str | None]] = Counter()
-    for row in told(attempts, activity, gpus, read).iter_rows(named=True):
+    for row in told(attempts, activity, gpus, read, state).iter_rows(named=True):
         minutes = (row["ended_at"] - row["started_at"]).total_seconds() / MINUTE
         total[row["job_id"], row["category"], row["cause"]] += row["milli_gpus"] * minutes / 1000
     return total

@@ -11,7 +11,8 @@ from metrics import frames
 from metrics.capacity import allocated_intervals, coverage, inventory
 from metrics.demand import waiting_demand
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
-from metrics.failure_rates import POOLED, around, executed, exposure, failure_rates
+from metrics.exposures import POOLED, around, executed, exposure
+from metrics.failure_rates import failure_rates
 from metrics.frames import empty
 from metrics.goodput import goodput, lost
 from metrics.interruptions import critical_states, interruptions
@@ -71,7 +72,7 @@ EMPTY: dict[str, tuple[Callable[[], pl.DataFrame], frames.Schema | None]] = {
         lambda: waiting_demand(
             empty(frames.ATTEMPTS), empty(frames.NODES), empty(frames.INVENTORY), empty(frames.COVERAGE)
         ),
-        ON_A_NODE,
+        frames.DEMAND,
     ),
 }
 
@@ -104,10 +105,10 @@ def test_nothing_in_nothing_out(name: str) -> None:
 
 def test_failure_rates_of_nothing_are_rows_of_zeros_and_nulls() -> None:
     found = failure_rates(empty(frames.ATTEMPTS), empty(frames.INTERRUPTIONS), *WINDOW, [POOLED, around(1024)])
-    assert found.height == 3 * 2
-    assert found["exposure_gpu_days"].to_list() == [0.0] * 6
+    assert found.height == 4 * 2
+    assert found["exposure_gpu_days"].to_list() == [0.0] * 8
     for name in ("rate_per_gpu_day", "rate_low", "rate_high", "jeffreys_low", "mttf_d", "mttf_low_d", "mttf_high_d"):
-        assert found[name].to_list() == [None] * 6
+        assert found[name].to_list() == [None] * 8
     assert pl.Null not in found.dtypes
 
 

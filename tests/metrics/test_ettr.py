@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.ettr_intervals import MOST_DRAWN, interval_over_runs
 from metrics.runs import runs
+from metrics.statistics import bootstrap_ratio_interval
 from tests.metrics.tables import Row, at, attempt, attempts, joined, spent, sums
 
 if TYPE_CHECKING:
@@ -282,3 +286,132 @@ def test_a_resize_costs_no_imputed_restart() -> None:
     ran = attempts(attempt("7", 0, 0, 2, "RESIZING", gpus=16), attempt("7", 2, 2, 5, "COMPLETED", gpus=8))
     found = imputed(ran, joined(ran), at(0), at(10))
     assert found["imputed_gpu_s"].item() == pytest.approx((2 * HOUR - 300) * 16 + (3 * HOUR - 1800) * 8)
+
+
+# --- what is provisional, checkpoint writes, the mean of the runs ------------------------------------
+
+
+def test_provisional_productive_time_is_in_the_value_and_not_in_the_low_bound() -> None:
+    """5.4: the low bound is what nothing can take back; a live run may yet lose its last steps."""
+    ran = attempts(attempt("7", 0, 0, 10, gpus=1))
+    ledger = sums(spent("productive", 6, subject=RUN), spent("productive", 2, subject=RUN, cause="provisional"),
+                  spent("lost", 2, subject=RUN))  # fmt: skip
+    found = by_run(ran, ledger).row(0, named=True)
+    assert (found["ettr_low"], found["ettr"], found["ettr_high"]) == (0.6, 0.8, 0.8)
+    assert (found["productive"], found["productive_sure"]) == (8 * HOUR, 6 * HOUR)
+
+
+def test_the_first_version_of_the_paper_counts_checkpoint_writes_as_productive() -> None:
+    ran = attempts(attempt("7", 0, 2, 12, gpus=1))
+    ledger = sums(
+        spent("productive", 7, subject=RUN),
+        spent("checkpoint", 2, subject=RUN),
+        spent("unattributed", 0.5, subject=RUN, evidence="accounting"),
+        spent("lost", 0.5, subject=RUN),
+    )
+    found = by_run(ran, ledger).row(0, named=True)
+    assert found["ettr"] == pytest.approx(7 / 12)
+    assert found["ettr_with_checkpoint_writes"] == found["ettr_with_checkpoint_writes_low"] == pytest.approx(9 / 12)
+    assert found["ettr_with_checkpoint_writes_high"] == pytest.approx(9.5 / 12)
+
+
+@pytest.mark.parametrize("gpus", [{"1": 1024, "2": 64, "3": 8}, {"1": 1, "2": 1, "3": 1}])
+def test_golden_mean_of_runs_does_not_depend_on_their_size(gpus: dict[str, int]) -> None:
+    """9.8: 95/100, 40/50 and 8/20 have a mean of 0.71667, whatever the runs weigh."""
+    _, total = golden_total(gpus)
+    assert total["ettr_mean"].item() == pytest.approx(0.71667, abs=5e-6)
+    assert total["ettr_mean_low"].item() == total["ettr_mean_high"].item() == total["ettr_mean"].item()
+    assert total["ettr_runs"].item() == 3
+
+
+def test_the_mean_of_runs_is_not_told_where_too_little_of_the_runs_was_seen() -> None:
+    ran = attempts(attempt("7", 0, 0, 90, gpus=64), attempt("8", 0, 0, 1, gpus=1))
+    ledger = sums(
+        spent("productive", 64 * 90, subject=RUN),
+        spent("unattributed", 1, subject="8-20260302T000000Z", evidence="accounting"),
+    )
+    total = ettr_total(by_run(ran, ledger)).row(0, named=True)
+    assert total["ettr"] == pytest.approx(1, abs=1e-3)
+    assert (total["ettr_mean_low"], total["ettr_mean"], total["ettr_mean_high"]) == (0.5, None, 1.0)
+
+
+# --- intervals over runs -----------------------------------------------------------------------------
+
+
+def generated(random: np.random.Generator, n: int) -> pl.DataFrame:
+    """Runs of one kind: each loses a time of its own, and large ones lose more."""
+    wall = random.lognormal(3.0, 0.6, n)
+    share = random.beta(18, 2, n) * np.where(wall > 30, 0.97, 1.0)
+    return pl.DataFrame(
+        {"cluster": "c", "run_id": [f"r{i:04}" for i in range(n)], "productive": wall * share, "checkpoint": wall * 0.0,
+         "wall_gpu_s": wall, "after_start_gpu_s": wall}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_intervals_over_runs_hold_the_truth_as_often_as_they_promise(*, weighted: bool) -> None:
+    """Fails only if the upper end of the 95 % interval of the observed coverage is below 95 %."""
+    random = np.random.default_rng(20_260_301)
+    all_runs = generated(random, 400_000)
+    productive, wall = all_runs["productive"].to_numpy(), all_runs["wall_gpu_s"].to_numpy()
+    truth = float(productive.sum() / wall.sum() if weighted else (productive / wall).mean())
+    sets, held = 200, 0
+    for number in range(sets):
+        found = interval_over_runs(generated(random, 100), "ettr", weighted=weighted, seed=number)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    assert stats.binomtest(held, sets).proportion_ci(0.95).high >= 0.95
+
+
+def test_too_few_runs_have_no_interval_and_it_says_so() -> None:
+    runs_ = generated(np.random.default_rng(1), 12)
+    found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
+    assert (found.low, found.high) == (None, None)
+    assert found.method.startswith("too few runs for an interval: they weigh as much as")
+    assert interval_over_runs(runs_.clear(), "ettr", weighted=True, seed=1).low is None
+
+
+def test_the_order_of_the_runs_changes_no_interval() -> None:
+    runs_ = generated(np.random.default_rng(1), 60)
+    assert interval_over_runs(runs_, "ettr", weighted=True, seed=1) == interval_over_runs(
+        runs_.reverse(), "ettr", weighted=True, seed=1
+    )
+
+
+def test_very_many_runs_have_the_interval_that_drawing_each_of_them_would_give() -> None:
+    runs_ = generated(np.random.default_rng(3), 5 * MOST_DRAWN)
+    found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
+    each = bootstrap_ratio_interval(runs_["productive"].to_numpy(), runs_["wall_gpu_s"].to_numpy(), seed=1)
+    assert each is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high - found.low == pytest.approx(each.high - each.low, rel=0.15)
+    assert (found.low + found.high) / 2 == pytest.approx((each.low + each.high) / 2, rel=1e-3)
+
+
+# --- laws of windows, order and time -----------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(kept=st.integers(1, 300), lost=st.integers(0, 300), queue=st.integers(0, 300), factor=st.sampled_from([2, 3, 7]))
+def test_rescaling_time_changes_no_ratio(kept: int, lost: int, queue: int, factor: int) -> None:
+    def ratios(scale: float) -> tuple[float, ...]:
+        start, stop = queue * scale / 60, (queue + kept + lost) * scale / 60
+        ledger = sums(spent("productive", 8 * kept * scale / 60, subject=RUN),
+                      spent("lost", 8 * lost * scale / 60, subject=RUN))  # fmt: skip
+        ran = attempts(attempt("7", 0, start, stop))
+        return by_run(ran, ledger, until=10_000).select("ettr", "ettr_low", "ettr_without_initial_queue").row(0)
+
+    assert ratios(factor) == pytest.approx(ratios(1))
+
+
+def test_the_order_of_attempts_and_sums_changes_nothing() -> None:
+    ran = attempts(FAILED, attempt("7", 5, 6, 9, gpus=16), attempt("8", 0, 2, 4))
+    first, second = "7-20260302T010000Z", "8-20260302T000000Z"
+    ledger = sums(
+        spent("productive", 64, subject=first),
+        spent("lost", 16, subject=first),
+        spent("productive", 16, subject=second),
+    )
+    assert by_run(ran, ledger).equals(by_run(ran.reverse(), ledger.reverse()))

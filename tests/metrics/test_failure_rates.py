@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics import frames
-from metrics.failure_rates import OVER_128, POOLED, Size, around, buckets, executed, exposure, failure_rates
+from metrics import exposures, frames, statistics
+from metrics.exposures import OVER_128, POOLED, Size, around, buckets, executed, exposure, risk_in
+from metrics.failure_rates import failure_rates, law_in, rates_by, rates_by_cause
 from metrics.interruptions import interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
@@ -322,3 +323,169 @@ def test_incidents_are_never_more_than_interrupted_attempts(failed: list[tuple[i
     found = rates(ran, interruptions(ran, joined(ran), on_nodes(ran, nodes), events(*seen)))
     incidents, interrupted_attempts = one(found, counted="incidents")["n_failures"], one(found)["n_failures"]
     assert min(1, len(failed)) <= incidents <= interrupted_attempts == len(failed)
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "gpus", "counts"),
+    [
+        ("NODE_FAIL", False, 256, 1),
+        ("NODE_FAIL", False, 128, 0),  # not over 128 GPUs
+        ("FAILED", True, 256, 1),
+        ("FAILED", False, 256, 0),
+        ("REQUEUED", True, 256, 0),  # infrastructure to us; the paper does not say
+        ("CANCELLED", True, 256, 0),
+    ],
+)
+def test_metas_rate_is_of_node_fail_and_of_failures_with_a_critical_event(
+    state: str, told: bool, gpus: float, counts: int
+) -> None:
+    ran = attempts(attempt("1", 0, 0, DAY, state, gpus=gpus), attempt("2", 0, 0, DAY, gpus=256))
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {"1": ["n1"]}), events(*[event("n1", at(DAY))] * told))
+    found = rates(ran, failed, POOLED, OVER_128, *buckets(256)).filter(pl.col("class") == "meta_rf")
+    assert found.select("counted", "size", "n_failures").rows() == [("attempts", "over 128", counts)]
+
+
+def test_unplanned_incidents_merge_what_is_of_the_hardware_only() -> None:
+    ran = attempts(*(attempt(str(n), 0, 0, DAY, "FAILED") for n in range(4)))
+    shared: dict[str, Any] = {"incident": "n1@20260303T000000Z"}
+    found = rates(
+        ran,
+        interrupted(
+            interruption("0", 0, DAY, **shared),
+            interruption("1", 0, DAY, **shared),
+            interruption("2", 0, DAY, "user", cause="failed", incident=None),
+            interruption("3", 0, DAY, "user", cause="failed", incident=None),
+        ),
+    )
+    assert one(found, "unplanned")["n_failures"] == 4
+    assert one(found, "unplanned", "incidents")["n_failures"] == 3
+    assert one(found, "unplanned", "incidents")["n_censored"] == 0
+
+
+# --- bursts ------------------------------------------------------------------------------------------
+
+
+def days_of_failures(*by_day: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """An 8-GPU attempt runs throughout; that many short ones fail at noon of each day."""
+    ran = [attempt("all", 0, 0, None, "RUNNING")]
+    for day, n in enumerate(by_day):
+        ran += [attempt(f"{day}.{i}", 0, day * DAY + 12, day * DAY + 12 + 1e-3, "NODE_FAIL") for i in range(n)]
+    table = attempts(*ran)
+    return table, interruptions(table, joined(table), on_nodes(table, {}), events())
+
+
+def test_phi_is_pearsons_chi_squared_of_the_daily_counts_and_widens_every_interval() -> None:
+    """8 failures on the first of four days: 2 were to come on each, so (36 + 3 x 4) / 2 over 3 is 8."""
+    burst = one(rates(*days_of_failures(8, 0, 0, 0), until=4 * DAY))
+    assert burst["phi"] == pytest.approx(8, rel=1e-3)
+    assert burst["phi_p"] < 1e-4
+    days = burst["exposure_gpu_days"]
+    assert (burst["mttf_low_d"], burst["mttf_high_d"]) == pytest.approx((0.09 / 4 * days, 19.749 / 4 * days), rel=0.01)
+    even = one(rates(*days_of_failures(2, 2, 2, 2), until=4 * DAY))
+    assert even["phi"] == pytest.approx(0, abs=1e-3)
+    assert even["mttf_d"] == pytest.approx(burst["mttf_d"])
+    for low, high in (("rate_low", "rate_high"), ("jeffreys_low", "jeffreys_high"), ("mttf_low_d", "mttf_high_d")):
+        assert burst[low] < even[low] < even[high] < burst[high]
+
+
+def test_a_burst_by_chance_changes_nothing() -> None:
+    found = one(rates(*days_of_failures(3, 1, 2, 2), until=4 * DAY))
+    assert found["phi_p"] > 0.05
+    plain = statistics.mttf_interval(8.0, found["exposure_gpu_days"])
+    assert (found["mttf_low_d"], found["mttf_high_d"]) == pytest.approx(plain)
+
+
+def test_without_failures_or_with_one_day_there_is_no_phi() -> None:
+    assert one(rates(*days_of_failures(0, 0), until=2 * DAY))["phi"] is None
+    assert one(rates(*days_of_failures(3), until=DAY))["phi"] is None
+
+
+def test_a_failure_at_midnight_is_of_the_day_that_it_ended() -> None:
+    """Two attempts of a day each; both fail at its end: one a day, not none and two."""
+    ran = attempts(attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, DAY, 2 * DAY, "NODE_FAIL"))
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
+    assert one(rates(ran, failed, until=3 * DAY))["phi"] == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.integers(0, 60), st.integers(1, 60))
+def test_exposure_by_day_agrees_with_cutting_every_attempt_at_every_midnight(
+    history: list[Row], low: int, length: int
+) -> None:
+    past = exposures.histories(attempts(*history), interrupted())
+    since, until = at(low), at(low + length)
+    risk = risk_in(past, since, until)
+    for column in range(risk.daily.shape[1]):
+        midnight = max(since, at(DAY * (low // 24 + column)))
+        following = min(until, at(DAY * (low // 24 + column + 1)))
+        for row, gpus in enumerate(risk.gpus):
+            cut = exposure(past.ran, since, until).filter(pl.col("gpus") == gpus)
+            days = sum(
+                max(0.0, (min(b, following) - max(a, midnight)).total_seconds()) / 86_400
+                for a, b in cut.select("from_at", "to_at").rows()
+            )
+            assert risk.daily[row, column] == pytest.approx(days * gpus, abs=1e-9)
+            assert (risk.daily[row, column] > 0) == (days > 0)
+
+
+# --- what a pooled MTTF says of the 1/N law ------------------------------------------------------------
+
+
+def test_a_pooled_mttf_says_whether_the_law_was_tested() -> None:
+    few = one(rates(*thirty_days_at_1024_gpus(3), POOLED))
+    assert few["note"] == "MTTF of one GPU: divide by a job's GPUs (assumes 1/N: the data cannot test it)"
+    assert one(rates(*thirty_days_at_1024_gpus(3), around(1024)), size="960-1088")["note"] is None
+
+
+def test_the_law_of_a_window_is_that_of_its_failures_by_job_size() -> None:
+    """1 failure in the time that 9 come at 100 times the GPUs."""
+    ran = [attempt("all", 0, 0, None, "RUNNING", gpus=1), attempt("big", 0, 0, None, "RUNNING", gpus=100)]
+    ran += [attempt(f"1.{n}", 0, 1 + n, 1 + n + 1e-3, "NODE_FAIL", gpus=1) for n in range(1)]
+    ran += [attempt(f"9.{n}", 0, 1 + n, 1 + n + 1e-3, "NODE_FAIL", gpus=100) for n in range(9)]
+    table = attempts(*ran)
+    failed = interruptions(table, joined(table), on_nodes(table, {}), events())
+    past = exposures.histories(table, failed)
+    law = law_in(past, at(0), at(10 * DAY), "infrastructure")
+    assert (law.n_failures, law.n_sizes, law.smallest, law.largest) == (10, 2, 1, 100)
+    assert law.b == pytest.approx(math.log(9) / math.log(100), rel=1e-3)
+
+
+# --- causes, users, partitions -----------------------------------------------------------------------
+
+
+def test_failures_by_cause_share_the_exposure_of_all_attempts_and_add_up() -> None:
+    ran = attempts(*(attempt(str(n), 0, 0, DAY, "FAILED") for n in range(4)), attempt("5", 0, 0, 6 * DAY))
+    failed = interrupted(
+        interruption("0", 0, DAY),
+        interruption("1", 0, DAY, "user", cause="out_of_memory"),
+        interruption("2", 0, DAY, "user", cause="out_of_memory"),
+        interruption("3", 0, DAY, "user", cause="cancelled"),
+    )
+    found = rates_by_cause(exposures.histories(ran, failed), at(0), at(30 * DAY))
+    assert found.select("class", "cause", "n_failures", "share", "exposure_gpu_days").rows() == [
+        ("user", "out_of_memory", 2, pytest.approx(2 / 3), 80),
+        ("infrastructure", "node_fail", 1, pytest.approx(1 / 3), 80),
+    ]
+    assert found["n_failures"].sum() == one(rates(ran, failed), "unplanned")["n_failures"]
+
+
+def test_failures_by_user_are_of_that_users_own_exposure() -> None:
+    ran = attempts(
+        attempt("1", 0, 0, DAY, "NODE_FAIL", user="ann"),
+        attempt("2", 0, 0, 2 * DAY, user="ann"),
+        attempt("3", 0, 0, 5 * DAY, user="bob"),
+        attempt("4", 0, 0, DAY, user=None),
+    )
+    found = rates_by(exposures.histories(ran, interrupted(interruption("1", 0, DAY))), at(0), at(30 * DAY), "user")
+    chosen = found.filter((pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts"))
+    assert chosen.select("user", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days").rows() == [
+        ("bob", 0, 1, 1, 40),
+        ("ann", 1, 2, 1, 24),
+        (None, 0, 1, 1, 8),
+    ]
+
+
+def test_by_user_of_nothing_there_is_nothing() -> None:
+    past = exposures.histories(attempts(), interrupted())
+    assert rates_by(past, at(0), at(DAY), "user").is_empty()
+    assert rates_by_cause(past, at(0), at(DAY)).is_empty()

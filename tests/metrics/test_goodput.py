@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics.goodput import goodput, lost
+from metrics.goodput import Program, goodput, lost, ml_productivity
 from metrics.ledger import CATEGORIES
 from tests.metrics.tables import Row, spent, sums
 
@@ -211,3 +211,73 @@ def test_where_the_time_went_by_hand() -> None:
     assert found.filter(pl.col("category") == "lost").select("cause", "gpu_hours", "share").rows() == [
         ("node_fail", 6.0, pytest.approx(6 / 101))
     ]
+
+
+def test_provisional_productive_time_is_in_the_value_and_not_in_the_low_bound() -> None:
+    """5.4: the low bound is what nothing can take back."""
+    found = measured(spent("productive", 60), spent("productive", 30, cause="provisional"), spent("lost", 10))
+    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.6, 0.9, 0.9)
+    assert measured(spent("productive", 30, cause="provisional"), metric="goodput_capacity")["bound_low"] == 0
+
+
+def test_shares_of_allocated_time_and_straggling_by_hand() -> None:
+    slow = {**spent("productive", 50), "straggling_gpu_seconds": 3600}
+    found = lost(sums(slow, spent("lost", 30), spent("no_demand", 20)))
+    assert found.select("category", "share", "share_allocated", "straggling_gpu_seconds").rows() == [
+        ("productive", 0.5, 0.625, 3600),
+        ("lost", 0.3, 0.375, 0),
+        ("no_demand", 0.2, None, 0),
+    ]
+
+
+# --- scheduling x runtime x program ------------------------------------------------------------------
+
+
+def product(program: Program, *found: Row, inventoried: pl.Series = INVENTORIED) -> dict[str, dict[str, Any]]:
+    rows_ = ml_productivity(goodput(sums(*found), inventoried), program)
+    return {row["metric"]: row for row in rows_.iter_rows(named=True)}
+
+
+KNOWN = Program(value=0.5, numerator=5.0, denominator=10.0, n=7, known_gpu_s=60 * HOUR, ci_low=0.4, ci_high=0.6)
+
+
+def test_the_product_by_hand() -> None:
+    found = product(KNOWN, *BY_HAND)
+    values = {name: row["value"] for name, row in found.items()}
+    assert values == pytest.approx(
+        {"scheduling_goodput": 0.7, "runtime_goodput": 60 / 70, "program_goodput": 0.5, "mpg": 0.3}
+    )
+    assert (found["mpg"]["bound_low"], found["mpg"]["bound_high"]) == (pytest.approx(0.3), pytest.approx(0.31))
+    assert (found["program_goodput"]["ci_low"], found["program_goodput"]["ci_high"]) == (0.4, 0.6)
+
+
+def test_where_a_factor_is_missing_the_product_cannot_be_told_and_says_which() -> None:
+    found = product(Program(value=None), *BY_HAND)
+    assert found["mpg"]["value"] is None
+    assert found["mpg"]["note"] == "cannot tell: program_goodput cannot be told"
+    assert str(found["program_goodput"]["note"]).startswith("cannot tell: no kept step logs its FLOP")
+    nowhere = product(KNOWN, *BY_HAND, inventoried=NOWHERE)
+    assert nowhere["mpg"]["note"] == "cannot tell: scheduling_goodput cannot be told"
+    assert nowhere["mpg"]["bound_low"] is None
+
+
+def test_productive_time_whose_mfu_no_log_tells_widens_the_bounds_of_the_program() -> None:
+    half = Program(value=0.5, known_gpu_s=30 * HOUR)
+    found = product(half, *BY_HAND)["program_goodput"]
+    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.25, None, 0.75)
+    assert found["note"] == "cannot tell: MFU is known of 50.0% of the productive GPU-time"
+
+
+@settings(max_examples=40, deadline=None)
+@given(ledgers(subjects=("c",)), st.floats(0.01, 1), st.floats(0, 2))
+def test_the_product_lies_within_its_bounds_and_below_each_factor(found: list[Row], mfu: float, known: float) -> None:
+    ledger = sums(*found, spent("productive", 1))
+    whole = goodput(ledger, INVENTORIED)
+    productive = whole.filter(pl.col("metric") == "goodput_capacity")["numerator"].item()
+    rows_ = ml_productivity(whole, Program(value=mfu, known_gpu_s=known * productive))
+    by_name = {row["metric"]: row for row in rows_.iter_rows(named=True)}
+    mpg = by_name.pop("mpg")
+    assert 0 <= mpg["bound_low"] <= mpg["bound_high"] <= 1 + 1e-12
+    if mpg["value"] is not None:
+        assert mpg["bound_low"] - 1e-12 <= mpg["value"] <= mpg["bound_high"] + 1e-12
+        assert mpg["value"] <= min(row["value"] for row in by_name.values()) + 1e-12

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 JOB = {"7": ["n1", "n2"]}
+XID_79 = {"code": "79", "gpu": "3", "class": "HW"}
 
 
 def judged(ran: pl.DataFrame, *seen: Row, nodes: dict[str, list[str]] | None = None) -> pl.DataFrame:
@@ -23,7 +24,8 @@ def judged(ran: pl.DataFrame, *seen: Row, nodes: dict[str, list[str]] | None = N
 
 def test_an_interruption_by_hand() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED", gpus=16, exit_code=3, suspended_s=60.0))
-    found = judged(ran, event("n2", at(5, minutes=-2), detail="XID 79")).row(0, named=True)
+    fell_off = event("n2", at(5, minutes=-2), detail="XID 79", **XID_79)
+    found = judged(ran, fell_off).row(0, named=True)
     assert found == {
         "cluster": "c",
         "scheduler": "slurm",
@@ -40,8 +42,14 @@ def test_an_interruption_by_hand() -> None:
         "milli_gpus": 16_000,
         "runtime_s": 4 * 3600.0 - 60,
         "incident": "n2@20260302T050000Z",
-        "evidence": "accounting",
+        "evidence": "telemetry",
         "detail": "XID 79 on n2 at 2026-03-02T04:58:00Z",
+        "domains": "hardware",
+        "events": "xid 79 (n2 gpu 3)",
+        "made_room_for": None,
+        "made_room_for_attempt": None,
+        "second_order": None,
+        "adjudication": None,
     }
 
 

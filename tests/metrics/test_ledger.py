@@ -8,15 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.capacity import coverage, inventory
-from metrics.demand import waiting_demand
 from metrics.ledger import CATEGORIES, gpu_time, other_work, with_silence
-from tests.metrics.slow_ledger import Attempt, Cluster, State, milli_gpu_seconds
+from tests.metrics.slow_ledger import SILENCE, Attempt, Cluster, State, milli_gpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +62,7 @@ def node_states(cluster: Cluster) -> pl.DataFrame:
                 "started_at": at(s.start),
                 "ended_at": None if s.end is None else at(s.end),
                 "state": s.kind,
+                "reason": "Not responding" if s.silent else "admin",
                 "planned": s.kind == "maintenance",
             }
             for s in cluster.states
@@ -76,6 +75,11 @@ def span(start: int, end: int) -> pl.DataFrame:
 
 
 def ledger(cluster: Cluster) -> pl.DataFrame:
+    return gpu_time(**inputs(cluster))
+
+
+def inputs(cluster: Cluster) -> dict[str, pl.DataFrame]:
+    """Arguments of `gpu_time`."""
     covered = span(cluster.since, cluster.until)
     nodes = rows(
         frames.INVENTORY,
@@ -91,36 +95,41 @@ def ledger(cluster: Cluster) -> pl.DataFrame:
             for node, gpus in cluster.gpus.items()
         ),
     )
-    demand = pl.DataFrame(
-        [
-            {"cluster": "c", "node": node, "started_at": at(start), "ended_at": at(end)}
+    demand = rows(
+        frames.DEMAND,
+        *(
+            {"cluster": "c", "node": node, "started_at": at(start), "ended_at": at(end), "cause": cause}
             for node in cluster.gpus
-            for start, end in cluster.waits
-        ],
-        schema={"cluster": pl.String, "node": pl.String, "started_at": frames.TIME, "ended_at": frames.TIME},
+            for start, end, cause in cluster.waits
+        ),
     )
-    known = span(cluster.states_known_from, cluster.until)
-    return gpu_time(
-        inventory=nodes,
-        attempt_nodes=attempt_nodes(cluster),
-        node_states=node_states(cluster),
-        demand=demand,
-        states_known=known,
-        covered=covered,
-        logged=logged(cluster),
-        active=active(cluster),
-        other_work=pl.DataFrame(
+    timeout = pl.DataFrame({"cluster": ["c"], "slurmd_timeout_s": [SILENCE]})
+    return {
+        "inventory": nodes,
+        "attempt_nodes": attempt_nodes(cluster),
+        "node_states": with_silence(node_states(cluster), timeout),
+        "demand": demand,
+        "states_known": span(cluster.states_known_from, cluster.until),
+        "covered": covered,
+        "logged": logged(cluster),
+        "active": active(cluster),
+        "other_work": pl.DataFrame(
             [_attempt(index, a) | {"kind": "eval"} for index, a in enumerate(cluster.attempts) if not a.trains],
             schema={name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY} | {"kind": pl.String},
         ),
-    )
+    }
+
+
+def _words(said: str) -> dict[str, str | None]:
+    category, _, cause = said.partition(":")
+    return {"category": category, "cause": cause or None}
 
 
 def logged(cluster: Cluster) -> pl.DataFrame:
     return rows(
         frames.LOGGED,
         *(
-            _attempt(index, a) | {"started_at": at(low), "ended_at": at(high), "category": what, "milli_share": share}
+            _attempt(index, a) | {"started_at": at(low), "ended_at": at(high), "milli_share": share} | _words(what)
             for index, a in enumerate(cluster.attempts)
             for low, high, what, share in a.logged
         ),
@@ -132,7 +141,8 @@ def active(cluster: Cluster) -> pl.DataFrame:
         frames.ACTIVE,
         *(
             _attempt(index, a)
-            | {"node": a.node, "started_at": at(low), "ended_at": at(high), "category": what, "milli_gpus": milli}
+            | {"node": a.node, "started_at": at(low), "ended_at": at(high), "milli_gpus": milli}
+            | _words(what)
             for index, a in enumerate(cluster.attempts)
             for low, high, what, milli in a.active
         ),
@@ -157,7 +167,8 @@ times = st.integers(0, 60)
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    gpus = {name: draw(st.sampled_from([1000, 4000, 8000])) for name in ["n1", "n2"]}
+    # Whole nodes, one that is shared in shards (thousandths), one with the sevenths of MIG.
+    gpus = {name: draw(st.sampled_from([1000, 4000, 7000, 8000])) for name in ["n1", "n2"]}
 
     def interval(*, open_end: bool) -> tuple[int, int | None]:
         start, end = draw(times), draw(times)
@@ -167,10 +178,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
     for job in range(draw(st.integers(0, 5))):
         start, end = interval(open_end=True)
         suspended = draw(st.sampled_from([0, 0, 3, 100]))
-        held = draw(st.sampled_from([500, 1000, 3000, 8000]))
+        held = draw(st.sampled_from([125, 143, 500, 857, 1000, 3000, 8000]))
         place, guessed = draw(st.sampled_from(["n1", "n2"])), draw(st.booleans())
         cuts = sorted(draw(st.lists(times, max_size=4)))
-        kinds = st.sampled_from(["productive", "lost", "startup", "stalled"])
+        kinds = st.sampled_from(
+            ["productive", "lost", "startup", "stalled", "stalled:idle_gpus", "productive:provisional"]
+        )
         by_log = [(a, b, draw(kinds), draw(st.sampled_from([1000, 1000, 333]))) for a, b in itertools.pairwise(cuts)]
         seen = [
             (*interval(open_end=False), draw(kinds), draw(st.sampled_from([500, 1000, 8000])))
@@ -195,8 +208,13 @@ def clusters(draw: st.DrawFn) -> Cluster:
     for _ in range(draw(st.integers(0, 4))):
         start, end = interval(open_end=True)
         kind = draw(st.sampled_from(["down", "drained", "maintenance", "unknown"]))
-        states.append(State(draw(st.sampled_from(["n1", "n2"])), start, end, kind))
-    waits = [(start, end or 0) for start, end in (interval(open_end=False) for _ in range(draw(st.integers(0, 2))))]
+        silent = kind == "down" and draw(st.booleans())
+        states.append(State(draw(st.sampled_from(["n1", "n2"])), start, end, kind, silent))
+    why = st.sampled_from([None, "fragmentation", "limits"])
+    waits = [
+        (start, end or 0, draw(why))
+        for start, end in (interval(open_end=False) for _ in range(draw(st.integers(0, 2))))
+    ]
     return Cluster(60, gpus, tuple(attempts), tuple(states), tuple(waits), draw(st.integers(0, 60)))
 
 
@@ -236,7 +254,7 @@ def test_other_work_is_told_by_name_or_partition_and_its_idle_gpus_stay_stalled(
         ),
         attempt_nodes=attempt_nodes(cluster),
         node_states=node_states(cluster),
-        demand=rows(frames.ACTIVE).select("cluster", "node", "started_at", "ended_at"),
+        demand=rows(frames.DEMAND),
         states_known=span(0, 10),
         covered=span(0, 10),
         active=idle,
@@ -317,27 +335,6 @@ def test_slurm_notices_a_dead_node_only_after_slurmd_timeout() -> None:
     assert added.select("node", "started_at").rows() == [("n1", at(48))]
 
 
-@pytest.mark.parametrize(
-    ("partition", "waiting"),
-    [("main", ["n1", "n3"]), ("main,scav", ["n1", "n2", "n3"]), ("scav", ["n2", "n3"]), ("other", ["n3"])],
-)
-def test_demand_waits_on_the_nodes_of_its_partitions(partition: str, waiting: list[str]) -> None:
-    attempts = rows(
-        frames.ATTEMPTS,
-        {"cluster": "c", "scheduler": "slurm", "job_id": "1", "eligible_at": at(5), "started_at": at(9),
-         "partition": partition, "req_milli_gpus": 8000, "milli_gpus": 8000, "state": "RUNNING"},
-    )  # fmt: skip
-    nodes = rows(
-        frames.NODES,
-        {"cluster": "c", "node": "n1", "valid_from": at(0), "partitions": ["main"]},
-        {"cluster": "c", "node": "n2", "valid_from": at(0), "partitions": ["scav"]},
-        {"cluster": "c", "node": "n3", "valid_from": at(0), "partitions": []},
-    )
-    there = rows(frames.INVENTORY, *({"cluster": "c", "node": node} for node in ["n1", "n2", "n3"]))
-    found = waiting_demand(attempts, nodes, there, span(0, 100)).sort("node")
-    assert found.rows() == [("c", node, at(5), at(9)) for node in waiting]
-
-
 def test_coverage_closes_short_gaps_and_keeps_long_ones() -> None:
     loads = pl.DataFrame(
         {"cluster": ["c"] * 3, "started_at": [at(0), at(5000), at(90000)], "ended_at": [at(3000), at(9000), at(99000)]},
@@ -413,20 +410,6 @@ def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
     assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
         (at(10), at(40), 7000, "assumed")
     ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "waits"), [(None, True), ("Resources", True), ("JobHeldUser", False), ("PartitionNodeLimit", False)]
-)
-def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, waits: bool) -> None:
-    attempts = rows(
-        frames.ATTEMPTS,
-        {"cluster": "c", "job_id": "1", "eligible_at": at(5), "state": "PENDING", "reason": reason,
-         "req_milli_gpus": 8000, "milli_gpus": 0},
-    )  # fmt: skip
-    there = rows(frames.INVENTORY, {"cluster": "c", "node": "n1"})
-    found = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, 100))
-    assert (found.height > 0) == waits
 
 
 def test_gpus_that_are_known_are_not_scaled_for_a_guess() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from metrics import flops
 from metrics import mfu as m
-from metrics.mfu import fleet, flops_per_token, step_mfu, summary
-from metrics.peaks import check_peak, gpu_of, peak
+from metrics.flops import flops_per_token
+from metrics.mfu import fleet, step_mfu, summary
+from metrics.peaks import check_peak, gpu_of, peak, peaks
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
@@ -62,9 +64,9 @@ def test_half_of_attention_is_half_of_attention() -> None:
 
 
 def test_llama_3_8b_in_torchtitans_form() -> None:
-    params = m.llama_params(**LLAMA)
+    params = flops.llama_params(**LLAMA)
     assert params == 8_030_261_248
-    per_token = m.torchtitan_flops_per_token(
+    per_token = flops.torchtitan_flops_per_token(
         matmul_params=params - 128256 * 4096, layers=32, heads=32, qk_head_dim=128, v_head_dim=128, seq_len=8192
     )
     assert per_token == 57_914_449_920
@@ -74,8 +76,8 @@ def test_llama_3_8b_in_torchtitans_form() -> None:
 
 
 def test_llama_3_8b_in_megatrons_forms() -> None:
-    assert m.megatron_flops_per_token(**LLAMA, seq_len=8192) == 57_912_852_480
-    assert m.megatron_flops_per_token(**LLAMA, seq_len=8192, causal=True) == 51_470_401_536
+    assert flops.megatron_flops_per_token(**LLAMA, seq_len=8192) == 57_912_852_480
+    assert flops.megatron_flops_per_token(**LLAMA, seq_len=8192, causal=True) == 51_470_401_536
 
 
 def test_megatrons_form_for_gpt_is_the_one_of_its_paper() -> None:
@@ -88,20 +90,20 @@ def test_megatrons_form_for_gpt_is_the_one_of_its_paper() -> None:
         "vocab": 51200,
     }
     paper = 72 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (12 * 96 * 12288))
-    assert m.megatron_flops_per_token(**size, seq_len=2048, gated=False) == pytest.approx(paper)
+    assert flops.megatron_flops_per_token(**size, seq_len=2048, gated=False) == pytest.approx(paper)
 
 
 def test_mixtral_8x7b_has_13_of_47_billion_parameters_active() -> None:
     layers, hidden, ffn, experts = 32, 4096, 14336, 8
-    dense = m.llama_params(hidden=hidden, layers=layers, ffn_hidden=ffn, heads=32, kv_heads=8, vocab=32000)
+    dense = flops.llama_params(hidden=hidden, layers=layers, ffn_hidden=ffn, heads=32, kv_heads=8, vocab=32000)
     expert = layers * experts * 3 * hidden * ffn
     total = dense + expert * 7 // 8 + layers * hidden * experts  # seven more experts and the router
     assert total == 46_702_792_704
-    assert m.active_params(total, expert_params=expert, experts=experts, top_k=2) == 12_879_925_248
+    assert flops.active_params(total, expert_params=expert, experts=experts, top_k=2) == 12_879_925_248
 
 
 def test_tied_embeddings_count_once() -> None:
-    assert m.llama_params(**LLAMA) - m.llama_params(**LLAMA, tied=True) == 128256 * 4096
+    assert flops.llama_params(**LLAMA) - flops.llama_params(**LLAMA, tied=True) == 128256 * 4096
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,21 @@ def test_tied_embeddings_count_once() -> None:
         ("NVIDIA GH200 480GB", "bf16", 989),
         ("NVIDIA H20", "bf16", 148),
         ("NVIDIA L40S", "bf16", 362),
+        ("nvidia l40s", "FP8", 733),
+        ("NVIDIA GB200", "nvfp4", 10000),
+        ("NVIDIA GB300", "bf16", 2500),
+        ("GB300 NVL72", "nvfp4", 15000),
+        ("NVIDIA B300 SXM6 AC", "fp4", 12600),
+        ("NVIDIA B300 SXM6 AC", "nvfp4", 15000),
+        ("NVIDIA B200", "fp4", 9000),
+        ("NVIDIA H100 80GB HBM2e", "fp8", 1513),
         ("AMD Instinct MI300X", "bf16", 1300),
+        ("AMD Instinct MI325X", "fp8", 2610),
+        ("AMD Instinct MI355X", "fp4", 10100),
+        ("AMD Instinct MI250X", "bf16", 191.5),
+        ("Gaudi3", "fp8", 1677),
+        ("TPU v5p", "bf16", 459),
+        ("TPU v6e", "bf16", 918),
     ],
 )
 def test_names_that_drivers_and_schedulers_use_find_their_peak(name: str, dtype: str, tera: float) -> None:
@@ -167,6 +183,49 @@ def test_the_clock_behind_the_h100_peak_gives_the_peak() -> None:
     assert gpu is not None
     assert gpu.peak_clock_mhz is not None
     assert 132 * 4096 * gpu.peak_clock_mhz * 1e6 == pytest.approx(989.4e12, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "per_clock", "tolerance"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 108, 2048, 0.002),
+        ("NVIDIA H100 80GB HBM3", 132, 4096, 0.001),
+        ("NVIDIA H200", 132, 4096, 0.001),
+        ("NVIDIA H100 PCIe", 114, 4096, 0.001),
+        ("AMD Instinct MI250X", 110, 1024, 0.001),
+        ("AMD Instinct MI300X", 304, 2048, 0.006),  # 1307 by formula
+        ("AMD Instinct MI325X", 304, 2048, 0.006),
+        ("AMD Instinct MI355X", 256, 4096, 0.007),  # 2516.6 by formula
+    ],
+)
+def test_units_times_flop_per_clock_times_the_clock_give_the_peak(
+    name: str, units: int, per_clock: int, tolerance: float
+) -> None:
+    found = peak(name, "bf16")
+    assert found is not None
+    assert found.gpu.peak_clock_mhz is not None
+    assert units * per_clock * found.gpu.peak_clock_mhz * 1e6 == pytest.approx(found.flops, rel=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["bf16+fp8", "FP8 mixed", "fp8,bf16", "mixed_fp8", "torch.bfloat16 + float8_e4m3fn"])
+def test_a_run_in_several_data_types_has_a_peak_for_each(dtype: str) -> None:
+    assert [found.flops / T for found in peaks("NVIDIA H100 80GB HBM3", dtype)] == [989, 1979]
+    over = [step_mfu(frame(row(dtype=dtype)), lower_peak=lower)["peak_flop"].item() / T for lower in (True, False)]
+    assert over == [989, 1979]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "bf16-mixed", "amp", "fp16"])
+def test_mixed_precision_in_bf16_is_no_second_data_type(dtype: str) -> None:
+    assert [found.flops / T for found in peaks("h100", dtype)] == [989]
+
+
+def test_of_types_that_a_gpu_does_not_all_have_it_has_no_peak() -> None:
+    assert peaks("NVIDIA A100-SXM4-80GB", "bf16+fp8") == ()
+
+
+@pytest.mark.parametrize(("tera", "printed"), [(430, 43), (400, 41), (380, 38)])
+def test_llama_3_405b_is_within_a_point_of_what_was_printed(tera: int, printed: int) -> None:
+    assert 100 * tera * T / 989e12 == pytest.approx(printed, abs=1)
 
 
 def test_published_tflops_over_the_dense_peak() -> None:
@@ -298,6 +357,13 @@ def test_more_than_the_gpu_can_do_is_said() -> None:
     assert "more than such a GPU can do" in summary(many(20, tokens=4376.0 * 4), seed=1)["note"].item()
 
 
+def test_single_steps_above_what_the_gpu_can_do_are_said() -> None:
+    steps = pl.concat([many(30), many(2, tokens=4376.0 * 5)], how="vertical_relaxed")
+    found = summary(steps, seed=1).row(0, named=True)
+    assert found["n_implausible"] == 1  # the other one took twice as long
+    assert "1 of 32 steps are above what such a GPU can do (85%)" in found["note"]
+
+
 def test_a_run_that_cannot_be_told_says_why() -> None:
     found = summary(many(20, tokens=None), seed=1).row(0, named=True)
     assert found["mfu"] is None
@@ -323,6 +389,7 @@ def test_a_fleet_is_the_ratio_of_sums_over_all_runs() -> None:
             "peak_flop": [10.0] * 450 + [20.0] * 450,
         }
     ).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
+    fleets = fleets.with_columns(implausible=pl.lit(value=False))
     found = fleet(fleets, seed=1)
     assert found.value == pytest.approx((4 + 2) / (10 + 20))
     assert (found.n, found.runs) == (900, 2)

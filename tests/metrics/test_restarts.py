@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.interruptions import interruptions
-from metrics.restarts import once, restart_summary, restarts, with_log_times
+from metrics.restart_times import with_log_times
+from metrics.restarts import once, restart_summary, restarts
 from metrics.steplog import executions_of_steps, match_sessions, with_runs
 from tests.metrics import test_steplog as logs
 from tests.metrics.slow_steplog import Attempt, Session

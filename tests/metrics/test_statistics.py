@@ -122,6 +122,15 @@ def test_exact_interval_covers_at_least_what_it_says(mean: float, confidence: fl
     assert stats.poisson.pmf(failures[covering], mean).sum() >= confidence
 
 
+def test_the_mttf_interval_covers_the_true_mttf_in_at_least_95_of_100_windows() -> None:
+    """Summed over all counts, for true rates from one failure in a hundred windows to a hundred in one."""
+    failures = np.arange(0.0, 400)
+    low, high = statistics.mttf_interval(failures, np.full_like(failures, 30.0))
+    for mean in np.geomspace(0.01, 100, 801):
+        covering = (low <= 30 / mean) & (30 / mean <= high)
+        assert stats.poisson.pmf(failures[covering], mean).sum() >= 0.95
+
+
 @given(counts, exposures)
 def test_jeffreys_interval_lies_inside_the_exact_one(failures: float, exposure: float) -> None:
     exact = statistics.rate_interval(failures, exposure)
@@ -221,8 +230,68 @@ def test_overdispersion_by_hand() -> None:
     """6 failures over 1, 2 and 3 exposed days expect 1, 2 and 3; 4, 1, 1 give 9/1 + 1/2 + 4/3 over 2."""
     found = statistics.overdispersion(np.array([4.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
     assert found.phi == pytest.approx((9 + 1 / 2 + 4 / 3) / 2)
-    assert found.p_value == pytest.approx(math.exp(-found.phi))  # chi-squared with 2 degrees of freedom
+    variance = 2 * 2 + (6 / 1 + 6 / 2 + 6 / 3 - 9 - 6 + 2) / 6
+    assert found.p_value == pytest.approx(stats.chi2.sf(2 * found.phi * 4 / variance, 8 / variance))
     assert found.divisor == found.phi
+    many = statistics.overdispersion(np.array([1.004e9, 1.001e9, 1.001e9]), np.ones(3))
+    assert many.p_value == pytest.approx(math.exp(-many.phi))  # chi-squared with 2 degrees of freedom
+
+
+def test_the_variance_of_phi_is_that_over_all_ways_in_which_failures_can_fall() -> None:
+    """3 failures over days of exposure 1, 2 and 5: every outcome with its multinomial probability."""
+    exposure, degrees = np.array([1.0, 2.0, 5.0]), 2
+    outcomes = [np.array([a, b, 3 - a - b], dtype=float) for a in range(4) for b in range(4 - a)]
+    chance = np.array([stats.multinomial.pmf(each, 3, exposure / 8) for each in outcomes])
+    values = np.array([statistics.overdispersion(each, exposure).phi for each in outcomes]) * degrees
+    mean = float((chance * values).sum())
+    variance = float((chance * (values - mean) ** 2).sum())
+    assert mean == pytest.approx(degrees)
+    assert variance == pytest.approx(2 * degrees + (8 / 1 + 8 / 2 + 8 / 5 - 9 - 6 + 2) / 3)
+
+
+def test_one_failure_is_no_burst() -> None:
+    """Not even on a day with hardly any exposure."""
+    found = statistics.overdispersion(np.array([0.0, 0.0, 1.0]), np.array([100.0, 100.0, 0.01]))
+    assert math.isnan(found.phi)
+    assert found.divisor == 1
+
+
+def test_few_failures_over_days_of_unlike_exposure_are_seldom_called_clustered() -> None:
+    """5 failures a quarter: the level is 5 %, and with so few failures it is kept roughly, on the safe side."""
+    chance = np.random.default_rng(8)
+    exposure = chance.lognormal(0, 1.5, 90)
+    counts = chance.multinomial(5, exposure / exposure.sum(), size=2000).astype(float)
+    phi, p_value = statistics.overdispersions(counts, np.tile(exposure, (2000, 1)))
+    assert 0.01 < np.mean(p_value < 0.05) < 0.08
+    plain = stats.chi2.sf(phi * 89, 89) < 0.05
+    assert np.mean(plain) > 0.1  # what the chi-squared of equal, full days would say
+
+
+def test_many_series_are_what_each_is_alone() -> None:
+    chance = np.random.default_rng(2)
+    counts, exposure = chance.poisson(0.7, (20, 12)).astype(float), chance.uniform(0, 2, (20, 12))
+    exposure[exposure < 0.3] = 0
+    phi, p_value = statistics.overdispersions(counts, exposure)
+    alone = [statistics.overdispersion(k, t) for k, t in zip(counts, exposure, strict=True)]
+    assert phi.tolist() == pytest.approx([each.phi for each in alone], nan_ok=True)
+    assert p_value.tolist() == pytest.approx([each.p_value for each in alone], nan_ok=True)
+    assert statistics.divisors(phi, p_value).tolist() == pytest.approx([each.divisor for each in alone])
+
+
+def _bursts(chance: np.random.Generator) -> tuple[float, float, float]:
+    """Failures, days and divisor of a year in which failures come four at a time."""
+    daily = 4 * chance.poisson(0.1, 365).astype(float)
+    return float(daily.sum()), 365.0, statistics.overdispersion(daily, np.ones(365)).divisor
+
+
+def test_with_phi_the_interval_of_failures_in_bursts_covers_what_it_says_and_without_it_does_not() -> None:
+    """0.4 failures a day by design, in 600 years: 95 % is known to 0.9 points."""
+    chance = np.random.default_rng(21)
+    years = [_bursts(chance) for _ in range(600)]
+    allowed = [statistics.rate_interval(k, t, phi=phi) for k, t, phi in years]
+    plain = [statistics.rate_interval(k, t) for k, t, _ in years]
+    assert np.mean([each.low <= 0.4 <= each.high for each in allowed]) > 0.93
+    assert np.mean([each.low <= 0.4 <= each.high for each in plain]) < 0.75
 
 
 def test_days_without_exposure_do_not_count() -> None:
@@ -231,7 +300,7 @@ def test_days_without_exposure_do_not_count() -> None:
     assert with_idle == statistics.overdispersion(failures, exposure)
 
 
-@pytest.mark.parametrize("failures", [[], [3.0], [0.0, 0.0, 0.0]])
+@pytest.mark.parametrize("failures", [[], [3.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 def test_overdispersion_unknown_changes_nothing(failures: list[float]) -> None:
     found = statistics.overdispersion(np.array(failures), np.ones(len(failures)))
     assert math.isnan(found.phi)

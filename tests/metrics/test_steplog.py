@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.steplog import Rules, executions_of_steps, explicit_runs, logged_time, match_sessions, with_runs
+from metrics.ledger import ALLOCATED
+from metrics.logged_time import logged_time
+from metrics.steplog import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
 from tests.metrics import slow_steplog
 from tests.metrics.slow_steplog import Attempt, Session, Step
 from tests.metrics.tables import rows
@@ -312,6 +314,7 @@ def test_waiting_for_data_is_a_part_of_a_steps_time_and_saving_is_not() -> None:
     matched = with_runs(match_sessions(sessions_of(tried), attempts_of(tried)), joined)
     executed = executions_of_steps(steps_of(tried), matched, events_of(tried), RULES)
     assert executed["wall_s"].to_list() == [20, 10, 10]
+    assert executed["own_s"].to_list() == [10, 10, 10]
 
 
 def test_a_log_of_a_job_without_gpus_says_nothing_of_gpus() -> None:
@@ -321,3 +324,59 @@ def test_a_log_of_a_job_without_gpus_says_nothing_of_gpus() -> None:
     matched = with_runs(match_sessions(sessions_of(tried), ran), joined)
     executed = executions_of_steps(steps_of(tried), matched, events_of(tried), RULES)
     assert logged_time(executed, matched, events_of(tried), ran, interruptions_of(tried)).height > 0
+
+
+@st.composite
+def messes(draw: st.DrawFn) -> dict[str, pl.DataFrame]:
+    """Attempts of a run one after the other, and a log in which nothing fits together but that it is one of theirs."""
+    cuts = sorted(draw(st.lists(st.integers(0, 2000), min_size=2, max_size=6, unique=True)))
+    spans = list(zip(cuts[::2], cuts[1::2], strict=False))
+    states = st.sampled_from(["COMPLETED", "FAILED", "NODE_FAIL", "CANCELLED"])
+    named = {"cluster": "c", "run_id": "r", "scheduler": "slurm", "job_id": "7"}
+    tried = [Attempt(low, high, draw(states)) for low, high in spans]
+    sessions: list[dict[str, object]] = []
+    steps: list[dict[str, object]] = []
+    events: list[dict[str, object]] = []
+    program = st.sampled_from(["r", "r", "other"])
+    for number, attempt in enumerate(tried):
+        within = st.integers(attempt.start, attempt.end)
+        for at_second in draw(st.lists(within, min_size=1, max_size=3, unique=True)):
+            times = {"started_at": at(at_second), "ended_at": at(attempt.end), "restart_count": number}
+            sessions.append(named | {"n_gpus": 16} | times | {"run_id": draw(program)})
+        for begin, length, step in draw(
+            st.lists(st.tuples(within, st.none() | st.integers(0, 300), st.integers(0, 8)), max_size=8)
+        ):
+            duration = None if length is None else float(length)
+            steps.append(named | {"run_id": draw(program), "step": step, "ts": at(begin), "duration_s": duration})
+        kinds = st.sampled_from(["checkpoint_save", "eval", "data", "compile", "init", "checkpoint_load", "profile"])
+        for begin, length, kind in draw(st.lists(st.tuples(within, st.integers(0, 500), kinds), max_size=6)):
+            happened = {"kind": kind, "ts": at(begin), "ended_at": at(begin + length), "step": draw(st.integers(0, 8))}
+            events.append(named | {"run_id": draw(program), "blocking": draw(st.booleans())} | happened)
+    return {
+        "attempts": attempts_of(tried),
+        "sessions": rows(frames.SESSIONS, *sessions),
+        "steps": rows(frames.STEPS, *steps),
+        "events": rows(frames.RUN_EVENTS, *events),
+        "joined": rows(
+            frames.RUN_ATTEMPTS, *(key(n) | {"run_id": "r", "attempt_no": n + 1} for n in range(len(tried)))
+        ),
+        "interruptions": interruptions_of(tried),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(messes(), st.integers(0, 1000))
+def test_every_second_of_a_logged_run_is_in_exactly_one_class(mess: dict[str, pl.DataFrame], second: int) -> None:
+    matched = with_runs(match_sessions(mess["sessions"], mess["attempts"]), mess["joined"])
+    executed = executions_of_steps(mess["steps"], matched, mess["events"], RULES)
+    found = logged_time(executed, matched, mess["events"], mess["attempts"], mess["interruptions"])
+    assert set(found["category"]) <= set(ALLOCATED) - {"unattributed"}
+    for attempt in mess["attempts"].iter_rows(named=True):
+        begin, end = attempt["started_at"], attempt["ended_at"]
+        own = found.filter(pl.col("submitted_at") == attempt["submitted_at"]).sort("started_at")
+        moment = begin + (end - begin) * second / 1001
+        assert own.filter((pl.col("started_at") <= moment) & (pl.col("ended_at") > moment)).height == 1
+        lengths = [(row["ended_at"] - row["started_at"]).total_seconds() for row in own.iter_rows(named=True)]
+        assert sum(lengths) == pytest.approx((end - begin).total_seconds())
+        assert (own["started_at"][0], own["ended_at"][-1]) == (begin, end)
+        assert (own["ended_at"][:-1] == own["started_at"][1:]).all()

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from metrics.verdicts import Claim, Measurement, judge, measure_median, measure_mttf, measure_ratio
+from metrics import statistics
+from metrics.verdicts import (
+    Claim,
+    Exclusion,
+    Measurement,
+    Scope,
+    failures_that_decide,
+    judge,
+    measure_median,
+    measure_mttf,
+    measure_ratio,
+    measure_ratio_capability,
+)
 
 if TYPE_CHECKING:
     from metrics.statistics import Direction
@@ -45,12 +60,24 @@ def test_an_mttf_is_measured_from_pooled_exposure_at_the_claimed_size() -> None:
 @pytest.mark.parametrize(
     ("failures", "days", "needed"),
     [
-        (0, 10.0, "3.5 more failure-free days of 1024 GPUs would support it"),  # 13.50 - 10
-        (14, 30.0, "56 more failure-free days of 1024 GPUs would support it"),  # 3.66 x 46.979 / 2 - 30 = 55.97
+        (
+            0,
+            10.0,
+            "3.5 more failure-free days of 1024 GPUs would support it, "  # 13.50 - 10
+            "7 more failures in these 10 days would refute it (at n = 7)",
+        ),
+        (
+            14,
+            30.0,
+            "56 more failure-free days of 1024 GPUs would support it, "  # 3.66 x 46.979 / 2 - 30 = 55.97
+            "1 more failure in these 30 days would refute it (at n = 15); "
+            "at the rate so far 7.03 more days would decide",
+        ),
         (0, 13.6, None),
+        (15, 30.0, None),
     ],
 )
-def test_what_is_needed_to_support_an_mttf(failures: int, days: float, needed: str | None) -> None:
+def test_what_is_needed_to_decide_on_an_mttf(failures: int, days: float, needed: str | None) -> None:
     assert measure_mttf(failures, days * 1024, claim()).needed == needed
 
 
@@ -80,7 +107,13 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
         (1 / 86_400, "at_least", "undetermined", "3.66 more failure-free days of 1024 GPUs would support it"),
         (3.0, "at_least", "undetermined", "0.66 more failure-free days of 1024 GPUs would support it"),
         (3.66, "at_least", "supported", None),
-        (3.0, "at_most", "undetermined", "a failure: there was none in 3 days of 1024 GPUs"),
+        (
+            3.0,
+            "at_most",
+            "undetermined",
+            "a failure: there was none in 3 days of 1024 GPUs; "
+            "0.66 more failure-free days of 1024 GPUs would refute it",
+        ),
         (3.67, "at_most", "refuted", None),
     ],
 )
@@ -116,9 +149,73 @@ def test_a_delivered_median_needs_one_event() -> None:
 
 def test_no_failure_free_days_support_a_claim_of_at_most() -> None:
     """More time without a failure can only refute that the MTTF is at most 0.33 d."""
-    found = measure_mttf(91, THIRTY_DAYS, claim(target=0.33, direction="at_most"))
-    assert judge(claim(target=0.33, direction="at_most"), found).verdict == "undetermined"
-    assert "would support" not in (found.needed or "")
+    low = claim(target=0.33, direction="at_most")
+    found = measure_mttf(91, THIRTY_DAYS, low)
+    assert judge(low, found).verdict == "undetermined"
+    assert found.needed is not None
+    support, refute = found.needed.split(" would support it (at n = 111), ")
+    assert support == "20 more failures in these 30 days"
+    assert refute.startswith("6.87 more failure-free days of 1024 GPUs would refute it")
+    assert judge(low, measure_mttf(110, THIRTY_DAYS, low)).verdict == "undetermined"
+    assert judge(low, measure_mttf(111, THIRTY_DAYS, low)).verdict == "supported"
+
+
+@pytest.mark.parametrize(
+    ("failures", "word", "p"),
+    [(13, "undetermined", "0.0737"), (14, "refuted", "0.0404"), (15, "refuted", "0.0208")],
+)
+def test_golden_one_sided_results_are_shown_beside_and_labelled(failures: int, word: str, p: str) -> None:
+    """9.8: one-sided at 5 % k = 14 refutes; the verdict, two-sided, is refuted from 15 on only."""
+    beside = measure_mttf(failures, THIRTY_DAYS, claim()).beside
+    assert beside[0].startswith(f"one-sided, 5 %: {word} (p against it {p}, ")
+    assert "8.197 failures expected" in beside[0]
+
+
+def test_without_a_failure_the_one_sided_limit_is_the_exposure_over_three() -> None:
+    first, second = measure_mttf(0, THIRTY_DAYS, claim()).beside
+    assert "one-sided, 5 %: supported" in first
+    assert first.endswith("MTTF at least 10 d with one-sided 95 %")  # 10.0142
+    assert second == "fewer than 10 failures: the interval is wider than a factor of 2"
+
+
+@given(
+    st.integers(0, 60), st.floats(0.5, 500.0), st.floats(0.05, 50.0), st.sampled_from(["at_least", "at_most"]),
+    st.sampled_from([1.0, 1.7, 6.0]),
+)  # fmt: skip
+def test_the_evidence_that_is_asked_for_decides_and_less_does_not(
+    failures: int, days: float, target: float, direction: Direction, phi: float
+) -> None:
+    asked = claim(target=target, direction=direction)
+
+    def verdict(k: int, exposure: float) -> str:
+        return judge(asked, measure_mttf(k, exposure * 1024, asked, phi=phi)).verdict
+
+    found = measure_mttf(failures, days * 1024, asked, phi=phi)
+    if found.needed is None:
+        assert verdict(failures, days) != "undetermined"
+        return
+    enough = failures_that_decide(days, target, phi=phi)
+    by_failures, by_days = ("refuted", "supported") if direction == "at_least" else ("supported", "refuted")
+    assert verdict(enough, days) == by_failures
+    assert verdict(enough - 1, days) == "undetermined"
+    free = statistics.exposure_needed(target, failures / phi) * phi
+    assert verdict(failures, free * 1.0001) == by_days
+    assert verdict(failures, free * 0.9999) == "undetermined"
+
+
+def test_failures_in_bursts_widen_the_interval_and_are_named() -> None:
+    alone, bursts = measure_mttf(15, THIRTY_DAYS, claim()), measure_mttf(15, THIRTY_DAYS, claim(), phi=2.0)
+    assert (alone.value, judge(claim(), alone).verdict) == (2.0, "refuted")
+    assert (bursts.value, judge(claim(), bursts).verdict) == (2.0, "undetermined")
+    assert "phi 2: failures come in bursts" in bursts.method
+
+
+def test_an_mttf_of_jobs_of_one_size_is_of_their_own_days() -> None:
+    found = measure_mttf(3, THIRTY_DAYS, claim(), job_days=12.0)
+    assert (found.value, found.numerator, found.denominator) == (4.0, 12.0, 3.0)
+    assert found.method == "exact Poisson, 95 %, jobs of that size only"
+    none = measure_mttf(0, THIRTY_DAYS, claim(), job_days=0.0)
+    assert none.needed == "jobs of about 1024 GPUs: there is no exposure yet"
 
 
 RESTART = claim(target=90, direction="at_most", gpus=None)
@@ -170,8 +267,85 @@ def test_a_delivered_claim_is_judged_by_its_bounds(
     assert judge(delivered, Measurement(value=0.95, low=low, high=high)).verdict == verdict
 
 
+def ratio(target: float = 0.96, direction: Direction = "at_least", kind: Kind = "delivered") -> Claim:
+    return claim(kind, target, direction, None)
+
+
 def test_a_ratio_says_how_many_gpu_hours_would_decide() -> None:
-    found = measure_ratio(None, 0.5, 0.99, 12, unseen_gpu_s=1234.5 * 3600)
-    assert found.needed == "evidence (telemetry or a run log) for 1,234.5 GPU-hours"
-    assert judge(claim("delivered", 0.96, gpus=None), found).verdict == "undetermined"
-    assert measure_ratio(0.97, 0.97, 0.97, 12, unseen_gpu_s=0.0).needed is None
+    """Of 1,000 GPU-hours 500 are known to be productive, 10 not to be: 460 more make 96 %, 30.0001 less do not."""
+    found = measure_ratio(ratio(), None, 0.5, 0.99, 12, 1000 * 3600.0)
+    assert found.needed == (
+        "evidence (telemetry or a run log) for at least 30.0 of the 490.0 GPU-hours that were not seen: 460.0 that "
+        "prove productive would support it, more than 30.0 that do not would refute it"
+    )
+    assert judge(ratio(), found).verdict == "undetermined"
+    below = measure_ratio(ratio(direction="at_most"), None, 0.5, 0.99, 12, 1000 * 3600.0)
+    assert "460.0 that prove productive would refute it" in (below.needed or "")
+    assert measure_ratio(ratio(), 0.97, 0.97, 0.97, 12, 3600.0).needed is None
+    assert measure_ratio(ratio(), 0.9, 0.9, 0.95, 12, 3600.0).needed is None
+
+
+@given(
+    st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.01, 0.99), st.sampled_from(["at_least", "at_most"])
+)  # fmt: skip
+def test_the_gpu_hours_that_are_asked_for_decide(one: float, other: float, target: float, direction: Direction) -> None:
+    low, high = min(one, other), max(one, other)
+    asked = ratio(target, direction)
+    if judge(asked, measure_ratio(asked, None, low, high, 1, 3600.0)).verdict != "undetermined":
+        assert measure_ratio(asked, None, low, high, 1, 3600.0).needed is None
+        return
+    above, below = target - low, high - target
+    good = judge(asked, measure_ratio(asked, None, low + above * 1.0001 + 1e-12, high, 1, 3600.0)).verdict
+    bad = judge(asked, measure_ratio(asked, None, low, high - below * 1.0001 - 1e-12, 1, 3600.0)).verdict
+    assert {good, bad} == {"supported", "refuted"}
+    assert good == ("supported" if direction == "at_least" else "refuted")
+
+
+def test_a_capability_says_how_many_more_days_its_interval_needs() -> None:
+    """40 days of 0.95 and 0.99 by turns: 0.97, about +/- 0.006; for 0.9 they are enough, for 0.968 not nearly."""
+    days = [(0.95, 0.95, 1.0), (0.99, 0.99, 1.0)] * 20
+    sure = measure_ratio_capability(ratio(0.9, kind="capability"), 0.97, days, seed=1, what="days")
+    assert (judge(ratio(0.9, kind="capability"), sure).verdict, sure.needed) == ("supported", None)
+    near = ratio(0.968, kind="capability")
+    short = measure_ratio_capability(near, 0.97, days, seed=1, what="days")
+    assert judge(near, short).verdict == "undetermined"
+    more = int((short.needed or "").split()[1].replace(",", ""))
+    assert short.needed == f"about {more:,} more days like these 40"
+    as_many = days * ((40 + more) // 40 + 1)
+    assert judge(near, measure_ratio_capability(near, 0.97, as_many, seed=1, what="days")).verdict == "supported"
+    a_third = days * max(1, (40 + more) // 120)
+    assert judge(near, measure_ratio_capability(near, 0.97, a_third, seed=1, what="days")).verdict == "undetermined"
+
+
+def test_a_capability_whose_bounds_enclose_the_target_needs_evidence_first() -> None:
+    days = [(1800.0, 3564.0, 3600.0)] * 30
+    found = measure_ratio_capability(ratio(0.9, kind="capability"), None, days, seed=1, what="days")
+    assert (found.needed or "").startswith("evidence (telemetry or a run log) for at least 2.7 of the 14.7 GPU-hours")
+
+
+def test_too_few_days_for_an_interval_say_how_many_are_missing() -> None:
+    found = measure_ratio_capability(ratio(kind="capability"), 0.9, [(0.9, 0.9, 1.0)] * 12, seed=1, what="days")
+    assert (found.low, found.high) == (None, None)
+    assert (found.needed or "").startswith("at least 8 more days of usual size for an interval: 12 days weigh as 12")
+
+
+def test_a_median_says_how_many_more_events_would_decide() -> None:
+    found = measure_median([60.0] * 14 + [120.0] * 10, RESTART, at_least=20)
+    assert judge(RESTART, found).verdict == "undetermined"
+    assert found.needed == "about 115 more events like these: 14 of 24 were within the target so far"
+    as_many = measure_median([60.0] * 81 + [120.0] * 58, RESTART, at_least=20)
+    assert judge(RESTART, as_many).verdict == "supported" or as_many.high == 120.0
+    half = measure_median([60.0] * 12 + [120.0] * 12, RESTART, at_least=20)
+    assert half.needed == "more events than can be told: 12 of 24 were within the target so far, about half"
+
+
+def test_what_narrows_a_claim_is_said_in_words() -> None:
+    plain = claim()
+    assert plain.narrowed is None
+    scoped = replace(
+        plain, metric="mttf", scope=Scope(user="ada", gpus_max=64), window="28d", population="bucket",
+        exclusions=(Exclusion("agreed", category="other_work"),),
+    )  # fmt: skip
+    assert (
+        scoped.narrowed == "user ada, jobs of at most 64 GPUs, in 28d, without 1 exclusion(s), jobs of that size only"
+    )

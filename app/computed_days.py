@@ -1,0 +1,95 @@
+"""The ledger in the warehouse, day by day: a day whose inputs are what they were keeps its rows.
+
+What a day's rows depend on is in `metrics.ledger_inputs`; its digest is kept beside them, in the table `ledger_days`.
+Late data change the inputs of the days that they speak of, and so do rules, corrections and runs joined otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from metrics import frames
+from metrics.ledger_inputs import day_of
+from metrics.ledger_pieces import named, pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from datetime import date, datetime
+
+    from metrics.ledger_inputs import Inputs
+    from queries.warehouse import Writer
+
+
+@dataclass(frozen=True)
+class Days:
+    """How many days the ledger has, and how many of them were computed now."""
+
+    changed: int
+    known: int
+
+
+def write_days(
+    writer: Writer, cluster: str, inputs: Inputs, straggling: pl.DataFrame, *, now: datetime, full: bool
+) -> Days:
+    """Make the ledger of a cluster what its inputs say, within the open transaction.
+
+    Args:
+        writer: the warehouse.
+        cluster: whose ledger.
+        inputs: everything it depends on.
+        straggling: `frames.STRAGGLING`.
+        now: kept as `computed_at` of the days that are computed.
+        full: compute every day, whatever is known of it.
+    """
+    before = {} if full else _known(writer, cluster)
+    prints: dict[int, str] = {}
+    for first, last in inputs.spans():
+        prints |= inputs.within(first, last).fingerprints()
+    kept = [number for number, said in prints.items() if before.get(_date(number), ("", now))[0] == said]
+    days = pl.DataFrame({"day": [_date(number) for number in kept]}, schema={"day": pl.Date})
+    writer.run("delete_ledger_days", {"kept": days}, cluster=cluster)
+    changed = prints.keys() - set(kept)
+    for first, last in _together(changed, inputs):
+        some = inputs.within(first, last)
+        rows = named(pieces(some), some)
+        of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
+        writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these})
+    writer.delete("ledger_days", pl.DataFrame({"cluster": [cluster]}))
+    account = [
+        (cluster, _date(number), said, now if number in changed else before[_date(number)][1])
+        for number, said in sorted(prints.items())
+    ]
+    writer.append("ledger_days", pl.DataFrame(account, schema=_ACCOUNT, orient="row"))
+    return Days(len(changed), len(prints))
+
+
+_ACCOUNT: frames.Schema = {
+    "cluster": frames.TEXT,
+    "day": pl.Date(),
+    "inputs": frames.TEXT,
+    "computed_at": frames.TIME,
+}
+
+
+def _known(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:
+    rows = writer.query("ledger_days", cluster=cluster).iter_rows()
+    return {day: (inputs, computed_at) for day, inputs, computed_at in rows}
+
+
+def _date(number: int) -> date:
+    return day_of(number).date()
+
+
+def _together(days: Collection[int], inputs: Inputs) -> Iterator[tuple[int, int]]:
+    """Days in a row (from, to), as many as are worked on at a time."""
+    for first, last in inputs.spans():
+        begin = None
+        for day in range(first, last + 1):
+            if day < last and day in days:
+                begin = day if begin is None else begin
+            elif begin is not None:
+                yield begin, day
+                begin = None

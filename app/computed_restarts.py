@@ -1,0 +1,67 @@
+"""What nodes told, and how runs got going again: rows of the table `restarts`, of one cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.config import one_pattern
+from metrics import frames
+from metrics.adjudications import beginnings
+from metrics.interruptions import critical_states
+from metrics.restart_times import in_place_restarts, with_detection, with_log_times
+from metrics.restarts import restarts
+
+if TYPE_CHECKING:
+    from app.config import Rules
+    from app.facts import Facts
+    from app.logs import Logs
+    from app.results import Source
+
+
+def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
+    """What exporters and the scheduler told of nodes: `frames.EVENTS`.
+
+    Args:
+        source: where from.
+        cluster: whose.
+        rules: which drains speak of a fault.
+        states: `frames.NODE_STATES`, as persons corrected them.
+    """
+    health = frames.conform(source.query("events_at_nodes", cluster=cluster), frames.EVENTS)
+    critical = critical_states(beginnings(states), critical_reasons=one_pattern(rules.critical_reasons))
+    return pl.concat([critical, health])
+
+
+def restart_table(
+    facts: Facts,
+    logs: Logs,
+    *,
+    joined: pl.DataFrame,
+    interrupted: pl.DataFrame,
+    executed: pl.DataFrame,
+    told: pl.DataFrame,
+) -> pl.DataFrame:
+    """Restarts by a new attempt and within an allocation, each with what is known of its stages: `frames.RESTARTS`.
+
+    Args:
+        facts: what accounting says.
+        logs: what runs logged, with the runs that attempts were joined to.
+        joined: `frames.RUN_ATTEMPTS`.
+        interrupted: `frames.INTERRUPTIONS`.
+        executed: as `metrics.steplog.executions_of_steps` returns it.
+        told: as `events_at_nodes` returns it.
+    """
+    again = restarts(facts.attempts, joined, interrupted)
+    noticed = with_detection(again, interrupted, joined, facts.on_nodes, told)
+    within = in_place_restarts(
+        executed,
+        logs.sessions,
+        logs.events,
+        attempts=facts.attempts,
+        joined=joined,
+        attempt_nodes=facts.on_nodes,
+        told=told,
+    )
+    return pl.concat([with_log_times(noticed, joined, executed, logs.sessions, logs.events), within])

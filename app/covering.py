@@ -1,0 +1,104 @@
+"""How much of a period the data speak for: what is computed of it, and what no load of accounting covers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from app.errors import UsageError
+from app.results import Window
+from app.times import iso
+from metrics import frames
+from metrics.capacity import coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from app.results import Source
+
+    Stretch = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """How much of a period the data speak for.
+
+    Attributes:
+        window: the part of it that the ledger reaches; gaps in it are not cut out.
+        share: of the period: what is in no gap.
+        gaps: stretches of the period that accounting does not speak for, in order.
+    """
+
+    window: Window
+    share: float
+    gaps: tuple[Stretch, ...]
+
+
+def covered(source: Source, period: Window) -> Covered:
+    """How much of a period the data speak for.
+
+    Raises:
+        UsageError: nothing is computed, or nothing is known of the period.
+    """
+    computed = source.query("computed", cluster=period.cluster)
+    if computed.is_empty():
+        raise UsageError(f"{period.cluster}: nothing has been computed yet. Run: trackside compute")
+    row = computed.row(0, named=True)
+    since, until = row["since"], row["until"]
+    window = Window(period.cluster, max(period.since, since), min(period.until, until))
+    if window.since >= window.until:
+        when = f"between {iso(period.since)} and {iso(period.until)}"
+        if period.since >= period.until:  # one of them was not told, and is an end of the data
+            when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
+        raise UsageError(f"{period.cluster}: nothing is known {when}; the data speak for {iso(since)} to {iso(until)}")
+    gaps = gaps_in(period, accounted(source, row))
+    return Covered(window, share_without(period, gaps), gaps)
+
+
+def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Stretch, ...]:
+    """Stretches of time that accounting speaks for and the ledger reaches, in order.
+
+    Args:
+        source: where from.
+        computed: the cluster's row of the named query `computed`.
+    """
+    since, until = computed["since"], computed["until"]
+    gap_s = json.loads(computed["constants"])["coverage_gap_hours"] * 3600
+    spoken = spoken_for(source, computed["cluster"], "slurm.accounting", gap_s)
+    return tuple((max(low, since), min(high, until)) for low, high in spoken if low < until and high > since)
+
+
+def spoken_for(source: Source, cluster: str, name: str, gap_s: float) -> tuple[Stretch, ...]:
+    """Stretches of time that the loads of a source speak for, in order; gaps of at most `gap_s` seconds are closed."""
+    loads = frames.conform(source.query("coverage", cluster=cluster, source=name), frames.COVERAGE)
+    return tuple(coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows())
+
+
+def gaps_in(period: Window, spoken: Iterable[Stretch]) -> tuple[Stretch, ...]:
+    """The time of a period that is in none of the stretches; they are in order."""
+    gaps, at = [], period.since
+    for low, high in spoken:
+        if min(low, period.until) > at:
+            gaps.append((at, min(low, period.until)))
+        at = max(at, high)
+    if at < period.until:
+        gaps.append((at, period.until))
+    return tuple(gaps)
+
+
+def share_without(period: Window, gaps: Iterable[Stretch]) -> float:
+    """Share of a period that is in none of its gaps."""
+    whole, missing = period.until - period.since, sum((high - low for low, high in gaps), timedelta())
+    return (whole - missing) / whole
+
+
+def in_words(share: float) -> str:
+    """A share below 1, which never reads as all of it.
+
+    >>> in_words(0.3226), in_words(0.99999)
+    ('32.3%', 'all but less than 0.1 %')
+    """
+    return "all but less than 0.1 %" if share > 0.999 else f"{share:.1%}"

@@ -1,0 +1,244 @@
+"""Job goodput by the step logs of runs, as Google's ml-goodput-measurement prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app.logs import computed_logs
+from app.results.base import as_results
+from metrics import frames
+from metrics.job_goodput import job_goodput
+from metrics.library_goodput import library_goodput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.results.base import Source, Window
+    from metrics.job_goodput import JobGoodput
+
+_SESSION = ["cluster", "run_id", "scheduler", "job_id"]
+
+_RUN_ROWS: frames.Schema = {
+    "cluster": frames.TEXT,
+    "run_id": frames.TEXT,
+    "value": frames.NUMBER,
+    "productive_s": frames.NUMBER,
+    "total_s": frames.NUMBER,
+    "account": frames.NUMBER,
+    "disruptions": frames.COUNT,
+    "max_step": frames.COUNT,
+    "note": frames.TEXT,
+}
+
+_BUCKET_ROWS: frames.Schema = {
+    "cluster": frames.TEXT,
+    "run_id": frames.TEXT,
+    "bucket": frames.TEXT,
+    "seconds": frames.NUMBER,
+}
+
+
+@dataclass(frozen=True)
+class JobAccounts:
+    """The accounts of the runs whose steps were logged.
+
+    Attributes:
+        runs: `cluster`, `run_id`, `value` (0-1; null where the library refuses the log), `productive_s`, `total_s`,
+            `account` (the share by our account of the same log, which always adds up), `disruptions`, `max_step`,
+            `note`.
+        buckets: `cluster`, `run_id`, `bucket`, `seconds`: the badput that the library names, and `productive`.
+    """
+
+    runs: pl.DataFrame
+    buckets: pl.DataFrame
+
+
+def job_accounts(source: Source, window: Window) -> JobAccounts:
+    """The account of each logged run within the window.
+
+    A run's clock begins with its first process (queueing before that does not count) or with the window, and stops
+    with its last log line if its last attempt completed, else with the end of that attempt, the last moment that its
+    log was read for, or the window's end: whichever is first. So a job that is down to the window's end is charged for
+    it, where the library's rolling window is not. What happened after the window, such as a restart from an earlier
+    step, is not known in it: the figure is what the library would have printed then.
+    """
+    told = list(_told(source, window))
+    runs = [each for each, _ in told]
+    buckets = [row for _, rows in told for row in rows]
+    return JobAccounts(
+        pl.DataFrame(runs, schema=_RUN_ROWS).sort("cluster", "run_id"),
+        pl.DataFrame(buckets, schema=_BUCKET_ROWS).sort("cluster", "run_id", "bucket"),
+    )
+
+
+def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    logs, executed = computed_logs(source, window.cluster)
+    sessions = logs.sessions.filter(pl.col("usable") & (pl.col("stream") == "") & (pl.col("started_at") < high))
+    inside = executed.filter((pl.col("stream") == "") & (pl.col("ts") >= low) & (pl.col("ts") < high))
+    steps = inside.sort("run", "ts", "step").partition_by("run", as_dict=True)
+    known = sessions.select(*_SESSION, "run").unique(_SESSION)
+    happened = logs.events.filter((pl.col("ts") >= low) & (pl.col("ended_at") <= high)).join(known, on=_SESSION)
+    events = happened.sort("run", "ts").partition_by("run", as_dict=True)
+    ends = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    over = {row["run_id"]: row for row in ends.select("run_id", "state", "ended_at").iter_rows(named=True)}
+    for (run,), own in sessions.sort("run", "started_at").partition_by("run", as_dict=True).items():
+        if (run,) in steps and run in over:
+            log = _Log(own, steps[run,], events.get((run,), happened.clear()), over[run], window)
+            yield log.rows(str(run))
+
+
+class _Log:
+    """The log of one run within a window, in seconds since the window's begin."""
+
+    def __init__(
+        self, sessions: pl.DataFrame, steps: pl.DataFrame, events: pl.DataFrame, run: dict[str, Any], window: Window
+    ) -> None:
+        self._cluster = window.cluster
+        until = (window.until - window.since).total_seconds()
+
+        def since(column: str) -> pl.Expr:
+            return frames.seconds(pl.col(column) - pl.lit(window.since, dtype=frames.TIME)).alias(column)
+
+        moments = sessions.select(since("started_at"), since("ended_at"), since("read_at"))
+        began = moments["started_at"].to_list()
+        self._starts = sorted({max(0.0, min(began)), *(each for each in began if each > 0)})
+        self._numbers = steps["step"].to_list()
+        self._begins = steps.select(since("ts")).to_series().to_list()
+        over = None if run["ended_at"] is None else (run["ended_at"] - window.since).total_seconds()
+        last, heard = moments.select(pl.col("ended_at").max(), pl.col("read_at").max()).row(0)
+        finished = run["state"] == "COMPLETED" and over is not None and over <= until
+        self._end = min(last, until) if finished else None
+        self._now = min(until, over if over is not None else until if heard is None else heard)
+        self._events = (
+            events.with_columns(since("ts"), since("ended_at"))
+            .rename({"ts": "begin", "ended_at": "end"})
+            .filter((pl.col("kind") != "checkpoint_save") | pl.col("blocking").fill_null(value=True))
+        )
+
+    def rows(self, run: str) -> tuple[dict[str, object], list[dict[str, object]]]:
+        """The account as rows of both tables."""
+        theirs, ours = self._library(), self._account()
+        refused = any("the library refuses" in warning for warning in theirs.warnings)
+        value = None if refused else theirs.goodput
+        differs = value is not None and ours.goodput is not None and abs(value - ours.goodput) >= _VISIBLE
+        said = "cannot tell: the library refuses this log (productive time outside the job's)" if refused else None
+        if differs:
+            said = f"by the account that adds up: {ours.goodput:.4f} (see metrics.library_goodput for the difference)"
+        row: dict[str, object] = {
+            "cluster": self._cluster,
+            "run_id": run,
+            "value": value,
+            "productive_s": theirs.productive_s,
+            "total_s": theirs.total_s,
+            "account": ours.goodput,
+            "disruptions": theirs.disruptions,
+            "max_step": theirs.max_step,
+            "note": said,
+        }
+        spent = {"productive": theirs.productive_s} | theirs.badput_s
+        buckets: list[dict[str, object]] = [
+            {"cluster": self._cluster, "run_id": run, "bucket": bucket, "seconds": seconds}
+            for bucket, seconds in spent.items()
+        ]
+        return row, buckets
+
+    def _library(self) -> JobGoodput:
+        own = self._events.select("kind", "begin", "end", "step").rows()
+        saved, loaded = "checkpoint_save", "checkpoint_load"
+        return library_goodput(
+            self._starts,
+            self._numbers,
+            self._begins,
+            job_end=self._end,
+            now=self._now,
+            events=[(kind, begin, end) for kind, begin, end, _ in own if kind not in {saved, loaded}],
+            saves=[(step or 0, end - begin) for kind, begin, end, step in own if kind == saved],
+            restores=[(step or 0, end - begin) for kind, begin, end, step in own if kind == loaded],
+        )
+
+    def _account(self) -> JobGoodput:
+        own = self._events.select("kind", "begin", "end").rows()
+        return job_goodput(self._starts, self._numbers, self._begins, job_end=self._end, now=self._now, events=own)
+
+
+_VISIBLE = 5e-5
+"""Differences that would show in four digits."""
+
+
+def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+    """Job goodput of all logged runs together, weighted by their wall time, as one result row; none without logs.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        accounts: as `job_accounts` returns them, where they are at hand.
+    """
+    found = (job_accounts(source, window) if accounts is None else accounts).runs
+    counted = found.filter(pl.col("value").is_not_null() & (pl.col("total_s") > 0))
+    if counted.is_empty():
+        return frames.empty(frames.RESULT)
+    sums = counted.select(
+        pl.col("productive_s", "total_s").sum(), ours=(pl.col("account") * pl.col("total_s")).sum()
+    ).row(0, named=True)
+    said = (
+        f"time-weighted over {counted.height:,} logged runs; GPUs do not count, nor does queueing before a first start"
+    )
+    refused = f"; {found.height - counted.height} logs that the library refuses left out"
+    ours = f"; by the account that adds up {sums['ours'] / sums['total_s']:.4f}"
+    differs = abs(sums["ours"] - sums["productive_s"]) >= _VISIBLE * sums["total_s"]
+    row = pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "subject": [window.cluster],
+            "metric": ["goodput_job"],
+            "unit": ["ratio"],
+            "value": [sums["productive_s"] / sums["total_s"]],
+            "numerator": [sums["productive_s"]],
+            "denominator": [sums["total_s"]],
+            "n": [counted.height],
+            "evidence_log": [1.0],
+            "note": [said + (refused if found.height > counted.height else "") + (ours if differs else "")],
+        }
+    )
+    return as_results(row, window, "cluster")
+
+
+def job_goodput_run_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+    """Job goodput of each logged run as result rows of the dimension `run`."""
+    found = (job_accounts(source, window) if accounts is None else accounts).runs
+    rows = found.select(
+        "cluster",
+        pl.col("run_id").alias("subject"),
+        pl.lit("goodput_job").alias("metric"),
+        pl.lit("ratio").alias("unit"),
+        "value",
+        pl.col("productive_s").alias("numerator"),
+        pl.col("total_s").alias("denominator"),
+        (pl.col("disruptions") + 1).alias("n"),
+        pl.lit(1.0).alias("evidence_log"),
+        "note",
+    )
+    return as_results(rows, window, "run")
+
+
+def bucket_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+    """Where the logged runs' wall time went by the library's buckets: the cluster's, the largest first.
+
+    Returns:
+        `cluster`, `bucket`, `seconds`, `share` (of all the runs' wall time), `runs` (that have any).
+    """
+    found = job_accounts(source, window) if accounts is None else accounts
+    counted = found.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
+    whole = counted["total_s"].sum()
+    return (
+        found.buckets.join(counted, on=["cluster", "run_id"])
+        .group_by("cluster", "bucket")
+        .agg(pl.col("seconds").sum(), runs=(pl.col("seconds") > 0).sum().cast(pl.Int64))
+        .with_columns(share=pl.col("seconds") / whole)
+        .select("cluster", "bucket", "seconds", "share", "runs")
+        .sort("cluster", "seconds", "bucket", descending=[False, True, False])
+    )

@@ -1,0 +1,136 @@
+"""MFU by logs against tensor activity, and what tensor activity suggests where there is no log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.logs import computed_logs
+from app.results.base import as_results
+from app.results.mfu import flop_convention, with_facts
+from metrics import frames
+from metrics.mfu import step_mfu
+from metrics.mfu_proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
+from metrics.peaks import peak
+
+if TYPE_CHECKING:
+    from app.results.base import Source, Window
+    from metrics.flops import Convention
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """What tensor activity says of MFU in a window.
+
+    Attributes:
+        fitted: rows of the table `mfu_proxies`.
+        estimates: of runs without logs, as `metrics.mfu_proxy.estimated` returns them.
+    """
+
+    fitted: pl.DataFrame
+    estimates: pl.DataFrame
+
+
+def mfu_proxy(source: Source, window: Window, convention: Convention | None = None) -> Proxy:
+    """Fit what logs say to what tensor pipes did, and say what that means for runs without logs."""
+    used = convention or flop_convention(source, window.cluster)
+    known = computed_logs(source, window.cluster)
+    logged = logged_hours(_counted(with_facts(known, window), used))
+    hours = frames.empty(HOURS)
+    if not logged.is_empty():  # without logs nothing can be fitted
+        asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+        hours = frames.conform(source.query("attempt_tensor_hours", **asked), HOURS)
+    seen = executed_share(hours)
+    fitted = fits(compared(seen, logged))
+    spoken_for = known[0].sessions.select(frames.ATTEMPT_KEY).unique()
+    return Proxy(_rows(fitted, window, used), estimated(seen, spoken_for, fitted))
+
+
+def _counted(steps: pl.DataFrame, convention: Convention) -> pl.DataFrame:
+    """Executions of steps with their FLOP, and those FLOP that no kernel can have skipped (`flop_least`)."""
+    counted = step_mfu(steps, convention=convention)
+    least = step_mfu(steps, convention="causal_half")["flop"]
+    return counted.with_columns(flop_least=pl.min_horizontal("flop", least))
+
+
+def _rows(fitted: pl.DataFrame, window: Window, convention: str) -> pl.DataFrame:
+    return frames.conform(
+        fitted.with_columns(
+            convention=pl.lit(convention),
+            window_from=pl.lit(window.since, dtype=frames.TIME),
+            window_until=pl.lit(window.until, dtype=frames.TIME),
+        ),
+        _PROXIES,
+    )
+
+
+def mfu_estimated_rows(found: Proxy, window: Window) -> pl.DataFrame:
+    """MFU that tensor activity suggests for all runs without logs together, as one result row; none if it cannot."""
+    if found.estimates.is_empty():
+        return frames.empty(frames.RESULT)
+    told = _with_peak(found.estimates)
+    top, bottom = float(told["numerator"].sum()), float(told["denominator"].sum())
+    left = _between(told["residual"])
+    row = pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "subject": [window.cluster],
+            "metric": ["mfu_estimated"],
+            "unit": ["ratio"],
+            "value": [top / bottom],
+            "numerator": [top],
+            "denominator": [bottom],
+            "n": [told["run_id"].n_unique()],
+            "evidence_telemetry": [1.0],
+            "note": [f"an estimate of {told['run_id'].n_unique()} runs without logs, by tensor activity; {left}"],
+        }
+    )
+    return as_results(row, window, "cluster")
+
+
+def _between(residuals: pl.Series) -> str:
+    told = residuals.sort().to_list()
+    low, high = f"{told[0]:.3f}", f"{told[-1]:.3f}"
+    return f"the fit leaves {low if low == high else f'{low} to {high}'} (RMS by hour)"
+
+
+def _with_peak(estimates: pl.DataFrame) -> pl.DataFrame:
+    """With the parts of each estimate: FLOP, over what the GPUs could have done in the hours seen."""
+    pairs = estimates.select("gpu_model", "dtype").rows()
+    peaks = [found.flops if (found := peak(model, dtype)) else None for model, dtype in pairs]
+    whole = pl.Series("denominator", peaks, dtype=pl.Float64) * estimates["gpu_hours"] * HOUR_S
+    return estimates.with_columns(whole).with_columns(numerator=pl.col("value") * pl.col("denominator"))
+
+
+def estimate_run_rows(found: Proxy, window: Window) -> pl.DataFrame:
+    """Estimates by run with all their parts, the most GPU-hours first."""
+    told = _with_peak(found.estimates) if found.estimates.height else found.estimates.with_columns(
+        denominator=pl.lit(None, dtype=pl.Float64), numerator=pl.lit(None, dtype=pl.Float64)
+    )  # fmt: skip
+    return told.with_columns(
+        metric=pl.lit("mfu_estimated"),
+        evidence_telemetry=pl.lit(1.0),
+        window_from=pl.lit(window.since, dtype=frames.TIME),
+        window_until=pl.lit(window.until, dtype=frames.TIME),
+    ).sort("gpu_hours", "run_id", descending=[True, False])
+
+
+_PROXIES: Final[frames.Schema] = {
+    "cluster": frames.TEXT,
+    "run_id": frames.TEXT,
+    "gpu_model": frames.TEXT,
+    "dtype": frames.TEXT,
+    "convention": frames.TEXT,
+    "window_from": frames.TIME,
+    "window_until": frames.TIME,
+    "n": frames.COUNT,
+    "gpu_hours": frames.NUMBER,
+    "mfu_log": frames.NUMBER,
+    "hfu_est": frames.NUMBER,
+    "slope": frames.NUMBER,
+    "residual": frames.NUMBER,
+    "disagrees": frames.FLAG,
+    "note": frames.TEXT,
+}

@@ -1,0 +1,39 @@
+"""Slices of GPUs (MIG): which part of a GPU one is, by the name of its type."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MIG: Final = re.compile(r"(?<![a-z0-9])(?:([1-7])c[._-]?)?([1-7])g[._-]?(\d{1,3})gb", re.IGNORECASE)
+
+_MIG_PARTS: Final = {r"a30(?!\d)": 4, r"rtx.?pro.?6000": 4, r"rtx.?pro.?(5000|4500)": 2}
+"""Slices of the models that have fewer than 7."""
+
+_MIG_OF_FOUR: Final = {(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)}
+"""Slices and gigabytes of profiles of GPUs with 4 slices that no GPU with 7 has."""
+
+
+def share_of_a_gpu(kind: str) -> float:
+    """Which part of a GPU one of this type is: 1, or of a MIG slice its share of the GPU's compute slices.
+
+    `3g.40gb` has 3 of 7, and where it has only some of its instance's compute (`1c.3g.40gb`), those. A few models have
+    fewer slices than 7; where the type does not name the model, profiles that only these have tell it.
+
+    Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs and supported profiles.
+
+    >>> share_of_a_gpu("h100"), share_of_a_gpu("nvidia_a100_3g.20gb") == 3 / 7, share_of_a_gpu("a30_1g.6gb")
+    (1.0, True, 0.25)
+    """
+    found = _MIG.search(kind)
+    if found is None:
+        return 1.0
+    slices, memory = int(found[2]), int(found[3])
+    named = next((parts for model, parts in _MIG_PARTS.items() if re.search(model, kind, re.IGNORECASE)), None)
+    parts = named or (4 if (slices, memory) in _MIG_OF_FOUR else 7)
+    return min(1.0, int(found[1] or slices) / parts)
+
+
+def gpus_of(kinds: dict[str, float]) -> float:
+    """GPUs of some types together, to a thousandth."""
+    return round(sum(count * share_of_a_gpu(kind) for kind, count in kinds.items()), 3)

@@ -1,0 +1,40 @@
+"""The words of the ledger: states, their categories, kinds of evidence; and as column types, numbers with names."""
+
+from __future__ import annotations
+
+import polars as pl
+
+UNAVAILABLE = ("maintenance", "down", "drained", "unknown")
+"""Categories of the state `unavailable`, the strongest first: planned work covers what breaks meanwhile."""
+
+IDLE = ("no_demand", "pending_demand")
+ALLOCATED = (
+    "productive",
+    "lost",
+    "startup",
+    "checkpoint",
+    "stalled",
+    "teardown",
+    "other_work",
+    "unattributed",
+)
+CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
+
+STATE = pl.Enum(["unavailable", "idle", "allocated"])
+CATEGORY = pl.Enum(CATEGORIES)
+EVIDENCE = pl.Enum(["log", "telemetry", "accounting", "assumed"])
+
+
+def state(name: str) -> pl.Expr:
+    """A state as a column of the type `STATE`."""
+    return pl.lit(name, dtype=STATE)
+
+
+def category(name: str) -> pl.Expr:
+    """A category as a column of the type `CATEGORY`."""
+    return pl.lit(name, dtype=CATEGORY)
+
+
+def evidence(name: str) -> pl.Expr:
+    """A kind of evidence as a column of the type `EVIDENCE`."""
+    return pl.lit(name, dtype=EVIDENCE)

@@ -1,0 +1,162 @@
+"""What a claim says, what was measured of it, and what came of that: plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from metrics.statistics import Direction, Verdict
+
+Kind = Literal["delivered", "capability"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of a cluster that a claim is about; what is None does not narrow it.
+
+    Attributes:
+        partition: of attempts; of metrics on capacity, the nodes that an inventory places in it.
+        account: of attempts.
+        user: of attempts.
+        nodes: pattern: `gpu[001-128],login*`.
+        gpu_model: as the inventory calls it.
+        gpus_min: smallest job, in GPUs.
+        gpus_max: largest job.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    user: str | None = None
+    nodes: str | None = None
+    gpu_model: str | None = None
+    gpus_min: float | None = None
+    gpus_max: float | None = None
+
+    def words(self) -> str | None:
+        """The scope in words; None where it is the whole cluster.
+
+        >>> Scope(partition="train", gpus_min=512).words()
+        'partition train, jobs of at least 512 GPUs'
+        """
+        names = ("partition", "account", "user", "nodes", "gpu_model")
+        told = [f"{name.replace('_', ' ')} {value}" for name in names if (value := getattr(self, name)) is not None]
+        told += [f"jobs of at least {self.gpus_min:g} GPUs"] if self.gpus_min is not None else []
+        told += [f"jobs of at most {self.gpus_max:g} GPUs"] if self.gpus_max is not None else []
+        return ", ".join(told) or None
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Time that a claim leaves out, of numerator and denominator both: on some nodes, or on all.
+
+    Or, with `category`, all GPU-time of one category of the ledger.
+    """
+
+    reason: str
+    since: datetime | None = None
+    until: datetime | None = None
+    nodes: str | None = None
+    partition: str | None = None
+    category: str | None = None
+
+    def words(self) -> str:
+        """What is left out, and why.
+
+        >>> Exclusion("not ours", category="other_work").words()
+        'all other_work: not ours'
+        """
+        if self.category is not None:
+            return f"all {self.category}: {self.reason}"
+        where = f" on {self.nodes}" if self.nodes else ""
+        where = f" in the partition {self.partition}" if self.partition else where
+        when = " to ".join(f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (self.since, self.until) if moment)
+        return f"{when}{where}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim as quoted, and as it is tested.
+
+    `quoted` are the words used. `read_as` says what is tested instead, since words such as "up to 96 %" cannot be
+    refuted as they stand. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
+    of all sizes speak for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it (bucket).
+    `window` is the claim's own period, in the words of the claims file.
+    """
+
+    id: str
+    metric: str
+    quoted: str
+    read_as: str
+    kind: Kind
+    target: float
+    direction: Direction
+    unit: str
+    gpus: float | None = None
+    min_run_s: float = 0.0
+    flop_convention: str | None = None
+    failure_class: Literal["infrastructure", "unplanned"] = "infrastructure"
+    population: Literal["pooled", "bucket"] = "pooled"
+    scope: Scope = Scope()
+    window: str | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+
+    @property
+    def narrowed(self) -> str | None:
+        """What makes it a claim on another number than the cluster's headline of the period, in words."""
+        said = [self.scope.words()]
+        said += [f"in {self.window}" if self.window else None]
+        said += [f"without {len(self.exclusions)} exclusion(s)" if self.exclusions else None]
+        if self.metric == "mttf":
+            said += ["all unplanned failures" if self.failure_class == "unplanned" else None]
+            said += ["jobs of that size only" if self.population == "bucket" else None]
+        return ", ".join(each for each in said if each) or None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the data say about a claim's metric; None where they say nothing.
+
+    Attributes:
+        value: the number.
+        low: lower end that decides.
+        high: upper end.
+        n: events, runs or steps behind it.
+        needed: what would still decide.
+        method: how the ends were made.
+        numerator: above the line.
+        denominator: below it.
+        beside: what is shown beside the verdict and does not decide, each labelled: one-sided results, expected values.
+        level: the kind of evidence, L1 (logs) to L3 (accounting).
+        excluded_s: seconds of the window that were left out.
+        excluded_gpu_s: GPU-seconds that were left out; None where no GPU-time is counted.
+        evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    needed: str | None = None
+    method: str = ""
+    numerator: float | None = None
+    denominator: float | None = None
+    beside: tuple[str, ...] = ()
+    level: str | None = None
+    excluded_s: float = 0.0
+    excluded_gpu_s: float | None = None
+    evidence: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its measurement and verdict; the time that was measured, and how many corrections bear on it."""
+
+    claim: Claim
+    measured: Measurement
+    verdict: Verdict
+    since: datetime | None = None
+    until: datetime | None = None
+    adjudications: int = 0

@@ -1,0 +1,298 @@
+"""What a failure rate is made of: how long which executions ran in a window, and how they were interrupted.
+
+Every attempt gives exposure, however it ended. Those that ran when the window opened give it from there on only.
+Sums are taken once per job size, of which there are few; every range of sizes is added up from these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from metrics import frames
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from metrics.statistics import FloatArray
+
+DAY_S = 86_400.0
+_DAY_US = 86_400_000_000
+
+UNPLANNED = (pl.col("class") == "infrastructure") | ((pl.col("class") == "user") & (pl.col("cause") != "cancelled"))
+"""Infrastructure and user failures. A cancellation is a decision, a time limit a plan, a preemption a policy."""
+
+INFRASTRUCTURE = pl.col("class") == "infrastructure"
+
+META_RF = (pl.col("state") == "NODE_FAIL") | ((pl.col("state") == "FAILED") & INFRASTRUCTURE)
+"""Meta's r_f: NODE_FAIL, and FAILED with a critical health check (Kokolis et al., section III). A requeued attempt is
+not among them: the paper does not say whether it is."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A range of job sizes in GPUs, (low, high]; `per_gpu` says whether its MTTF is of one GPU or of one job."""
+
+    label: str
+    low: float
+    high: float
+    per_gpu: bool = False
+
+
+POOLED = Size("pooled", 0, math.inf, per_gpu=True)
+OVER_128 = Size("over 128", 128, math.inf, per_gpu=True)
+"""The jobs behind Meta's r_f (Kokolis et al., section III). The class `meta_rf` is of these only."""
+
+
+def buckets(largest: float) -> list[Size]:
+    """Powers of two up to the largest job: (2^(k-1), 2^k] GPUs.
+
+    >>> [size.label for size in buckets(10)]
+    ['1', '2', '3-4', '5-8', '9-16']
+    """
+    top = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
+    found = []
+    for power in range(top + 1):
+        low, high = (0 if power == 0 else 2 ** (power - 1)), 2**power
+        found.append(Size(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
+    return found
+
+
+def around(gpus: float, *, tolerance: float = 0.0625) -> Size:
+    """Sizes within +/-6.25 % of a claimed one.
+
+    >>> around(1024).label
+    '960-1088'
+    """
+    low, high = gpus * (1 - tolerance), gpus * (1 + tolerance)
+    return Size(f"{low:.0f}-{high:.0f}", low - 1e-9, high)
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What the windows of a cluster are cut out of.
+
+    Attributes:
+        ran: executions, see `executed`.
+        ended: their interruptions, one row each, smallest job first: `execution`, `gpus`, `class`, `cause`, `state`,
+            `ended_at`, and `once`, a number that those of one incident share.
+    """
+
+    ran: pl.DataFrame
+    ended: pl.DataFrame
+
+
+_EXECUTION = ("cluster", "scheduler", "job", "submitted_at")
+
+
+def histories(attempts: pl.DataFrame, interruptions: pl.DataFrame) -> Histories:
+    """Executions of one cluster and how they were interrupted.
+
+    Args:
+        attempts: columns of `frames.ATTEMPTS` that `executed` names.
+        interruptions: columns of `frames.INTERRUPTIONS`: key, `ended_at`, `state`, `class`, `cause`, `incident`.
+    """
+    ran = executed(attempts)
+    ended = (
+        _of_jobs(interruptions, attempts)
+        .join(ran.select(*_EXECUTION, "execution", "gpus"), on=list(_EXECUTION))
+        # Of a heterogeneous job's components the worst tells how the job ended.
+        .sort(pl.when(INFRASTRUCTURE).then(0).when(UNPLANNED).then(1).otherwise(2), "job_id")
+        .unique("execution", keep="first", maintain_order=True)
+        .sort("gpus", "ended_at", "execution")
+    )
+    # Only infrastructure has incidents; whatever else ended an attempt happened once. Numbers, since those are quick.
+    incident = pl.when(INFRASTRUCTURE).then("incident").rank("dense").cast(pl.Int64)
+    return Histories(
+        ran,
+        ended.select(
+            "execution", "gpus", "class", "cause", "state", "ended_at",
+            once=pl.coalesce(-incident, pl.col("execution").cast(pl.Int64)),
+        ),
+    )  # fmt: skip
+
+
+def _of_jobs(interruptions: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Interruptions with the job that people see: of a heterogeneous job's component, the whole job."""
+    key = list(frames.ATTEMPT_KEY)
+    components = attempts.filter(pl.col("het_job_id").is_not_null()).select(*key, job="het_job_id")
+    if components.is_empty():
+        return interruptions.with_columns(job="job_id")
+    with_job = interruptions.join(components, on=key, how="left")
+    return with_job.with_columns(pl.coalesce("job", "job_id").alias("job"))
+
+
+def executed(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that held GPUs, as the jobs that people see: components of a heterogeneous job are one.
+
+    Args:
+        attempts: of `frames.ATTEMPTS` the key, `het_job_id`, `started_at`, `ended_at`, `suspended_s`, `n_nodes`,
+            `milli_gpus`, and `state`, `user` and `partition` where they are at hand.
+
+    Returns:
+        One row per execution: `execution` (its number here), `cluster`, `scheduler`, `job`, `submitted_at`, `gpus`,
+        `nodes`, `started_at`, `ended_at` (null while it runs), `suspended_s`, and `state`, `user`, `partition`.
+    """
+    labels = [name for name in ("state", "user", "partition") if name in attempts.columns]
+    held = attempts.filter(
+        (pl.col("milli_gpus") > 0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null()
+    ).select(
+        *_EXECUTION[:2],
+        pl.coalesce("het_job_id", "job_id").alias("job"),
+        "submitted_at",
+        pl.col("milli_gpus").cast(pl.Int64),
+        pl.col("n_nodes").cast(pl.Float64).alias("nodes"),
+        "started_at",
+        "ended_at",
+        "suspended_s",
+        *labels,
+        _het=pl.col("het_job_id").is_not_null(),
+    )
+    jobs = held.filter("_het").select(_EXECUTION).unique()
+    if jobs.height:
+        held = pl.concat([held.join(jobs, on=list(_EXECUTION), how="anti", maintain_order="left"), _whole(held, jobs)])
+    return (
+        held.drop("_het").with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
+    )
+
+
+def _whole(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Heterogeneous jobs in one row each."""
+    over = pl.col("ended_at").is_null().any()
+    sums = [pl.col("milli_gpus").sum(), pl.col("nodes").sum(), pl.col("suspended_s").max()]
+    times = [pl.col("started_at").min(), pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at")]
+    found = (
+        held.join(jobs, on=list(_EXECUTION), how="semi", maintain_order="left")
+        .group_by(_EXECUTION, maintain_order=True)
+        .agg(*sums, *times, pl.exclude("milli_gpus", "nodes", "suspended_s", "started_at", "ended_at").first())
+    )
+    return found.select(held.columns)
+
+
+def exposure(ran: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """Executions that ran within the window, with how long they did.
+
+    Suspended time is no exposure; like in the ledger it is taken to lie at the attempt's end. Of an attempt that still
+    runs, nobody knows the end, so its suspended time counts until it has one.
+
+    Returns:
+        The rows of `ran` with `from_at` and `to_at` (within the window) and `run_s` (> 0).
+    """
+    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    suspended = pl.duration(microseconds=pl.col("suspended_s").fill_null(0) * 1_000_000)
+    ended = pl.min_horizontal(pl.coalesce(pl.col("ended_at") - suspended, high), high)
+    overlaps = (pl.col("started_at") < high) & (pl.col("ended_at").is_null() | (pl.col("ended_at") > low))
+    return (
+        ran.filter(overlaps)
+        .with_columns(from_at=pl.max_horizontal("started_at", low), to_at=ended)
+        .with_columns(run_s=frames.seconds(pl.col("to_at") - pl.col("from_at")))
+        .filter(pl.col("run_s") > 0)
+    )
+
+
+# --- what was at risk --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Exposure in a window by distinct job size, smallest first.
+
+    Attributes:
+        gpus: the sizes.
+        n_attempts: executions that ran, by size.
+        gpu_days: GPU-days run, by size.
+        node_days: node-days run, by size.
+        job_days: days run, by size.
+        daily: GPU-days by size (rows) and UTC day (columns).
+        exposed: of every execution, whether it ran in the window.
+        first_day_us: where the first of the days begins, in microseconds since 1970.
+    """
+
+    gpus: FloatArray
+    n_attempts: FloatArray
+    gpu_days: FloatArray
+    node_days: FloatArray
+    job_days: FloatArray
+    daily: FloatArray
+    exposed: npt.NDArray[np.bool_]
+    first_day_us: int
+
+    def rows(self, size: Size) -> slice:
+        """The distinct sizes that a range holds."""
+        low, high = np.searchsorted(self.gpus, [size.low, size.high], side="right")
+        return slice(int(low), int(high))
+
+    def days_of(self, size: Size) -> FloatArray:
+        """GPU-days by day of a range of sizes; exactly zero on days when none ran."""
+        return np.asarray(self.daily[self.rows(size)].sum(axis=0))
+
+
+def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
+    """What was at risk in a window."""
+    exposed = exposure(past.ran, since, until)
+    days = pl.col("run_s") / DAY_S
+    sums = (
+        exposed.group_by("gpus")
+        .agg(
+            n_attempts=pl.len().cast(pl.Float64),
+            gpu_days=(days * pl.col("gpus")).sum(),
+            node_days=(days * pl.col("nodes")).sum(),
+            job_days=days.sum(),
+        )
+        .sort("gpus")
+    )
+    first, last = (pl.Series([moment], dtype=frames.TIME).to_physical()[0] for moment in (since, until))
+    first_day_us = first // _DAY_US * _DAY_US
+    n_days = max(1, -(-(last - first_day_us) // _DAY_US))
+    gpus = sums["gpus"].to_numpy()
+    at_risk = np.zeros(_numbered(past.ran), dtype=bool)
+    at_risk[exposed["execution"].to_numpy()] = True
+    return Risk(
+        gpus=gpus,
+        n_attempts=sums["n_attempts"].to_numpy(),
+        gpu_days=sums["gpu_days"].to_numpy(),
+        node_days=sums["node_days"].to_numpy(),
+        job_days=sums["job_days"].to_numpy(),
+        daily=_daily(exposed, gpus, first_day_us, n_days),
+        exposed=at_risk,
+        first_day_us=first_day_us,
+    )
+
+
+def _numbered(ran: pl.DataFrame) -> int:
+    """One more than the largest number of an execution; some of the cluster's may have been left out."""
+    last = ran["execution"].max()
+    return last + 1 if isinstance(last, int) else 0
+
+
+def _daily(exposed: pl.DataFrame, gpus: FloatArray, first_day_us: int, n_days: int) -> FloatArray:
+    """GPU-days by distinct size and day.
+
+    What lies after a moment on day i at fraction f is 1 - f of that day and all of those after it; an attempt's time
+    is what lies after its start less what lies after its end. So two sums per day, and one running sum over days.
+    """
+    shape = (len(gpus), n_days)
+    code = np.searchsorted(gpus, exposed["gpus"].to_numpy())
+    total, running = np.zeros(shape), np.zeros(shape)
+    for name, sign in (("from_at", 1), ("to_at", -1)):
+        day, fraction = day_of(exposed[name], first_day_us, ending=name == "to_at")
+        cell = code * n_days + day
+        today = np.bincount(cell, 1 - fraction, minlength=total.size).reshape(shape)
+        began = np.bincount(cell, minlength=total.size).reshape(shape)
+        total += sign * (today + np.cumsum(began, axis=1) - began)
+        running += sign * np.cumsum(began, axis=1)
+        if sign < 0:
+            running += began  # what ends on a day ran on it
+    return np.where(running > 0, np.maximum(total, 0.0) * gpus[:, None], 0.0)
+
+
+def day_of(moments: pl.Series, first_day_us: int, *, ending: bool) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Number of the day and fraction of it; what ends at midnight ends with the day before."""
+    since = moments.to_physical().to_numpy() - first_day_us
+    day = -(-since // _DAY_US) - 1 if ending else since // _DAY_US
+    return day, (since - day * _DAY_US) / _DAY_US

@@ -1,0 +1,159 @@
+"""Whether failures grow as the GPUs do: the 1/N law, tested before an MTTF is quoted at another size.
+
+A job of N GPUs fails at the rate exp(a + b log N); b = 1 is the law behind MTTF = 1/(N r_f). The model is a Poisson
+regression of failures on log N with job-days as offset. Sizes enter as they are, not in buckets: all attempts of one
+size share one rate, so their sums say all that there is to say (metric-definitions 7.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import optimize, special
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metrics.statistics import FloatArray
+
+HALF_WIDTH = 0.25
+"""The widest that half of b's interval may be for an extrapolation without a caveat."""
+
+STEEPEST = 50.0
+"""Beyond this |b| a slope is taken as not known: no rate grows with the fiftieth power of a size."""
+
+
+@dataclass(frozen=True)
+class SizeLaw:
+    """How the failure rate of a job grows with its GPUs: rate = exp(a + b log N), per day.
+
+    Attributes:
+        b: the slope; 1 is the 1/N law. None where the data cannot tell.
+        b_low: profile-likelihood interval, 95 %, widened by phi; None where it is open.
+        b_high: its other end.
+        p_value: of the likelihood-ratio test of b = 1.
+        a: log of the rate of a job of one GPU, per day.
+        phi: overdispersion that was allowed for; 1 for none.
+        n_failures: failures that it rests on.
+        n_sizes: different job sizes with exposure.
+        smallest: smallest job with exposure, in GPUs.
+        largest: the largest.
+        variances: of a, of b, and their covariance; phi is in them.
+    """
+
+    b: float | None
+    b_low: float | None
+    b_high: float | None
+    p_value: float | None
+    a: float | None
+    phi: float
+    n_failures: int
+    n_sizes: int
+    smallest: float | None
+    largest: float | None
+    variances: tuple[float, float, float] | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether an extrapolation needs no caveat: b's interval includes 1 and is narrow."""
+        if self.b_low is None or self.b_high is None:
+            return False
+        return self.b_low <= 1 <= self.b_high and (self.b_high - self.b_low) / 2 < HALF_WIDTH
+
+    @property
+    def words(self) -> str:
+        """What an extrapolated MTTF must say."""
+        if self.b is None:
+            return "assumes 1/N: the data cannot test it"
+        ends = (f"{end:.2f}" if end is not None else "?" for end in (self.b_low, self.b_high))
+        slope = f"b {self.b:.2f}, 95 % {' to '.join(ends)}"
+        return f"1/N tested: {slope}" if self.holds else f"assumes 1/N: {slope}"
+
+    def mttf_d(self, gpus: float) -> tuple[float, float, float] | None:
+        """MTTF of a job of that size by the fitted slope, in days, with its 95 % Wald interval; None if unknown."""
+        if self.b is None or self.a is None or self.variances is None:
+            return None
+        x = math.log(gpus)
+        of_a, of_b, both = self.variances
+        log_rate = self.a + self.b * x
+        spread = float(special.ndtri(0.975)) * math.sqrt(max(of_a + x * x * of_b + 2 * x * both, 0.0))
+        return math.exp(-log_rate), math.exp(-log_rate - spread), math.exp(-log_rate + spread)
+
+
+def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, phi: float = 1.0) -> SizeLaw:
+    """Fit rate = exp(a + b log N) to failures by job size.
+
+    Given the number of failures K, how they fall on the sizes is multinomial with shares T_N N^b / sum(T N^b), so b has
+    a likelihood of its own: `l(b) = b sum(k log N) - K log sum(T N^b)`, the profile of the Poisson likelihood over a.
+    It is concave: b is where the mean log N of the failures is the one expected, and the interval is where
+    `2 (l(b) - l)` is above `-3.84 phi` (McCullagh and Nelder, Generalized Linear Models, 1989, sections 6.4.2, 9.2.4).
+
+    Args:
+        gpus: job sizes; each may come several times.
+        failures: failures at each size.
+        job_days: exposure at each size; sizes without any are left out.
+        phi: overdispersion to allow for, see `metrics.statistics.overdispersion`.
+
+    Ten failures in as many job-days at 1 GPU as at 100, all but one at 100: b = log(9) / log(100).
+
+    >>> found = size_law(np.array([1.0, 100.0]), np.array([1.0, 9.0]), np.array([50.0, 50.0]))
+    >>> round(found.b, 4), found.holds
+    (0.4771, False)
+    """
+    exposed = job_days > 0
+    sizes, k, days = gpus[exposed], failures[exposed], job_days[exposed]
+    total, n_sizes = float(k.sum()), len(np.unique(sizes))
+    smallest, largest = (float(sizes.min()), float(sizes.max())) if n_sizes else (None, None)
+    unknown = SizeLaw(None, None, None, None, None, phi, round(total), n_sizes, smallest, largest)
+    if n_sizes < 2 or total == 0:
+        return unknown
+    x, log_days = np.log(sizes), np.log(days)
+    mean = float((k * x).sum() / total)
+
+    def score(b: float) -> float:
+        return mean - _moments(b, x, log_days)[0]
+
+    def log_likelihood(b: float) -> float:
+        return total * (b * mean - float(special.logsumexp(log_days + b * x)))
+
+    ends = float(x.min()), float(x.max())
+    if math.isclose(mean, ends[0]) or math.isclose(mean, ends[1]) or not score(-STEEPEST) > 0 > score(STEEPEST):
+        return unknown  # all failures at the smallest or at the largest size: no slope is steep enough
+    b = float(optimize.brentq(score, -STEEPEST, STEEPEST))
+    best = log_likelihood(b)
+    enough = phi * float(special.chdtri(1, 0.05)) / 2
+
+    def beyond(other: float) -> float:
+        return best - log_likelihood(other) - enough
+
+    centre, variance = _moments(b, x, log_days)
+    of_b = phi / (total * variance)
+    return SizeLaw(
+        b,
+        _crossing(beyond, -STEEPEST, b),
+        _crossing(beyond, STEEPEST, b),
+        float(special.chdtrc(1, 2 * max(best - log_likelihood(1.0), 0.0) / phi)),
+        math.log(total) - float(special.logsumexp(log_days + b * x)),
+        phi,
+        round(total),
+        n_sizes,
+        smallest,
+        largest,
+        (phi / total + centre**2 * of_b, of_b, -centre * of_b),
+    )
+
+
+def _moments(b: float, x: FloatArray, log_days: FloatArray) -> tuple[float, float]:
+    """Mean and variance of log N over the failures that a slope expects."""
+    logs = log_days + b * x
+    shares = np.exp(logs - special.logsumexp(logs))
+    mean = float((shares * x).sum())
+    return mean, float((shares * (x - mean) ** 2).sum())
+
+
+def _crossing(beyond: Callable[[float], float], far: float, near: float) -> float | None:
+    """Where the likelihood has fallen far enough, between a point inside the interval and one far out."""
+    return float(optimize.brentq(beyond, far, near)) if beyond(far) > 0 else None

@@ -1,0 +1,48 @@
+"""What happened at the same place at nearly the same time, for frames that are too large to pair row by row."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_US = 1_000_000
+
+
+def nearby(
+    many: pl.DataFrame, few: pl.DataFrame, *, of: str, at: str, by: Sequence[str], before_s: float, after_s: float
+) -> pl.DataFrame:
+    """Pairs of rows of one place, the one at most so long before or after the other.
+
+    Time is cut into stretches as long as the window. A row of `few` can only be near rows of two stretches that
+    follow each other, so both sides are joined by place and stretch, and what is too far is dropped: the work grows
+    with the rows and the pairs that are found, not with all pairs of a place.
+
+    Args:
+        many: the larger frame, with a time `of` and the columns `by`.
+        few: the smaller frame, with a time `at` and the columns `by`; other columns have names of their own.
+        of: column of `many`.
+        at: column of `few`, of another name.
+        by: the place.
+        before_s: longest time that `at` may lie before `of`, in seconds.
+        after_s: longest time that `at` may lie after `of`, in seconds.
+
+    Returns:
+        The columns of both; pairs with `-before_s <= at - of <= after_s`, in no order. Rows without a time have none.
+    """
+    low, high = round(before_s * _US), round(after_s * _US)
+    width = max(math.ceil(low + high), 1)
+    moment, other = pl.col(of).dt.epoch("us"), pl.col(at).dt.epoch("us")
+    first = (other - high).floordiv(width)
+    there = few.filter(pl.col(at).is_not_null()).with_columns(_stretch=pl.concat_list(first, first + 1))
+    return (
+        many.filter(pl.col(of).is_not_null())
+        .with_columns(_stretch=moment.floordiv(width))
+        .join(there.explode("_stretch"), on=[*by, "_stretch"])
+        .filter((other - moment >= -low) & (other - moment <= high))
+        .drop("_stretch")
+    )

@@ -1,0 +1,18 @@
+-- One row is a node of a cluster within a window: GPU-seconds that it was there, and those that attempts ran on it.
+-- What stood still because the node was dead, or suspended, did not run.
+WITH clipped AS (
+    SELECT
+        node,
+        state = 'allocated' AND COALESCE(cause, '') NOT IN ('node_down', 'suspended') AS ran,
+        gpus * (epoch_us(LEAST(ended_at, $until)) - epoch_us(GREATEST(started_at, $since))) * 0.000001 AS gpu_s
+    FROM gpu_time
+    WHERE cluster = $cluster AND ended_at > $since AND started_at < $until
+)
+SELECT
+    $cluster AS cluster,
+    node,
+    CAST(SUM(gpu_s) AS DOUBLE) AS there_gpu_s,
+    CAST(COALESCE(SUM(gpu_s) FILTER (ran), 0) AS DOUBLE) AS ran_gpu_s
+FROM clipped
+GROUP BY node
+ORDER BY node;

@@ -1,0 +1,272 @@
+"""When work waited beside idle GPUs, and why: cases by hand, and a slow twin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import demand_causes, frames
+from metrics.demand import waiting_demand
+from tests.metrics import slow_demand
+from tests.metrics.slow_demand import Job, Place, Places
+from tests.metrics.tables import rows
+
+EPOCH = datetime(2026, 3, 1, 22, tzinfo=UTC)  # two hours before a midnight
+TICK_S = 600
+TICKS_AN_HOUR = 6
+UNTIL = 24
+
+
+def at(tick: int) -> datetime:
+    return EPOCH + timedelta(seconds=tick * TICK_S)
+
+
+def span(start: int, end: int) -> pl.DataFrame:
+    return rows(frames.COVERAGE, {"cluster": "c", "started_at": at(start), "ended_at": at(end)})
+
+
+def demand(places: Places, jobs: list[Job]) -> pl.DataFrame:
+    waits = rows(
+        frames.ATTEMPTS,
+        *(
+            {
+                "cluster": "c",
+                "scheduler": "slurm",
+                "job_id": str(number),
+                "submitted_at": at(job.start),
+                "eligible_at": at(job.start),
+                "started_at": at(job.end),
+                "partition": ",".join(job.partitions),
+                "reason": "QOSMaxGRESPerUser" if job.rule else "Resources",
+                "req_milli_gpus": job.gpus * 1000,
+                "milli_gpus": job.gpus * 1000,
+                "req_nodes": job.nodes,
+                "req_segment": job.segment,
+            }
+            for number, job in enumerate(jobs)
+        ),
+    )
+    named = [{"cluster": "c", "node": name} for name in places]
+    nodes = [
+        node | {"valid_from": at(0), "partitions": list(place.partitions)}
+        for node, place in zip(named, places.values(), strict=True)
+    ]
+    whole = {"started_at": at(0), "ended_at": at(UNTIL)}
+    there = [node | whole | {"milli_gpus": p.gpus * 1000} for node, p in zip(named, places.values(), strict=True)]
+    held = [
+        {"cluster": "c", "node": name, "started_at": at(a), "ended_at": at(b), "milli_gpus": n * 1000}
+        for name, place in places.items()
+        for a, b, n in place.held
+    ]
+    out = [
+        {"cluster": "c", "node": name, "started_at": at(a), "ended_at": at(b), "state": "down"}
+        for name, place in places.items()
+        for a, b in place.out
+    ]
+    standing = {"cluster": pl.String, "node": pl.String, "block": pl.String}
+    blocks = [("c", name, place.block) for name, place in places.items() if place.block is not None]
+    return waiting_demand(
+        waits,
+        rows(frames.NODES, *nodes),
+        rows(frames.INVENTORY, *there),
+        span(0, UNTIL),
+        attempt_nodes=rows(frames.ATTEMPT_NODES, *held),
+        node_states=rows(frames.NODE_STATES, *out),
+        blocks=pl.DataFrame(blocks, schema=standing, orient="row"),
+    )
+
+
+def ticks(found: pl.DataFrame) -> Counter[tuple[str, str | None]]:
+    total: Counter[tuple[str, str | None]] = Counter()
+    for row in found.iter_rows(named=True):
+        total[row["node"], row["cause"]] += round((row["ended_at"] - row["started_at"]).total_seconds() / TICK_S)
+    return total
+
+
+MAIN = ("main",)
+FREE = Place(8, MAIN)
+HALF = Place(8, MAIN, held=((0, UNTIL, 4),))
+
+
+@pytest.mark.parametrize(
+    ("partition", "waiting"),
+    [("main", ["n1", "n3"]), ("main,scav", ["n1", "n2", "n3"]), ("scav", ["n2", "n3"]), ("other", ["n3"])],
+)
+def test_demand_waits_on_the_nodes_of_its_partitions(partition: str, waiting: list[str]) -> None:
+    places = {"n1": FREE, "n2": Place(8, ("scav",)), "n3": Place(8, ())}
+    found = demand(places, [Job(tuple(partition.split(",")), 5, 9, 8)]).sort("node")
+    assert found.rows() == [("c", node, at(5), at(9), None) for node in waiting]
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits"), [(None, True), ("Resources", True), ("JobHeldUser", False), ("PartitionNodeLimit", False)]
+)
+def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, waits: bool) -> None:
+    attempts = rows(
+        frames.ATTEMPTS,
+        {"cluster": "c", "job_id": "1", "eligible_at": at(5), "state": "PENDING", "reason": reason,
+         "req_milli_gpus": 8000, "milli_gpus": 0},
+    )  # fmt: skip
+    there = rows(frames.INVENTORY, {"cluster": "c", "node": "n1"})
+    found = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, UNTIL))
+    assert (found.height > 0) == waits
+    assert found["cause"].null_count() == found.height
+
+
+def test_idle_gpus_that_add_up_but_stand_apart_are_fragmented() -> None:
+    found = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 8, nodes=1)])
+    assert ticks(found) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
+
+
+def test_a_job_that_asks_for_more_than_is_idle_at_all_is_not_fragmented() -> None:
+    found = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 16, nodes=2)])
+    assert ticks(found) == {("n1", None): 4, ("n2", None): 4}
+
+
+def test_a_job_that_fits_waits_for_what_the_data_do_not_show() -> None:
+    fits, does_not = Job(MAIN, 5, 9, 4, nodes=1), Job(MAIN, 5, 9, 8, nodes=1)
+    assert ticks(demand({"n1": HALF, "n2": HALF}, [fits, does_not])) == {("n1", None): 4, ("n2", None): 4}
+
+
+def test_a_job_that_may_stand_on_any_number_of_nodes_fits_wherever_gpus_are_idle() -> None:
+    for nodes in (None, 1):  # 16 GPUs fit on no node, so one node is not what it asked for
+        found = demand({"n1": HALF, "n2": HALF, "n3": FREE}, [Job(MAIN, 5, 9, 16, nodes=nodes)])
+        assert {cause for _, cause in ticks(found)} == {None}
+
+
+def test_a_down_node_is_not_idle() -> None:
+    places = {"n1": Place(8, MAIN, out=((0, 7),)), "n2": HALF, "n3": HALF}
+    found = demand(places, [Job(MAIN, 5, 9, 8, nodes=1)])
+    assert ticks(found) == {
+        ("n1", None): 4,
+        **{(node, cause): 2 for node in ("n2", "n3") for cause in ("fragmentation", None)},
+    }
+
+
+def test_a_rule_keeps_gpus_idle_only_if_all_that_wait_have_one_and_one_of_them_would_fit() -> None:
+    held_back = Job(MAIN, 5, 9, 8, nodes=1, rule=True)
+    too_large = Job(MAIN, 5, 9, 16, nodes=2, rule=True)
+    assert ticks(demand({"n1": FREE}, [held_back, too_large])) == {("n1", "limits"): 4}
+    assert ticks(demand({"n1": FREE}, [too_large])) == {("n1", None): 4}
+    assert ticks(demand({"n1": FREE}, [held_back, Job(MAIN, 7, 9, 16, nodes=2)])) == {
+        ("n1", "limits"): 2,
+        ("n1", None): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["QOSMaxGRESPerUser", "QOSGrpNodeLimit", "AssocGrpGRES", "AssocMaxJobsLimit", "AssociationResourceLimit",
+     "MaxGRESPerAccount", "Licenses", "JobArrayTaskLimit", "Reservation"],
+)  # fmt: skip
+def test_these_reasons_are_rules(reason: str) -> None:
+    assert _cause_of(reason) == "limits"
+
+
+@pytest.mark.parametrize("reason", [None, "Resources", "Priority", "ReqNodeNotAvail", "BeginTime", "TimeLimit"])
+def test_these_reasons_are_no_rules(reason: str | None) -> None:
+    assert _cause_of(reason) is None
+
+
+def _cause_of(reason: str | None) -> object:
+    job = {"cluster": "c", "eligible_at": at(5), "started_at": at(9), "reason": reason, "req_milli_gpus": 8000}
+    there = {"cluster": "c", "node": "n1", "started_at": at(0), "ended_at": at(UNTIL), "milli_gpus": 8000}
+    found = waiting_demand(
+        rows(frames.ATTEMPTS, job),
+        frames.empty(frames.NODES),
+        rows(frames.INVENTORY, there),
+        span(0, UNTIL),
+        attempt_nodes=frames.empty(frames.ATTEMPT_NODES),
+    )
+    return found["cause"].item()
+
+
+def test_enough_nodes_in_several_blocks_are_a_matter_of_topology_for_a_job_that_asks_for_one() -> None:
+    places = {f"n{i}": Place(8, MAIN, block="ab"[i % 2]) for i in range(4)}
+    assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 24, nodes=3, segment=3)]))} == {"topology"}
+    assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 32, nodes=4, segment=2)]))} == {None}
+    assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 24, nodes=3)]))} == {None}
+
+
+def test_where_blocks_are_not_known_topology_is_not_told() -> None:
+    places = {"n1": Place(8, MAIN, block="a"), "n2": Place(8, MAIN, block="b"), "n3": Place(8, MAIN)}
+    assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 16, nodes=2, segment=2)]))} == {None}
+
+
+def test_causes_follow_one_another_within_an_hour_and_lie_in_the_hour_they_were_in() -> None:
+    """A small job fits in every second tick; it does so 3 times in the first hour, and never in the second."""
+    small = [Job(MAIN, tick, tick + 1, 4, nodes=1) for tick in (6, 8, 10)]
+    found = demand({"n1": HALF, "n2": HALF}, [*small, Job(MAIN, 6, 18, 8, nodes=1)]).filter(pl.col("node") == "n1")
+    assert found.sort("started_at").rows() == [
+        ("c", "n1", at(6), at(9), "fragmentation"),
+        ("c", "n1", at(9), at(12), None),
+        ("c", "n1", at(12), at(18), "fragmentation"),
+    ]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Places, list[Job]]:
+    names = ["main", "scav"]
+    some = st.lists(st.sampled_from(names), unique=True)
+
+    def interval() -> tuple[int, int]:
+        low, high = sorted((draw(st.integers(0, UNTIL)), draw(st.integers(0, UNTIL))))
+        return low, high
+
+    places = {
+        f"n{number}": Place(
+            draw(st.sampled_from([2, 4])),
+            tuple(draw(some)),
+            draw(st.sampled_from(["a", "b", "b", None])),
+            tuple((*interval(), draw(st.integers(1, 4))) for _ in range(draw(st.integers(0, 3)))),
+            tuple(interval() for _ in range(draw(st.integers(0, 1)))),
+        )
+        for number in range(draw(st.integers(1, 4)))
+    }
+    jobs = [
+        Job(
+            tuple(draw(st.lists(st.sampled_from(names), unique=True, min_size=1))),
+            *interval(),
+            draw(st.integers(1, 8)),
+            draw(st.sampled_from([None, 1, 1, 2, 3])),
+            draw(st.sampled_from([None, None, 1, 2])),
+            draw(st.booleans()),
+        )
+        for _ in range(draw(st.integers(0, 4)))
+    ]
+    return places, jobs
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), st.sampled_from([1, 3, 2_000_000]))
+def test_the_slow_reading_agrees(cluster: tuple[Places, list[Job]], piece: int) -> None:
+    places, jobs = cluster
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demand_causes, "PIECE", piece)  # however the time is cut
+        found = demand(places, jobs).sort("node", "started_at")
+    overlap = (pl.col("node") == pl.col("node").shift(1)) & (pl.col("started_at") < pl.col("ended_at").shift(1))
+    assert found.filter(overlap).is_empty()
+    slow = slow_demand.ticks(places, jobs, UNTIL, TICKS_AN_HOUR)
+    assert _idle_ticks(found, places) == +Counter({key: n for key, n in slow.items() if key[2] is not None})
+    for name, place in places.items():
+        waited = sum(
+            any(job.start <= tick < job.end and any(map(place.serves, job.partitions)) for job in jobs)
+            for tick in range(UNTIL)
+        )
+        assert sum(n for (node, _), n in ticks(found).items() if node == name) == waited
+
+
+def _idle_ticks(found: pl.DataFrame, places: Places) -> slow_demand.Seconds:
+    """Ticks with a cause, by node and hour; the node must have idle GPUs then."""
+    total: slow_demand.Seconds = Counter()
+    for row in found.drop_nulls("cause").iter_rows(named=True):
+        first, last = (round((row[name] - EPOCH).total_seconds() / TICK_S) for name in ("started_at", "ended_at"))
+        for tick in range(first, last):
+            assert places[row["node"]].idle(tick)
+            total[row["node"], tick // TICKS_AN_HOUR, row["cause"]] += 1
+    return total

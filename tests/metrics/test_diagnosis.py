@@ -1,0 +1,209 @@
+"""Differential diagnosis: likeliest cause, failure domains, what nodes told (metric-definitions 1.3, 1.8, 8.1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import frames
+from metrics.interruptions import critical_states, interruptions
+from tests.metrics import slow_diagnosis
+from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
+
+JOB = {"7": ["n1", "n2"]}
+
+
+def judged(state: str, *seen: Row, nodes: dict[str, list[str]] | None = None, **more: object) -> dict[str, object]:
+    """The interruption of job 7, which ended so at 5 h."""
+    ran = attempts(attempt("7", 0, 1, 5, state, gpus=16, **more))
+    return interruptions(ran, joined(ran), on_nodes(ran, nodes or JOB), events(*seen)).row(0, named=True)
+
+
+def xid(code: int, kind: str, severity: str = "critical", *, minutes: float = -1, node: str = "n1") -> Row:
+    said = {"code": str(code), "gpu": "2", "class": kind, "severity": severity}
+    return event(node, at(5, minutes=minutes), "xid", **said)
+
+
+def state_event(reason: str, state: str = "drained", *, minutes: float = -1, node: str = "n1") -> Row:
+    """A node state as the diagnosis reads it."""
+    told = {"cluster": "c", "node": node, "started_at": at(5, minutes=minutes), "state": state, "reason": reason}
+    (found,) = critical_states(rows(frames.NODE_STATES, told), critical_reasons=".").to_dicts()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "seen", "domains"),
+    [
+        ("FAILED", [], "user,software,hardware"),  # an exit status says nothing of where it comes from
+        ("FAILED", [xid(79, "HW")], "hardware"),
+        ("FAILED", [xid(31, "APP", "info")], "user"),
+        ("FAILED", [xid(13, "APP", "info"), xid(79, "HW")], "hardware"),
+        ("FAILED", [xid(119, "DRIVER")], "software,hardware"),
+        ("FAILED", [xid(32, "UNKNOWN", "warning")], "software,hardware"),  # bus quality, not the program
+        ("FAILED", [xid(109, "UNKNOWN", "warning")], "user,software,hardware"),
+        ("FAILED", [xid(45, "CONSEQUENCE", "info")], "user,software,hardware"),
+        ("FAILED", [xid(63, "INFO", "info")], "user,software,hardware"),
+        ("FAILED", [event("n1", at(5), "nccl_timeout", **{"class": "UNKNOWN"})], "user,software,hardware"),
+        ("FAILED", [event("n1", at(5), "ib", **{"class": "NETWORK"})], "hardware"),
+        ("FAILED", [event("n1", at(5), "filesystem", **{"class": "FILESYSTEM"})], "software,hardware"),
+        ("NODE_FAIL", [], "software,hardware"),
+        ("NODE_FAIL", [xid(79, "HW")], "hardware"),
+        ("NODE_FAIL", [state_event("Not responding", "down")], "software,hardware"),
+        ("NODE_FAIL", [state_event("k8s: pod terminated", "down")], "software"),
+        ("NODE_FAIL", [state_event("k8s: pod terminated: cordon: GPU fell off the bus")], "hardware"),
+        ("NODE_FAIL", [xid(31, "APP", "info")], "user"),  # speaks of none of the state's own: the better evidence
+        ("RECONFIG_FAIL", [], "software"),
+        ("OUT_OF_MEMORY", [xid(79, "HW")], "user"),
+        ("TIMEOUT", [xid(79, "HW")], "user,software,hardware"),  # it may have hung; its limit may be too short
+        ("PREEMPTED", [], None),
+        ("REQUEUED", [], None),
+        ("NEW_IN_SLURM_30", [], "user,software,hardware"),
+    ],
+)
+def test_a_symptom_lists_every_domain_that_evidence_leaves(state: str, seen: list[Row], domains: str | None) -> None:
+    assert judged(state, *seen)["domains"] == domains
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind", "cause"),
+    [
+        ([xid(45, "CONSEQUENCE", "critical")], "user", "failed"),  # never a cause by itself
+        ([xid(45, "CONSEQUENCE", "critical", minutes=0), xid(48, "HW", minutes=-2)], "infrastructure", "xid"),
+        ([xid(31, "APP", "info")], "user", "failed"),
+        ([xid(92, "WARN", "warning")], "user", "failed"),
+        ([event("n1", at(5, minutes=-8), "ecc"), state_event("health: XID 48")], "infrastructure", "ecc"),
+        ([event("n1", at(5, minutes=4), "ecc"), xid(79, "HW", "warning")], "infrastructure", "ecc"),
+        ([event("n1", at(5, minutes=-3), "ib"), event("n1", at(5, minutes=2), "ecc")], "infrastructure", "ecc"),
+    ],
+)
+def test_severity_comes_before_nearness_and_causes_before_what_followed(seen: list[Row], kind: str, cause: str) -> None:
+    for order in (seen, seen[::-1]):
+        found = judged("FAILED", *order)
+        assert (found["class"], found["cause"]) == (kind, cause)
+
+
+def test_the_events_name_what_the_cause_leaves_out_the_worst_first() -> None:
+    found = judged(
+        "FAILED",
+        xid(45, "CONSEQUENCE", "info", minutes=0),
+        state_event("health: XID 79", minutes=1, node="n2"),
+        xid(79, "HW", minutes=-3, node="n2"),
+        event("n1", at(5), "throttle", severity="warning", code="thermal"),
+        xid(79, "HW", minutes=-4, node="n2"),
+    )
+    assert found["events"] == "xid 79 (n2 gpu 2), node_drained (n2), throttle thermal (n1), xid 45 (n1 gpu 2)"
+    assert (found["cause"], found["node"]) == ("xid", "n2")
+
+
+def test_the_list_of_events_is_bounded_and_counts_the_rest() -> None:
+    burst = [event(f"n{n}", at(5), "ib", code="down") for n in range(20)]
+    found = judged("FAILED", *burst, nodes={"7": [f"n{n}" for n in range(20)]})
+    assert (
+        found["events"]
+        == "ib down (n0), ib down (n1), ib down (n10), ib down (n11), ib down (n12), ib down (n13) and 14 more"
+    )
+
+
+def test_a_pod_that_went_is_told_from_a_node_that_did() -> None:
+    """metric-definitions 10.7: NODE_FAIL is also the loss of a slurmd pod."""
+    for state in ("drained", "down"):
+        found = judged("NODE_FAIL", state_event("k8s: pod terminated", state))
+        assert (found["class"], found["cause"], found["node"]) == ("infrastructure", "pod_terminated", "n1")
+    assert judged("NODE_FAIL", state_event("Not responding", "down"))["cause"] == "node_fail"
+
+
+def test_of_a_node_failure_the_node_that_went_out_of_service_is_to_blame() -> None:
+    elsewhere, down = xid(94, "HW", minutes=-1, node="n1"), state_event("Not responding", "down", minutes=1, node="n2")
+    for order in ([elsewhere, down], [down, elsewhere]):
+        assert judged("NODE_FAIL", *order)["node"] == "n2"
+    assert judged("FAILED", elsewhere, down)["node"] == "n1"
+
+
+def test_a_drain_that_names_an_xid_of_the_program_leaves_the_user_only() -> None:
+    assert state_event("health: XID 31 on GPU 3")["class"] == "APP"
+    assert state_event("health: XID 79 on GPU 3")["class"] == "HW"
+    assert state_event("Kill task failed")["class"] == "UNKNOWN"
+    assert state_event("Prolog error")["class"] == "NODE"
+
+
+@pytest.mark.parametrize("reason", ["Preempted", "preempted in favour of 12"])
+def test_a_requeue_that_says_it_was_preempted_is_a_preemption(reason: str) -> None:
+    found = judged("REQUEUED", reason=reason, exit_code=1)
+    assert (found["class"], found["cause"]) == ("preemption", "preempted")
+    assert judged("REQUEUED", reason="JobHeldUser")["class"] == "planned"
+
+
+def test_evidence_is_where_the_class_was_read() -> None:
+    assert judged("FAILED", xid(79, "HW"))["evidence"] == "telemetry"
+    assert judged("FAILED", state_event("health: XID 79"))["evidence"] == "accounting"
+    assert judged("NODE_FAIL", xid(79, "HW"))["evidence"] == "accounting"
+    assert judged("FAILED")["evidence"] == "accounting"
+
+
+@pytest.mark.parametrize(("before", "after", "kind"), [(60, 60, "user"), (300, 60, "infrastructure"), (0, 0, "user")])
+def test_the_window_is_a_parameter(before: float, after: float, kind: str) -> None:
+    ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
+    seen = events(event("n1", at(5, minutes=-2)))
+    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen, before_s=before, after_s=after)
+    assert found["class"].to_list() == [kind]
+
+
+_EVENT = st.builds(
+    lambda node, second, what, severity, gpu: event(
+        f"n{node}",
+        at(5, seconds=second),
+        what[0],
+        **{"code": what[1], "class": what[2], "severity": severity, "gpu": gpu, "detail": None},
+    ),
+    st.integers(0, 3),
+    st.sampled_from([-700, -600, -300, -60, 0, 60, 300, 301, 3600, 3660]),
+    st.sampled_from(
+        [("xid", "79", "HW"), ("xid", "31", "APP"), ("xid", "45", "CONSEQUENCE"), ("xid", "32", "UNKNOWN"),
+         ("xid", "119", "DRIVER"), ("ecc", "dbe", None), ("ib", "down", "NETWORK"), ("node_down", None, "NODE"),
+         ("node_drained", None, "HW"), ("pod_terminated", None, "SOFTWARE"), ("throttle", "power", "WARN")]
+    ),
+    st.sampled_from(["critical", "warning", "info", None]),
+    st.sampled_from([None, "", "0", "7"]),
+)  # fmt: skip
+_ATTEMPT = st.tuples(
+    st.sampled_from(["FAILED", "NODE_FAIL", "CANCELLED", "REQUEUED", "BOOT_FAIL"]),
+    st.sampled_from([5, 5 + 1 / 60, 6]),
+    st.sets(st.integers(0, 3), min_size=1),
+    st.sampled_from([None, None, "n0", "n1"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_ATTEMPT, min_size=1, max_size=4), st.lists(_EVENT, max_size=14))
+def test_the_diagnosis_is_what_trying_every_event_finds(
+    ended: list[tuple[str, float, set[int], str | None]], seen: list[Row]
+) -> None:
+    ran = attempts(
+        *(attempt(str(n), 0, 1, end, state, failed_node=failed) for n, (state, end, _, failed) in enumerate(ended))
+    )
+    held = on_nodes(ran, {str(n): [f"n{node}" for node in nodes] for n, (_, _, nodes, _) in enumerate(ended)})
+    told = events(*seen)
+    found = {row["job_id"]: row for row in interruptions(ran, joined(ran), held, told).iter_rows(named=True)}
+    for job, expected in slow_diagnosis.diagnoses(ran, held, told).items():
+        row = found[job]
+        state = ended[int(job)][0]
+        explained = expected["kind"] is not None and state in slow_diagnosis.EXPLAINABLE
+        assert row["events"] == expected["events"]
+        assert (row["class"] == "infrastructure") == (explained or state in slow_diagnosis.BY_ITSELF)
+        if explained:
+            assert row["cause"] == expected["kind"]
+        if row["class"] != "planned":
+            assert set(row["domains"].split(",")) == expected["domains"]
+        failed, alone = ended[int(job)][3], ended[int(job)][2]
+        if row["class"] == "infrastructure":
+            only = f"n{next(iter(alone))}" if len(alone) == 1 else None
+            assert row["node"] == (failed or expected["node"] or only)
+
+
+def test_the_order_of_events_does_not_matter() -> None:
+    seen = [xid(79, "HW", minutes=m, node=n) for m in (-3, 0, 3) for n in ("n1", "n2")]
+    seen += [state_event("health: XID 79"), xid(31, "APP", "info")]
+    ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
+    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen))
+    assert interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen[::-1])).equals(found)

@@ -1,0 +1,186 @@
+"""FLOP per token: the formulas, and the same over columns of what logs tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics import flops, frames
+from metrics.flops import CONVENTIONS, flops_per_token, megatron_flops_per_token
+from metrics.model_flops import active_params_expr, flops_per_token_expr
+
+LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
+LOGGED: dict[str, Any] = LLAMA | {"params": 8_030_261_248.0, "head_dim": 128, "seq_len": 8192, "gated": True,
+                                  "tied": False, "recompute": "none"}  # fmt: skip
+MIXTRAL: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8,
+                           "vocab": 32000, "head_dim": 128, "seq_len": 4096, "gated": True, "tied": False,
+                           "experts": 8, "top_k": 2,
+                           "params": 46_702_792_704.0}  # fmt: skip
+
+
+def told(convention: str, measure: str = "mfu", **facts: object) -> float | None:
+    """FLOP per token of a log that tells these facts."""
+    row = frames.conform(pl.DataFrame([facts]), frames.MODEL)
+    found = row.select(flops_per_token_expr(convention, measure)).item()  # type: ignore[arg-type]  # any may be asked
+    return None if found is None else float(found)
+
+
+def gpt(**changes: object) -> dict[str, Any]:
+    return {"layers": 96, "hidden": 12288, "ffn_hidden": 49152, "heads": 96, "kv_heads": 96, "vocab": 51200,
+            "seq_len": 2048, "gated": False, **changes}  # fmt: skip
+
+
+def test_recomputing_everything_is_the_96_coefficient_form_of_megatrons_paper() -> None:
+    paper = 96 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (16 * 96 * 12288))
+    assert megatron_flops_per_token(**gpt(), recompute=True) == pytest.approx(paper)
+    assert told("megatron_legacy", "hfu", **gpt(recompute="full")) == pytest.approx(paper)
+
+
+def test_recomputing_everything_makes_eight_passes_over_parameters_of_six() -> None:
+    size: dict[str, Any] = {"params": 1e9, "layers": 1, "heads": 1, "head_dim": 1, "seq_len": 1}
+    assert flops_per_token("6N_only", **size, recompute=True) == 8e9
+    full = flops_per_token("palm_full", **size | {"layers": 10}, recompute=True)
+    assert full - 8e9 == pytest.approx(12 * 10 * 4 / 3)
+
+
+@pytest.mark.parametrize(
+    ("convention", "golden"),
+    [
+        ("palm_full", 6 * 8_030_261_248 + 12_884_901_888),
+        ("causal_half", 6 * 8_030_261_248 + 12_884_901_888 // 2),
+        ("6N_only", 6 * 8_030_261_248),
+        ("torchtitan", 57_914_449_920),
+        ("megatron_legacy", 57_912_852_480),
+        ("megatron_causal", 51_470_401_536),
+    ],
+)
+def test_what_a_log_tells_of_llama_3_8b_gives_every_convention(convention: str, golden: float) -> None:
+    assert told(convention, **LOGGED) == golden
+    assert told(convention, "hfu", **LOGGED) == golden  # nothing is computed again
+
+
+def test_the_torchtitan_log_comes_out() -> None:
+    per_token = told("torchtitan", **LOGGED)
+    assert per_token is not None
+    assert 4376 * per_token / 1e12 == pytest.approx(253.41, abs=0.03)
+    assert 100 * 4376 * per_token / 989e12 == pytest.approx(25.62, abs=0.01)
+
+
+def test_executed_is_what_the_log_states_else_palm_with_what_is_recomputed() -> None:
+    palm = told("palm_full", **LOGGED)
+    assert palm is not None
+    assert told("executed", "hfu", **LOGGED) == palm
+    assert told("executed", "hfu", **LOGGED | {"recompute": "full"}) == pytest.approx(palm * 4 / 3)
+    stated = LOGGED | {"flops_per_token": 7e10, "flop_convention": "executed", "recompute": None}
+    assert told("executed", "hfu", **stated) == 7e10
+    assert told("stated", "hfu", **stated) == 7e10
+    assert told("stated", **stated) is None  # what was executed is not what the model needed
+    assert told("executed", **stated) is None
+
+
+@pytest.mark.parametrize("recompute", [None, "selective"])
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_without_knowing_what_is_recomputed_there_is_no_hfu(convention: str, recompute: str | None) -> None:
+    assert told(convention, "hfu", **LOGGED | {"recompute": recompute}) is None
+
+
+@pytest.mark.parametrize(
+    ("convention", "missing"),
+    [
+        ("palm_full", "seq_len"), ("causal_half", "layers"), ("torchtitan", "vocab"), ("torchtitan", "tied"),
+        ("megatron_legacy", "gated"), ("megatron_causal", "kv_heads"), ("megatron_legacy", "hidden"),
+        ("megatron_legacy", "vocab"), ("6N_only", "params"), ("stated", "flops_per_token"),
+    ],
+)  # fmt: skip
+def test_a_convention_that_needs_more_than_the_log_tells_cannot_be_told(convention: str, missing: str) -> None:
+    assert told(convention, **LOGGED | {missing: None}) is None
+
+
+def test_the_active_parameters_of_a_mixture_follow_from_its_sizes() -> None:
+    row = frames.conform(pl.DataFrame([MIXTRAL]), frames.MODEL)
+    assert row.select(active_params_expr()).item() == 12_879_925_248
+    by_total = MIXTRAL | {"expert_params": 32.0 * 8 * 3 * 4096 * 14336, "gated": None, "hidden": None}
+    assert told("6N_only", **by_total) == 6 * 12_879_925_248
+    assert told("6N_only", **MIXTRAL | {"params_active": 13e9}) == 78e9
+    assert told("6N_only", **MIXTRAL | {"gated": None}) is None  # neither the experts' parameters nor their matrices
+    assert told("6N_only", **MIXTRAL | {"top_k": None}) is None
+    assert told("6N_only", **MIXTRAL | {"top_k": 9}) is None
+
+
+def test_megatron_counts_the_experts_that_a_token_goes_through() -> None:
+    sizes = {
+        name: MIXTRAL[name] for name in ("hidden", "layers", "ffn_hidden", "heads", "kv_heads", "vocab", "seq_len")
+    }
+    assert told("megatron_legacy", **MIXTRAL) == pytest.approx(megatron_flops_per_token(**sizes, top_k=2))
+    shared = MIXTRAL | {"shared_experts": 1, "expert_ffn_hidden": 2048, "expert_layers": 29}
+    wanted = megatron_flops_per_token(**sizes, top_k=2, shared_experts=1, expert_ffn_hidden=2048, expert_layers=29)
+    assert told("megatron_legacy", **shared) == pytest.approx(wanted)
+    dense = megatron_flops_per_token(**sizes)
+    by_hand = 12 * 4096**2 * 29 * 1.5 * (3 * 2048 - 14336) / 4096
+    assert wanted - dense == pytest.approx(by_hand)
+
+
+def test_of_a_hybrid_only_layers_with_full_attention_have_the_term_of_the_sequence() -> None:
+    hybrid = LOGGED | {"attention_layers": 8}
+    whole, part, none = (told(each, **hybrid) for each in ("palm_full", "causal_half", "6N_only"))
+    assert whole is not None
+    assert part is not None
+    assert none is not None
+    assert whole - none == 12_884_901_888 / 4
+    assert whole - part == 12_884_901_888 / 8
+    assert told("palm_full", **LOGGED | {"attention_layers": 0}) == none
+    assert told("megatron_legacy", **hybrid) is None  # what its other layers cost is not known
+    assert told("megatron_legacy", **LOGGED | {"attention_layers": 32}) == 57_912_852_480
+
+
+def test_amd_counters_give_executed_flop() -> None:
+    # 64 lanes; a fused multiply-add is two operations; matrix operations are counted by 512.
+    assert flops.amd_executed_flops(add=1e9, mul=0, trans=0, fma=0, mfma_mops=0) == 64e9
+    assert flops.amd_executed_flops(add=0, mul=0, trans=0, fma=1e9, mfma_mops=0) == 128e9
+    assert flops.amd_executed_flops(add=1, mul=2, trans=4, fma=8, mfma_mops=16) == 64 * (1 + 2 + 4 + 16) + 512 * 16
+
+
+SIZES = st.fixed_dictionaries(
+    {
+        "layers": st.integers(1, 128),
+        "heads": st.integers(1, 128),
+        "kv_heads": st.integers(1, 16),
+        "head_dim": st.integers(32, 256),
+        "hidden": st.integers(256, 16384),
+        "ffn_hidden": st.integers(256, 65536),
+        "vocab": st.integers(1000, 300_000),
+        "seq_len": st.integers(128, 1_000_000),
+        "gated": st.booleans(),
+        "params": st.floats(1e6, 1e13),
+        "recompute": st.sampled_from(["none", "full"]),
+    }
+)
+
+
+@settings(deadline=None)
+@given(SIZES)
+def test_columns_and_formulas_agree(facts: dict[str, Any]) -> None:
+    again = facts["recompute"] == "full"
+    palm = {name: facts[name] for name in ("params", "layers", "heads", "head_dim", "seq_len")}
+    for convention in ("palm_full", "causal_half", "6N_only"):
+        assert told(convention, **facts) == pytest.approx(flops_per_token(convention, **palm))
+        assert told(convention, "hfu", **facts) == pytest.approx(flops_per_token(convention, **palm, recompute=again))
+    shape = {name: value for name, value in facts.items() if name not in {"params", "recompute"}}
+    for convention, causal in (("megatron_legacy", False), ("megatron_causal", True)):
+        assert told(convention, **facts) == pytest.approx(megatron_flops_per_token(**shape, causal=causal))
+        wanted = megatron_flops_per_token(**shape, causal=causal, recompute=again)
+        assert told(convention, "hfu", **facts) == pytest.approx(wanted)
+
+
+@settings(deadline=None)
+@given(SIZES, st.sampled_from(["palm_full", "causal_half", "6N_only", "megatron_legacy", "megatron_causal"]))
+def test_hfu_is_between_mfu_and_four_thirds_of_it(facts: dict[str, Any], convention: str) -> None:
+    needed, executed = told(convention, **facts), told(convention, "hfu", **facts)
+    assert needed is not None
+    assert executed is not None
+    assert needed <= executed * (1 + 1e-12)
+    assert executed <= needed * 4 / 3 * (1 + 1e-12)
