@@ -217,7 +217,7 @@ def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
     row = rates.filter(
         (pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts") & (pl.col("size") == size)
     ).row(0, named=True)
-    phi = row.get("phi") if (row.get("phi_p") or 1.0) < OVERDISPERSION_P else None
+    phi = _divisor(row)
     law = "assumes 1/N"
     if scoped is not None:
         row = _in_scope(scoped, window, claim)
@@ -228,10 +228,17 @@ def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         row["exposure_gpu_days"],
         claim,
         job_days=row["exposure_job_days"] if bucket else None,
-        phi=max(phi or 1.0, 1.0),
+        phi=phi,
         law=law,
     )
     return replace(found, evidence=(("accounting", 1.0),) if found.numerator else ())
+
+
+def _divisor(row: Mapping[str, float | None]) -> float:
+    """The overdispersion to allow for: 1 unless its test says that failures cluster (at the strongest, p is 0)."""
+    phi, p_value = row["phi"], row["phi_p"]
+    clustered = phi is not None and p_value is not None and p_value < OVERDISPERSION_P
+    return max(cast("float", phi), 1.0) if clustered else 1.0
 
 
 def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:

@@ -193,6 +193,7 @@ def _timed(timed: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
         detected_by=pl.when(earlier).then("log_by").otherwise("detected_by"),
         detected_at=pl.when(earlier).then(frames.from_us("log_at")).otherwise("detected_at"),
         t0=_not_after("t0", "t2"),
+        stopped="t0",
         t1=t1,
         t5=_not_before("t5", "t4"),
     ).with_columns(t1=_not_after("t1", "t2"), t6=_not_before("t6", "t5"))
@@ -200,7 +201,7 @@ def _timed(timed: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     ordered = ordered.with_columns(
         t1=_not_before("t1", "t0"), t7=pl.when(pl.col("t7").is_not_null()).then(pl.max_horizontal("t7", ready))
     )
-    recovered = _recovered(ordered.select("_restart", "cluster", "run_id", "t0", "last_step"), executed)
+    recovered = _recovered(ordered.select("_restart", "cluster", "run_id", "stopped", "last_step"), executed)
     full = ordered.join(recovered, on="_restart", how="left").with_columns(
         time_to_detect_s=(pl.col("t1") - pl.col("t0")) / _US,
         time_to_terminate_s=(pl.col("t2") - pl.col("t1")) / _US,
@@ -263,13 +264,17 @@ def _loads(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
-    """When each interrupted run was back where it had been (`t8`): that step again, or the one after it."""
+    """When each interrupted run was back where it had been (`t8`): that step again, or the one after it.
+
+    By the log's own clock: a step that ended after the end of its attempt (which accounting cuts to whole seconds) has
+    not been done again by that.
+    """
     steps = executed.select("cluster", pl.col("run").alias("run_id"), "step", "end")
     again = pl.concat([steps, steps.with_columns(pl.col("step") - 1)])
     return (
-        broken.drop_nulls(["t0", "last_step"])
+        broken.drop_nulls(["stopped", "last_step"])
         .join(again, left_on=["cluster", "run_id", "last_step"], right_on=["cluster", "run_id", "step"])
-        .filter(pl.col("end") > pl.col("t0"))
+        .filter(pl.col("end") > pl.col("stopped"))
         .group_by("_restart")
         .agg(pl.col("end").min().alias("t8"))
     )

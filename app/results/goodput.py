@@ -44,7 +44,8 @@ def _program(source: Source, window: Window) -> Program:
         numerator=row["numerator"],
         denominator=row["denominator"],
         n=row["n"],
-        known_gpu_s=steps.select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item(),
+        # As the ledger has productive time: waiting for data, which is in `wall_s`, is none of it.
+        known_gpu_s=steps.select((pl.col("n_gpus") * pl.col("own_s")).sum()).item(),
         ci_low=row["ci_low"],
         ci_high=row["ci_high"],
         note=row["note"],

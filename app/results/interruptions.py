@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.remembered import Remembered
 from app.results.base import as_results
 from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
@@ -33,7 +35,19 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
         took, and of the next one's startup; null where more than a tenth of the attempt was not seen, or no log tells
         what of its work was kept. The components of a heterogeneous job are interrupted once, and are one row.
     """
-    return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
+    if not isinstance(source, Remembered):
+        return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
+    # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
+    every = source.made(("interruption_costs", window.cluster), lambda: _ever(source, window.cluster))
+    return every.filter(pl.col("ended_at") >= window.since, pl.col("ended_at") < window.until)
+
+
+def _ever(source: Source, cluster: str) -> pl.DataFrame:
+    return source.query("interruption_costs", cluster=cluster, since=_FIRST, until=_LAST)
+
+
+_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:

@@ -18,11 +18,12 @@ spent AS (
         job_id,
         submitted_at,
         SUM(gpu_s) AS allocated_s,
-        -- Standing still that nobody's failure explains.
+        -- Standing still that nobody's failure explains; what is assumed is among what nobody saw, and not here, too.
         SUM(gpu_s) FILTER (
             category = 'stalled' AND cause IN ('inactive', 'hang', 'data_stall', 'suspended', 'idle_gpus')
+            AND evidence <> 'assumed'
         ) AS idle_s,
-        SUM(gpu_s) FILTER (category = 'stalled' AND cause = 'idle_gpus') AS unused_s,
+        SUM(gpu_s) FILTER (category = 'stalled' AND cause = 'idle_gpus' AND evidence <> 'assumed') AS unused_s,
         SUM(gpu_s) FILTER (category IN ('productive', 'lost', 'checkpoint', 'other_work')) AS worked_s,
         SUM(gpu_s) FILTER (category = 'unattributed' OR evidence = 'assumed') AS unseen_s,
         SUM(gpu_s) FILTER (evidence = 'log') AS log_s,

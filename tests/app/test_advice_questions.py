@@ -298,6 +298,28 @@ def test_kinds_of_waste_have_two_ends_where_nobody_looked(root: Path, capfd: pyt
     assert "Memory and CPUs asked for and not used: cannot tell" in told
 
 
+SPLIT_NOT_TOLD = f"""\
+JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|Suspended|NNodes|AllocTRES|NodeList
+7|7|c|u|lab|main|t|COMPLETED|0:0|{START}|{START}|{START}|{START + 3600}|00:30:00|2|cpu=6,gres/gpu=9,node=2|n[1-2]
+8|8|c|u|lab|main|t|COMPLETED|0:0|{START}|{START}|{START + 3600}|{START + 7200}|00:00:00|2|cpu=6,gres/gpu=16,node=2|n[1-2]
+"""
+"""Job 7 was suspended for half an hour; how its 9 GPUs are split over two nodes is assumed."""
+
+
+def test_no_more_is_wasted_than_was_allocated(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Assumed time is among what nobody saw: it does not stand still a second time."""
+    (tmp_path / "sacct.txt").write_text(SPLIT_NOT_TOLD)
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        reports = ingesting.ingest_files(
+            writer, Config(), [str(tmp_path / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
+        )
+        assert loading.first_error(reports) is None
+        computing.compute(writer, Config(), now=NOW)
+    idle = next(row for row in as_rows(tmp_path / "w", capfd, "waste") if row["kind"] == "idle")
+    assert idle["allocated_gpu_s"] == (9 + 16) * 3600
+    assert (idle["gpu_s"], idle["high_gpu_s"]) == (0, idle["allocated_gpu_s"])
+
+
 @pytest.mark.parametrize("by", ["user", "account", "partition", "run"])
 def test_waste_by_subject_adds_up_to_the_whole(root: Path, capfd: pytest.CaptureFixture[str], by: str) -> None:
     whole = {row["kind"]: row for row in as_rows(root, capfd, "waste", "--cluster", "c1")}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 from app import results
+from app.measuring import measure
 from app.questions.failures import mttf
 from app.results import Window
 from app.showing import Question, explain, together
+from metrics import frames
+from metrics.verdicts import Claim
 from queries.warehouse import open_reader
 from tests.app.runs import trackside
 from tests.app.warehouses import from_accounting
@@ -163,3 +167,39 @@ def test_clusters_are_set_beside_each_other_by_their_two_counts(reader: Reader, 
     assert twin["rate_ratio"] == pytest.approx(1)
     assert twin["ci_low"] < 1 < twin["ci_high"]
     assert twin["ci_method"].startswith("exact two-sample")
+
+
+class Bursts:
+    """A cluster with a job a day, and 2,000 jobs that fail at once on the first."""
+
+    def query(self, name: str, **_: object) -> pl.DataFrame:
+        """Rows of the two queries that failure rates are made of."""
+        begin, many, n_days = datetime(2026, 9, 1, tzinfo=UTC), 2000, 30
+        starts = [begin + timedelta(days=day) for day in range(n_days)]
+        ran = [(f"d{at}", start, start + timedelta(hours=20), "COMPLETED") for at, start in enumerate(starts)]
+        ran += [(f"f{at}", begin, begin + timedelta(minutes=1), "NODE_FAIL") for at in range(many)]
+        rows = pl.DataFrame(ran, schema=["job_id", "started_at", "ended_at", "state"], orient="row").with_columns(
+            pl.col("started_at", "ended_at").cast(frames.TIME),
+            cluster=pl.lit("c"),
+            scheduler=pl.lit("slurm"),
+            submitted_at=pl.col("started_at").cast(frames.TIME),
+        )
+        if name == "endings":
+            said = {"class": "infrastructure", "cause": "node_fail"}
+            failed = rows.filter(pl.col("state") == "NODE_FAIL").with_columns(incident="job_id")
+            return failed.with_columns(pl.lit(text).alias(column) for column, text in said.items())
+        return rows.with_columns(het_job_id=pl.lit(None, dtype=pl.String), suspended_s=0.0, n_nodes=1, milli_gpus=8000)
+
+
+def test_the_surest_burst_of_all_widens_the_interval_of_a_claim() -> None:
+    """The test for bursts may give a p that is 0 to all its digits: that is no missing one."""
+    month = Window("c", datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC))
+    pooled = results.failure_rate_rows(Bursts(), month).filter(
+        pl.col("class") == "infrastructure", pl.col("counted") == "attempts", pl.col("size") == "pooled"
+    )
+    (row,) = pooled.to_dicts()
+    assert row["phi_p"] == 0
+    claim = Claim("x", "mttf", "q", "r", "capability", 1.0, "at_least", "d", gpus=8)
+    found = measure(Bursts(), month, claim)
+    assert (found.low, found.high) == (pytest.approx(row["mttf_low_d"] / 8), pytest.approx(row["mttf_high_d"] / 8))
+    assert "failures come in bursts" in str(found.method)

@@ -127,6 +127,14 @@ def test_an_event_of_the_log_before_the_last_step_is_no_detection() -> None:
     assert (row["detected_by"], row["time_to_detect_s"]) == (JOB_END, 20)
 
 
+def test_a_last_step_that_ended_after_its_attempt_did_is_no_recovery() -> None:
+    """Accounting cuts ends to whole seconds, so a log's last step may end a moment after its attempt."""
+    cut = Attempt(0, 199, "NODE_FAIL", BROKEN.sessions)
+    (row,) = decomposed([cut, AGAIN]).to_dicts()
+    assert (row["time_to_detect_s"], row["time_to_first_step_s"]) == (0, 241)
+    assert row["time_to_recover_s"] == 530 - 199  # step 19 is done again at 530 s
+
+
 TWICE = Attempt(
     0,
     2000,
