@@ -411,7 +411,8 @@ def _incident(row: dict[str, Any]) -> Document:
 
 
 _RATE = ("class", "counted", "size", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days",
-         "rate_per_gpu_day", "phi", "phi_p", "rate_low", "rate_high", "mttf_d", "mttf_low_d", "mttf_high_d", "note")  # fmt: skip
+         "rate_per_gpu_day", "phi", "phi_p", "rate_low", "rate_high", "mttf_d", "mttf_low_d", "mttf_high_d",
+         "note")  # fmt: skip
 
 
 def _failure_rates(source: Reader, window: Window) -> list[Document]:

@@ -32,8 +32,9 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
     Returns:
         `cluster`, `run_id`, `attempt_no`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`,
         `cost_gpu_s`: GPU-seconds of the interrupted attempt that were lost or stalled, but for what restarts in place
-        took, and of the next one's startup; null where more than a tenth of the attempt was not seen, or no log tells
-        what of its work was kept. The components of a heterogeneous job are interrupted once, and are one row.
+        took, and of the next one's startup; null where more than a tenth of the attempt was not seen, or no log (its
+        own, and the next one's) tells what of its work was kept. The components of a heterogeneous job are interrupted
+        once, and are one row.
     """
     if not isinstance(source, Remembered):
         return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)

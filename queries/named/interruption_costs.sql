@@ -1,4 +1,4 @@
--- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen, or no log tells what of its work was kept.
+-- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen, or no log tells what of its work was kept: its own, and that of the attempt that followed.
 WITH spent AS (
     SELECT
         r.cluster,
@@ -14,6 +14,8 @@ WITH spent AS (
         SUM(g.gpu_seconds) FILTER (
             g.category = 'unattributed' OR (g.category = 'productive' AND g.evidence <> 'log')
         ) AS unseen_gpu_s,
+        SUM(g.gpu_seconds) FILTER (g.category = 'productive') AS productive_gpu_s,
+        SUM(g.gpu_seconds) FILTER (g.evidence = 'log') AS logged_gpu_s,
         SUM(g.gpu_seconds) AS held_gpu_s
     FROM gpu_time AS g
     JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
@@ -33,6 +35,8 @@ SELECT
     i.n_gpus,
     CASE
         WHEN COALESCE(s.unseen_gpu_s, 0) * 10 <= s.held_gpu_s
+            -- What the next attempt did again, and when it began to train, only its log tells.
+            AND (s.productive_gpu_s IS NULL OR n.held_gpu_s IS NULL OR n.logged_gpu_s > 0)
             THEN CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE)
     END AS cost_gpu_s
 FROM run_interruptions AS i

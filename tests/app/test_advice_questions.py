@@ -300,8 +300,8 @@ def test_kinds_of_waste_have_two_ends_where_nobody_looked(root: Path, capfd: pyt
 
 SPLIT_NOT_TOLD = f"""\
 JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|Suspended|NNodes|AllocTRES|NodeList
-7|7|c|u|lab|main|t|COMPLETED|0:0|{START}|{START}|{START}|{START + 3600}|00:30:00|2|cpu=6,gres/gpu=9,node=2|n[1-2]
-8|8|c|u|lab|main|t|COMPLETED|0:0|{START}|{START}|{START + 3600}|{START + 7200}|00:00:00|2|cpu=6,gres/gpu=16,node=2|n[1-2]
+7|7|c|u|lab|p|t|COMPLETED|0:0|{START}|{START}|{START}|{START + 3600}|00:30:00|2|cpu=6,gres/gpu=9,node=2|n[1-2]
+8|8|c|u|lab|p|t|COMPLETED|0:0|{START}|{START}|{START + 3600}|{START + 7200}|00:00:00|2|cpu=6,gres/gpu=16,node=2|n[1-2]
 """
 """Job 7 was suspended for half an hour; how its 9 GPUs are split over two nodes is assumed."""
 

@@ -70,6 +70,24 @@ def test_a_log_tells_what_its_job_did_and_no_other(root: Path) -> None:
     assert spent(root, "8") == {("unattributed", "accounting"): 8 * HOUR}
 
 
+def test_waiting_for_data_is_no_productive_time_whose_mfu_is_known(root: Path) -> None:
+    """Job 7 waits for data in 4 s of each step of 10 s; job 8 trains as long, and logs no tokens."""
+    lines = [json.loads(line) for line in log().splitlines()]
+    begins = [line["t"] for line in lines[1:]]
+    waits = [{"type": "event", "kind": "data", "begin": begin + 6, "end": begin + 10} for begin in begins]
+    silent = [line | {"job_id": "8", "run_id": "other"} for line in lines[:1]]
+    silent += [{name: each for name, each in line.items() if name != "tokens"} for line in lines[1:]]
+    (root.parent / "other.jsonl").write_text("".join(json.dumps(line) + "\n" for line in silent))
+    done = trackside("ingest", "runlog", str(root.parent / "other.jsonl"), "--warehouse", str(root))
+    assert done.returncode == 0, done.stderr
+    steps = [line | {"duration_s": 6.0} for line in lines[1:]]
+    ingest(root, "".join(json.dumps(line) + "\n" for line in [lines[0], *steps, *waits]))
+    assert spent(root, "7")["productive", "log"] == 8 * 6 * 300
+    with open_reader(root) as reader:
+        rows = reader.table("cluster_metrics").filter(pl.col("metric") == "program_goodput").to_dicts()
+    assert rows[0]["evidence_log"] == pytest.approx(6 * 300 / (6 * 300 + 10 * 300))
+
+
 def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
     ingest(root, log())
     rows = json.loads(trackside("show", "mfu", "--format", "json", "--warehouse", str(root)).stdout)

@@ -237,3 +237,16 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
     assert by_category == {"lost": 8 * 410, "stalled": 8 * 10}
     # 100 s were run again by the next attempt, 10 s unfinished, 60 s spent waiting; then 30 s to the next first step.
     assert cost == 8 * (100 + 10 + 60 + 30)
+
+
+def test_what_a_next_attempt_without_a_log_did_again_is_not_known_and_no_cost_of_nothing(tmp_path: Path) -> None:
+    """The first attempt's log has all its steps; how many of them the second one went back, nobody tells."""
+    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 4000}"
+    sacct = HEADER + "".join(
+        f"7|7|c1|gpu|a|u|{when}|{state}|0:0|1|gres/gpu=8,node=1|n1|train\n"
+        for when, state in zip(times, ("NODE_FAIL", "COMPLETED"), strict=True)
+    )
+    log = "".join(json.dumps(line) + "\n" for line in logged_lines("7", 0, START, range(298), START))
+    root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": log})
+    with open_reader(root) as reader:
+        assert results.interruption_costs(reader, whole(root))["cost_gpu_s"].to_list() == [None]
