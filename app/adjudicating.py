@@ -299,9 +299,39 @@ def _run_join(source: Source, options: argparse.Namespace) -> Correction:
     every = source.query("adjudication_attempts", cluster=cluster, job=None, run=run)
     if options.apart and every["attempt_no"].n_unique() == moved["attempt_no"].n_unique():
         raise UsageError(f"{run} has no other attempts: there is nothing to take apart")
+    if not options.apart:
+        _one_after_the_other(every, moved, run)
     after: dict[str, Any] = {"apart": True} if options.apart else {"run_of": _anchor(source, cluster, every)}
     subject = {"attempts": [key_of(row) for row in moved.to_dicts()], "whole_job": options.attempt is None}
     return _correction(cluster, "run_join", subject, {"run": moved["run_id"][0]}, after)
+
+
+def _one_after_the_other(every: pl.DataFrame, moved: pl.DataFrame, run: str) -> None:
+    """What ran at the same time is not one run: its restarts would have taken less than no time.
+
+    Raises:
+        UsageError: an attempt of the run ran while one that is to join it did.
+    """
+    far = pl.lit(LAST, dtype=pl.Datetime("us", "UTC"))
+    ran = [
+        each.filter(pl.col("started_at").is_not_null()).select(
+            "attempt_no", "job_id", pl.col("started_at").alias("begin"), pl.coalesce("ended_at", far).alias("end")
+        )
+        for each in (every, moved)
+    ]
+    beside = ran[0].join(ran[1], how="cross", suffix="_moved")
+    both = beside.filter((pl.col("begin") < pl.col("end_moved")) & (pl.col("begin_moved") < pl.col("end")))
+    if both.height:
+        row = both.sort("begin", "begin_moved").row(0, named=True)
+        raise UsageError(
+            f"attempt {row['attempt_no']} of {run} (job {row['job_id']}, from {iso(row['begin'])}) and job "
+            f"{row['job_id_moved']} (from {iso(row['begin_moved'])}) ran at the same time; attempts of one run follow "
+            "one another. Say which of its attempts belong there: --attempt N"
+        )
+
+
+LAST = datetime(9999, 1, 1, tzinfo=UTC)
+"""Later than any end."""
 
 
 def _again(source: Source, cluster: str, mine: pl.DataFrame, options: argparse.Namespace) -> Correction:

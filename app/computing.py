@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from app.computed_days import Days
     from app.config import Config, Rules
     from app.logs import Logs
     from queries.warehouse import CheckResult, Writer
@@ -69,6 +70,8 @@ class Computed:
     clusters: list[Window]
     empty: list[str]
     warnings: list[CheckResult]
+    days: list[Days]
+    """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
 
 
 def compute(
@@ -95,22 +98,26 @@ def compute(
     Raises:
         CheckError: the result breaks a law, such as conservation; nothing is changed then.
     """
-    done, empty = [], []
+    done: list[Window] = []
+    empty: list[str] = []
+    days: list[Days] = []
     claims = verifying.read_claims(settings.claims)
     with writer.transaction():
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
             covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
-            window = _compute_cluster(writer, cluster, rules, covered, now=now, full=full, progress=progress)
-            if window is None:
+            found = _compute_cluster(writer, cluster, rules, covered, now=now, full=full, progress=progress)
+            if found is None:
                 empty.append(cluster)
                 continue
+            window, changed = found
             done.append(window)
+            days.append(changed)
             verdicts = verifying.as_rows(verifying.verify(writer, window, claims), window)
             writer.append("verdicts", verdicts.drop(verifying.NOT_STORED))
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
-    return Computed(done, empty, warnings)
+    return Computed(done, empty, warnings, days)
 
 
 def _compute_cluster(
@@ -122,7 +129,7 @@ def _compute_cluster(
     now: datetime,
     full: bool,
     progress: Callable[[str], None],
-) -> Window | None:
+) -> tuple[Window, Days] | None:
     key = pl.DataFrame({"cluster": [cluster]})
     for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
         writer.delete(table, key)
@@ -157,7 +164,7 @@ def _compute_cluster(
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
     write_results(writer, window)
-    return window
+    return window, days
 
 
 def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:

@@ -286,8 +286,12 @@ def compute(options: argparse.Namespace) -> int:
             progress=lambda what: tell(what, 0, 1),
         )
     if not options.quiet:
-        for window in done.clusters:
-            output.say(f"{window.cluster}: {iso(window.since)} to {iso(window.until)}", error=True)
+        for window, days in zip(done.clusters, done.days, strict=True):
+            output.say(
+                f"{window.cluster}: {iso(window.since)} to {iso(window.until)}; of {days.known:,} days of the ledger "
+                f"{days.changed:,} changed",
+                error=True,
+            )
         for cluster in done.empty:
             output.say(
                 f"{cluster}: no accounting was loaded, so there is nothing to compute "

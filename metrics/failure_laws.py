@@ -70,6 +70,8 @@ class SizeLaw:
             return "assumes 1/N: the data cannot test it"
         ends = (f"{end:.2f}" if end is not None else "?" for end in (self.b_low, self.b_high))
         slope = f"b {self.b:.2f}, 95 % {' to '.join(ends)}"
+        if self.b_low is not None and self.b_high is not None and not self.b_low <= 1 <= self.b_high:
+            return f"assumes 1/N, which these failures contradict: {slope}"
         return f"1/N tested: {slope}" if self.holds else f"assumes 1/N: {slope}"
 
     def mttf_d(self, gpus: float) -> tuple[float, float, float] | None:

@@ -53,7 +53,10 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
             eligible_at=pl.col("next_eligible_at"),
             time_to_requeue_s=frames.seconds(held_until - pl.col("ended_at")),
             queue_s=frames.seconds(pl.col("restarted_at") - held_until),
-            time_to_job_restart_s=frames.seconds(pl.col("restarted_at") - pl.col("ended_at")),
+            # Attempts that a person joined may turn out to overlap once late rows come: that is no time to restart.
+            time_to_job_restart_s=frames.seconds(
+                pl.when(pl.col("restarted_at") >= pl.col("ended_at")).then(pl.col("restarted_at") - pl.col("ended_at"))
+            ),
         ),
         frames.RESTARTS,
     ).sort("cluster", "interrupted_at", "job_id")

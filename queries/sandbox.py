@@ -120,4 +120,24 @@ def _run(connection: duckdb.DuckDBPyConnection, root: Path, sql: str, limits: Li
 def _frame(batches: list[Any], schema: Any) -> pl.DataFrame:  # noqa: ANN401 - pyarrow carries no types
     import pyarrow as pa  # noqa: PLC0415 - only here
 
-    return pl.DataFrame(pl.from_arrow(pa.Table.from_batches(batches, schema=schema)))
+    table = pa.Table.from_batches(batches, schema=schema)
+    for number, field in enumerate(schema):
+        if pa.types.is_interval(field.type):  # polars has no such type
+            told = [None if each is None else _interval(*each) for each in table.column(number).to_pylist()]
+            table = table.set_column(number, field.name, pa.array(told, pa.string()))
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """An interval in words.
+
+    >>> _interval(14, 1, 3_723_000_000_000), _interval(0, 0, -1_500_000_000), _interval(0, 0, 0)
+    ('14 months 1 days 01:02:03', '-00:00:01.500000', '00:00:00')
+    """
+    parts = [f"{months} months"] if months else []
+    parts += [f"{days} days"] if days else []
+    if nanoseconds or not parts:
+        seconds, micro = divmod(abs(nanoseconds) // 1000, 1_000_000)
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{micro:06d}" if micro else ""))
+    return " ".join(parts)

@@ -6,6 +6,7 @@ SELECT
     a.submitted_at,
     a.het_job_id,
     a.display_id,
+    a.started_at,
     a.ended_at,
     a.state,
     r.run_id,

@@ -1,15 +1,39 @@
 -- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen, or no log tells what of its work was kept: its own, and that of the attempt that followed.
-WITH spent AS (
+WITH wanted AS (
+    SELECT run_id, attempt_no FROM run_interruptions
+    WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+    UNION
+    SELECT run_id, attempt_no + 1 FROM run_interruptions
+    WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+),
+times AS (
     SELECT
-        r.cluster,
         r.run_id,
         r.attempt_no,
+        g.category,
+        g.cause,
+        g.evidence,
+        g.gpu_seconds,
+        -- Startups after the first step are those of restarts in place.
+        g.started_at < COALESCE(
+            MIN(g.started_at) FILTER (g.category IN ('productive', 'lost')) OVER (PARTITION BY r.run_id, r.attempt_no),
+            'infinity'
+        ) AS before_steps
+    FROM gpu_time AS g
+    JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+    SEMI JOIN wanted AS w ON w.run_id = r.run_id AND w.attempt_no = r.attempt_no
+    WHERE r.cluster = $cluster
+),
+spent AS (
+    SELECT
+        g.run_id,
+        g.attempt_no,
         SUM(g.gpu_seconds) FILTER (
             g.category IN ('lost', 'stalled')
             -- Causes that have nothing to do with how the attempt ended; only stalled time has the last four.
             AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'suspended')
         ) AS broken_gpu_s,
-        SUM(g.gpu_seconds) FILTER (g.category = 'startup') AS startup_gpu_s,
+        SUM(g.gpu_seconds) FILTER (g.category = 'startup' AND g.before_steps) AS startup_gpu_s,
         -- Telemetry tells that GPUs worked, not whether the work was kept.
         SUM(g.gpu_seconds) FILTER (
             g.category = 'unattributed' OR (g.category = 'productive' AND g.evidence <> 'log')
@@ -17,9 +41,7 @@ WITH spent AS (
         SUM(g.gpu_seconds) FILTER (g.category = 'productive') AS productive_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.evidence = 'log') AS logged_gpu_s,
         SUM(g.gpu_seconds) AS held_gpu_s
-    FROM gpu_time AS g
-    JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-    WHERE r.cluster = $cluster
+    FROM times AS g
     GROUP BY ALL
 )
 SELECT
@@ -40,7 +62,7 @@ SELECT
             THEN CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE)
     END AS cost_gpu_s
 FROM run_interruptions AS i
-LEFT JOIN spent AS s USING (cluster, run_id, attempt_no)
-LEFT JOIN spent AS n ON n.cluster = i.cluster AND n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
+LEFT JOIN spent AS s USING (run_id, attempt_no)
+LEFT JOIN spent AS n ON n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
 WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until
 ORDER BY i.ended_at DESC, i.job_id, i.submitted_at;

@@ -140,8 +140,7 @@ EACH = {"cause": CAUSE, "node_state": STATE, "run_join": JOIN}
 
 def derived(root: Path) -> dict[str, pl.DataFrame]:
     """All that is told, but for the corrections themselves and when it was computed."""
-    told = {name: rows for name, rows in contents(root).items() if name != "adjudications"}
-    return told | {"ledger_days": told["ledger_days"].drop("computed_at")}
+    return {name: rows for name, rows in contents(root).items() if name != "adjudications"}
 
 
 def assert_equal(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
@@ -291,6 +290,7 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
         (("run-join", "--run", RUN, "--job", "10"), f"is in {RUN} already; nothing to correct"),
         (("run-join", "--run", RUN, "--job", "12", "--apart"), f"is not in {RUN}"),
         (("run-join", "--run", RUN, "--job", "10", "--apart"), "there is nothing to take apart"),
+        (("run-join", "--run", RUN, "--job", "12"), "ran at the same time; attempts of one run follow one another"),
         (("run-join", "--run", RUN), "say which: --job J"),
         (("withdraw", "adj-nope"), "there is no correction 'adj-nope'; those that count: none"),
     ],

@@ -239,6 +239,25 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
     assert cost == 8 * (100 + 10 + 60 + 30)
 
 
+def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it_nothing(tmp_path: Path) -> None:
+    """The node fails at 3000 s; the next attempt goes back 10 steps, and hours later its worker crashes."""
+    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 9000}"
+    sacct = HEADER + "".join(
+        f"7|7|c1|gpu|a|u|{when}|{state}|0:0|1|gres/gpu=8,node=1|n1|train\n"
+        for when, state in zip(times, ("NODE_FAIL", "COMPLETED"), strict=True)
+    )
+    lines = [
+        *logged_lines("7", 0, START, range(299), START),
+        *logged_lines("7", 1, START + 3110, range(289, 689), START + 3130),
+        *logged_lines("7", 1, START + 7150, range(680, 800), START + 7400),
+    ]
+    root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
+    with open_reader(root) as reader:
+        (cost,) = results.interruption_costs(reader, whole(root))["cost_gpu_s"]
+    # 100 s were run again, 10 s unfinished; then 30 s to the next first step. The 250 s before the last are not its.
+    assert cost == 8 * (100 + 10 + 30)
+
+
 def test_what_a_next_attempt_without_a_log_did_again_is_not_known_and_no_cost_of_nothing(tmp_path: Path) -> None:
     """The first attempt's log has all its steps; how many of them the second one went back, nobody tells."""
     times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 4000}"

@@ -292,6 +292,13 @@ def test_a_persons_sql_cannot_leave_the_warehouse(sql: str, tmp_path: Path) -> N
         user_sql(tmp_path / "w", sql)
 
 
+def test_a_persons_sql_may_ask_how_long_something_took(tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+    asked = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
+    rows, _ = user_sql(tmp_path / "w", asked)
+    assert rows.row(0) == ("26:00:00", "1 days 00:00:01.500000", None)
+
+
 def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
