@@ -246,7 +246,9 @@ class ClaimEntry(BaseModel):
     @field_validator("target")
     @classmethod
     def _can_be_met(cls, value: float, info: ValidationInfo) -> float:
-        metric = info.data.get("metric", "")
+        metric = info.data.get("metric")
+        if metric is None:  # a mistake of its own
+            return value
         if metric in UNITS and not 0 < value < LONGEST_TARGET:
             unit = {"d": "days", "s": "seconds"}[UNITS[metric]]
             raise ValueError(

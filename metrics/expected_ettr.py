@@ -22,16 +22,24 @@ FORMS = ("closed_form", "with_queue", "finite", "exact")
 _RUN = ["cluster", "run_id"]
 
 
-def starts(executed: pl.DataFrame) -> pl.DataFrame:
-    """How often each run started, and on how many GPUs: `cluster`, `run_id`, `n_starts`, `started_gpus` (their sum).
+def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.DataFrame:
+    """How often each run started, and on how many GPUs.
 
     Args:
         executed: as `metrics.ettr.ordered` returns it, of the starts that count. A resize is no start.
+        logged: `cluster`, `run_id`, `gpus`: the starts whose startup a log tells, those in place among them.
+
+    Returns:
+        `cluster`, `run_id`, `n_starts`, `started_gpus` (the sum of their GPUs), and `seen_gpus`: the GPUs of the logged
+        ones; null for runs without a log.
     """
     began = executed.filter(pl.col("started_at").is_not_null() & (pl.col("joined_by") != "resize"))
-    return began.group_by(_RUN).agg(
+    every = began.group_by(_RUN).agg(
         pl.len().cast(pl.Int64).alias("n_starts"), (pl.col("milli_gpus").sum() / 1000).alias("started_gpus")
     )
+    if logged is None:
+        return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))
+    return every.join(logged.group_by(_RUN).agg(pl.col("gpus").sum().alias("seen_gpus")), on=_RUN, how="left")
 
 
 def inputs(
@@ -52,9 +60,9 @@ def inputs(
     """
     gpus = pl.col("milli_gpus") / 1000
     rate = pl.lit(gpu_days_per_failure, dtype=pl.Float64) * DAY_S / gpus
-    own_restart = pl.when((pl.col("startup") > 0) & (pl.col("started_gpus") > 0)).then(
-        pl.col("startup") / pl.col("started_gpus")
-    )
+    # Startup that no log saw is in no sum, so starts that no log saw must not count either.
+    begun = pl.coalesce("seen_gpus", "started_gpus")
+    own_restart = pl.when((pl.col("startup") > 0) & (begun > 0)).then(pl.col("startup") / begun)
     queued = pl.col("queued_initial") + pl.col("queued_requeue")
     table = (
         by_run.filter(pl.col("milli_gpus") > 0)
@@ -69,7 +77,7 @@ def inputs(
         )
     )
     measured = pl.col("own_restart").is_not_null()
-    everyone = pl.col("startup").filter(measured).sum() / pl.col("started_gpus").filter(measured).sum()
+    everyone = pl.col("startup").filter(measured).sum() / begun.filter(measured).sum()
     any_restart = pl.when(measured.any()).then(everyone)
     paced = pl.col("interval_s").is_not_null()
     return table.with_columns(

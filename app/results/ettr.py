@@ -13,6 +13,7 @@ from app.remembered import Remembered
 from app.results.base import as_results, ledger_sums, named, seed
 from app.results.checkpoints import pooled_rate
 from app.results.failures import failure_rate_rows
+from app.results.interruptions import every_restart
 from metrics import frames
 from metrics.checkpoints import logged_saves
 from metrics.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
@@ -190,14 +191,27 @@ def expected_run_rows(
     known = run_times(source, window.cluster)
     runs = ettr_run_rows(source, window) if by_run is None else by_run
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
-    began = starts(known.executed.filter((pl.col("started_at") >= low) & (pl.col("started_at") < high)))
+    inside = (pl.col("started_at") >= low) & (pl.col("started_at") < high)
     logs, executed = computed_logs(source, window.cluster)
+    began = starts(known.executed.filter(inside), _logged_starts(source, window, logs.sessions.filter(inside)))
     saves = logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
     at_rate, at_high, at_low = (
         expected(inputs(runs, began, saves, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
     )
     return at_rate.with_columns(expected_low=at_high["expected"], expected_high=at_low["expected"])
+
+
+def _logged_starts(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Starts whose startup a log tells: `cluster`, `run_id`, `gpus`. Each attempt, and each restart in place."""
+    attempts = sessions.filter("usable").unique(frames.ATTEMPT_KEY, keep="first", maintain_order=True)
+    again = every_restart(source, window).filter("in_allocation")
+    return pl.concat(
+        [
+            attempts.select("cluster", pl.col("run").alias("run_id"), (pl.col("milli_gpus") / 1000).alias("gpus")),
+            again.select("cluster", "run_id", pl.col("n_gpus").cast(pl.Float64).alias("gpus")),
+        ]
+    )
 
 
 def _gpu_days(per_gpu_day: float | None) -> float | None:

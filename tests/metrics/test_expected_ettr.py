@@ -104,7 +104,16 @@ def measured(run_id: str, gpus: int, *, startup: float = 0.0, queued: float = 0.
     }  # fmt: skip
 
 
-STARTED = pl.DataFrame({"cluster": ["c"] * 2, "run_id": ["a", "b"], "n_starts": [2, 1], "started_gpus": [32.0, 8.0]})
+STARTED = pl.DataFrame(
+    {
+        "cluster": ["c"] * 2,
+        "run_id": ["a", "b"],
+        "n_starts": [2, 1],
+        "started_gpus": [32.0, 8.0],
+        "seen_gpus": [None] * 2,
+    },
+    schema_overrides={"seen_gpus": pl.Float64},
+)
 SAVES = pl.DataFrame({"cluster": ["c"], "run_id": ["a"], "interval_s": [1800.0], "write_s": [20.0]})
 
 
@@ -128,6 +137,17 @@ def test_a_resize_is_no_start() -> None:
     ran = attempts(attempt("7", 0, 0, 2, "RESIZING", gpus=16), attempt("7", 2, 2, 5, gpus=8))
     found = starts(ordered(ran, joined(ran)))
     assert found.select("n_starts", "started_gpus").row(0) == (1, 16.0)
+
+
+def test_starts_that_no_log_saw_do_not_make_the_others_faster() -> None:
+    """Two attempts of 8 GPUs, of which one logged, and restarted in place: its two startups took 200 s each."""
+    ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, gpus=8))
+    runs = joined(ran)
+    seen = pl.DataFrame({"cluster": ["c"] * 2, "run_id": [runs["run_id"][0]] * 2, "gpus": [8.0, 8.0]})
+    started = starts(ordered(ran, runs), seen)
+    own = measured(runs["run_id"][0], 8) | {"cluster": "c", "startup": 8 * 400.0}
+    found = inputs(pl.DataFrame([own]), started, SAVES.clear(), math.inf).row(0, named=True)
+    assert (found["restart_s"], found["restart_from"]) == (200, "measured")
 
 
 def test_the_cluster_is_the_mean_weighted_by_wall_time() -> None:
