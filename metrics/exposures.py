@@ -237,7 +237,7 @@ def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
     exposed = exposure(past.ran, since, until)
     days = pl.col("run_s") / DAY_S
     sums = (
-        exposed.group_by("gpus")
+        exposed.group_by("gpus", maintain_order=True)
         .agg(
             n_attempts=pl.len().cast(pl.Float64),
             gpu_days=(days * pl.col("gpus")).sum(),

@@ -120,7 +120,7 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
     found: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     causes: list[str | None] = []
-    for (kind, cause), ended in within.group_by("class", "cause"):
+    for (kind, cause), ended in within.group_by("class", "cause", maintain_order=True):
         row, days = _counts(_events(ended.sort("gpus", "ended_at", "execution"), risk), risk, POOLED, merged=False)
         found.append(row | {"class": kind, "counted": "attempts", "note": _OF_ONE})
         daily.append((days, risk.days_of(POOLED)))

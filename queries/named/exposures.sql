@@ -25,4 +25,6 @@ WHERE a.cluster = $cluster
           LEAST(a.started_at, COALESCE(r.ended_at, a.ended_at)) < $until
           AND GREATEST(a.started_at, COALESCE(r.ended_at, a.ended_at, 'infinity')) >= $since
       )
-  );
+  )
+-- Sums of floating-point numbers depend on the order, and the same data must give the same bytes.
+ORDER BY a.job_id, a.submitted_at;
