@@ -1,4 +1,4 @@
-# Six verbs for people and CI alike. Each makes its own virtual environment from the pinned lock;
+# Verbs for people and CI alike: make help. Each makes its own virtual environment from the pinned lock;
 # nothing is needed beforehand but Python 3.11+ and make.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -6,7 +6,9 @@ BIN    := $(VENV)/bin
 REAL   ?= 0
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo check fix test bench lock pictures clean
+MINUTES ?= 10
+
+.PHONY: help setup demo check fix test fuzz bench lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -39,6 +41,9 @@ ifeq ($(REAL),1)
 	bash tests/lab/install.sh
 endif
 	TRACKSIDE_TEST_REAL=$(REAL) $(BIN)/python -m pytest -n auto -q
+
+fuzz: setup       ## all properties with new random examples: MINUTES=10, TARGETS="slurm gate ...", SEED=, JOBS=
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(TARGETS)
 
 bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form
 	$(BIN)/python -m tests.bench

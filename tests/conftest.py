@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
 
 pytest_plugins = ("tests.scheduling",)
+profiles.load()
 
 
 @pytest.fixture(scope="module")

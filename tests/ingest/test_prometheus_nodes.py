@@ -268,7 +268,9 @@ SELDOM_AND_OFTEN: list[Series] = [
 ]
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(st.integers(20, 900), min_size=1, max_size=12))
 def test_who_goes_on_where_samples_ended_loses_nothing_of_what_is_read_seldom(
     monkeypatch: pytest.MonkeyPatch, pauses: list[int]
