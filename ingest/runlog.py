@@ -72,6 +72,7 @@ from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.frames import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
 from ingest.lines import clean
+from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog_lines import (
     MAY_BE_NONE,
     RECOMPUTED,
@@ -316,13 +317,19 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
     run_id, job_id = str(run.run_id).strip(), text_or_none(run.job_id)
     if not run_id:
         raise RefusedLineError("run_id is empty")
+    if max(len(run_id), len(job_id or "")) > LONGEST_NAME:
+        raise RefusedLineError(f"run_id or job_id is longer than {LONGEST_NAME} characters")
     named = text_or_none(run.cluster) or cluster
     if named is not None and not fits_a_folder(named):
         raise RefusedLineError(f"cluster: {TOO_LONG}")
     facts = {name: getattr(run, name) for name in SIZES}
+    facts["restart_count"] = run.restart_count
     for name, value in facts.items():
-        if value is not None and not (0 if name in MAY_BE_NONE else math.ulp(0.0)) <= value < 2**63:
-            warnings.append(f"run {run_id}: {name} is {value}, which cannot be; it counts as not told")
+        if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
+            warnings.append(
+                f"run {run_id}: {name} is {value:g}, which cannot be (at most {RUN_LOG[name].most:g}: "
+                f"{RUN_LOG[name].why}); it counts as unknown"
+            )
             facts[name] = None
     if facts["params_active"] is None and not _routes(run):
         facts["params_active"] = facts["params"]
@@ -331,7 +338,6 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
         "run_id": run_id,
         "scheduler": text_or_none(run.scheduler) or ("none" if job_id is None else "slurm"),
         "job_id": job_id,
-        "restart_count": run.restart_count,
         "rank": run.rank or 0,
         "node": text_or_none(run.node),
         "gpu_model": text_or_none(run.gpu_model),
@@ -415,8 +421,10 @@ def _step_table(log: _Log) -> pl.DataFrame:
         }
     )
     end = pl.col("t") + pl.col("duration_s").fill_null(0)
-    too_long = table.select((end.is_not_nan() & (end > LATEST_S)).arg_true()).to_series()
-    bad |= {at: f"duration_s is {steps[at].duration_s:g}, which reaches beyond 2100" for at in too_long}
+    bound = RUN_LOG["duration_s"]
+    too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
+    bad |= {at: f"duration_s is {steps[at].duration_s:g}, which cannot be: {bound.why}" for at in too_long}
+    table = table.with_columns(_if_plausible(table, name, log) for name in ("tokens", "loss"))
     for at, reason in bad.items():
         number = log.step_lines[at]
         log.refuse(number, reason, log.lines[number - 1], table["session"][at])
@@ -425,6 +433,20 @@ def _step_table(log: _Log) -> pl.DataFrame:
         ts=pl.when(fine).then((pl.col("t") * US).round().cast(pl.Int64, strict=False)),
         end=pl.when(fine).then((end * US).round().cast(pl.Int64, strict=False)),
     )
+
+
+def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
+    """A column of the steps without the values that cannot be; a warning says how many steps lack them for that."""
+    bound = RUN_LOG[name]
+    wrong = table.select((pl.col(name).abs() > bound.most).fill_null(value=False)).to_series()
+    if not wrong.any():
+        return table[name]
+    at = int(wrong.arg_true()[0])
+    log.warnings.append(
+        f"{wrong.sum()} steps have {name} that cannot be (the first in line {log.step_lines[at]}: {table[name][at]:g}; "
+        f"at most {bound.most:g}: {bound.why}); they count, without it"
+    )
+    return table[name].set(wrong, None)
 
 
 def _backwards(steps: pl.DataFrame) -> list[str]:

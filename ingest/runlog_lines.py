@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ingest.errors import shorten
+from ingest.plausible import LONGEST_NAME, RUN_LOG
 from ingest.times import EARLIEST_S, LATEST_S
 
 VERSION: Final = 1
@@ -26,6 +27,7 @@ US: Final = 1_000_000
 
 _Time = float | str
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_StepNumber = Annotated[int, msgspec.Meta(ge=0, le=int(RUN_LOG["step"].most))]
 _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -38,7 +40,7 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     cluster: str | None = None
     scheduler: str | None = None
     job_id: str | int | None = None
-    restart_count: _Count | None = None
+    restart_count: int | None = None
     node: str | None = None
     rank: _Count | None = None
     world: int | None = None
@@ -72,7 +74,7 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
 class Step(msgspec.Struct, tag_field="type", tag="step"):
     """A training step that was finished."""
 
-    step: _Count
+    step: _StepNumber
     t: _Time
     duration_s: _Amount | None = None
     tokens: _Amount | None = None
@@ -82,7 +84,7 @@ class Step(msgspec.Struct, tag_field="type", tag="step"):
 class Ckpt(msgspec.Struct, tag_field="type", tag="ckpt"):
     """A checkpoint being saved."""
 
-    step: _Count
+    step: _StepNumber
     begin: _Time
     end: _Time | None = None
     durable: bool | float | str | None = None
@@ -95,7 +97,7 @@ class Event(msgspec.Struct, tag_field="type", tag="event"):
     kind: str
     begin: _Time
     end: _Time | None = None
-    step: _Count | None = None
+    step: _StepNumber | None = None
     detail: str | None = None
 
 
@@ -248,6 +250,8 @@ def event_row(found: Event) -> dict[str, Any]:
     kind = found.kind.strip()
     if not kind:
         raise RefusedLineError("kind is empty")
+    if len(kind) > LONGEST_NAME:
+        raise RefusedLineError(f"kind is longer than {LONGEST_NAME} characters")
     if kind == SAVE:
         raise RefusedLineError(
             'a save is a line of its own type: {"type":"ckpt","step":..,"begin":..,"end":..,"durable":..}'
@@ -268,4 +272,7 @@ def _span(begin: float | str, end: float | str | None) -> tuple[int, int | None]
     last = None if end is None else microseconds("end", end)
     if last is not None and last < first:
         raise RefusedLineError(f"end is {(first - last) / US:g} s before begin")
+    if last is not None and last - first > RUN_LOG["event_s"].most * US:
+        days = (last - first) / US / 86_400
+        raise RefusedLineError(f"end is {days:,.0f} days after begin, which cannot be: {RUN_LOG['event_s'].why}")
     return first, last

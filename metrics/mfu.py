@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "mfu", "step_mfu", "summary"]
 
+IMPOSSIBLE_ABOVE = 2.0
+"""Times the dense peak of all its GPUs: no step does more FLOP. Figures with sparsity are twice the dense ones, and no
+model trains at those; more is tokens or sizes of the model that are wrong, and no MFU is made of them."""
+
+MOST_FLOPS = 1e18
+"""FLOP/s of one GPU of a kind that the table does not know: 60 times the fastest kind's in its narrowest data type."""
+
 FACTS = ("n_gpus", "gpu_model", "dtype", *frames.MODEL)
 """Columns that a session tells of its steps."""
 
@@ -58,7 +65,9 @@ def step_mfu(
 
     Each is null where anything it needs is missing: tokens, the model's sizes, a GPU or data type that the table does
     not know, for HFU whether activations are computed again. FLOP per token that the log states count only under the
-    convention that the log names (or `stated`).
+    convention that the log names (or `stated`). They are null, too, where a step claims the impossible: more than
+    `IMPOSSIBLE_ABOVE` times what its GPUs can do in its time, or in the mean time of its session's steps where that is
+    longer (a log that is flushed once in ten steps has nine without a length).
 
     Args:
         steps: `tokens`, `wall_s`, `n_gpus`, `gpu_model`, `dtype`, any of `frames.MODEL`, and any others.
@@ -69,8 +78,8 @@ def step_mfu(
         peak_flops: dense peak of one GPU in FLOP/s, instead of the table's.
 
     Returns:
-        The same rows with these three columns, `peak_dtype` (the data type of the peak) and `implausible` (more than
-        such a GPU can do).
+        The same rows with these three columns, `peak_dtype` (the data type of the peak), `implausible` (more than
+        such a GPU can do) and `impossible` (left out for that).
 
     Raises:
         ValueError: there is no such convention, or `peak_flops` is a figure with sparsity.
@@ -89,10 +98,24 @@ def step_mfu(
     return (
         known.join(kinds, on=["gpu_model", "dtype"], how="left", nulls_equal=True, maintain_order="left")
         .with_columns(flop=flop.cast(pl.Float64), peak_flop=whole.cast(pl.Float64))
+        .with_columns(impossible=_is_impossible([name for name in _SESSION if name in steps.columns]))
+        .with_columns(pl.when(~pl.col("impossible")).then(name) for name in ("flop", "peak_flop"))
         .with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
         .with_columns(implausible=pl.col("mfu") > pl.col("_most"))
-        .select(*steps.columns, "flop", "peak_flop", "mfu", "peak_dtype", "implausible")
+        .select(*steps.columns, "flop", "peak_flop", "mfu", "peak_dtype", "implausible", "impossible")
     )
+
+
+_SESSION = ("cluster", "run_id", "session")
+
+
+def _is_impossible(session: list[str]) -> pl.Expr:
+    """Whether a step claims more FLOP than its GPUs can have done; false where its FLOP are not known."""
+    wall = _positive("wall_s")
+    mean = wall.mean().over(session) if session else wall.mean()
+    fastest = pl.max_horizontal("_peak", "_fastest").fill_null(MOST_FLOPS)
+    most = IMPOSSIBLE_ABOVE * _positive("n_gpus") * fastest * pl.max_horizontal(wall, mean)
+    return ((pl.col("flop") > most) | ~pl.col("flop").is_finite()).fill_null(value=False)
 
 
 def default_measure(convention: Convention) -> Measure:
@@ -117,9 +140,15 @@ def _peaks(steps: pl.DataFrame, stated: float | None, *, lower: bool) -> pl.Data
         flops = [check_peak(stated, model, dtype) for model, dtype in pairs.iter_rows()]
     return pairs.with_columns(
         pl.Series("_peak", flops, dtype=pl.Float64),
+        pl.Series("_fastest", [_fastest(model, dtype) for model, dtype in pairs.iter_rows()], dtype=pl.Float64),
         pl.Series("peak_dtype", [None if each is None else each.dtype for each in found], dtype=pl.String),
         pl.Series("_most", [1.0 if each is None else each.gpu.implausible_above for each in found], dtype=pl.Float64),
     )
+
+
+def _fastest(model: str | None, dtype: str | None) -> float | None:
+    known = _peak_of(model, dtype, lower=False)
+    return None if known is None else known.flops
 
 
 def _peak_of(model: str | None, dtype: str | None, *, lower: bool) -> Peak | None:
@@ -153,6 +182,7 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
 
     Returns:
         `cluster`, `run_id`, `n` (steps with an MFU), `n_unknown`, `n_implausible` (more than such a GPU can do),
+        `n_impossible` (of the unknown: left out because they claim more than `IMPOSSIBLE_ABOVE` times that),
         `flop`, `peak_flop`, `mfu`, `mfu_mean`, `mfu_median`, `ci_low`, `ci_high` (null: too few steps), `note`;
         by cluster and run.
 
@@ -165,6 +195,7 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
             n=known.sum().cast(pl.Int64),
             n_unknown=(~known).sum().cast(pl.Int64),
             n_implausible=pl.col("implausible").sum().cast(pl.Int64),
+            n_impossible=pl.col("impossible").sum().cast(pl.Int64),
             flop=pl.col("flop").filter(known).sum(),
             peak_flop=pl.col("peak_flop").filter(known).sum(),
             mfu=ratio_of_sums(pl.col("flop"), pl.col("peak_flop")),
@@ -177,7 +208,14 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
     runs = {(row[0], row[1]): row for row in _of_runs(told, seed, resamples)}
     mine = [runs.get((row["cluster"], row["run_id"]), _NOTHING) for row in totals.iter_rows(named=True)]
     notes = [
-        _note(row["mfu"], row["n_unknown"], row["n"], known_of_run[4], row["n_implausible"])
+        _note(
+            row["mfu"],
+            unknown=row["n_unknown"],
+            n=row["n"],
+            kinds=known_of_run[4],
+            implausible=row["n_implausible"],
+            impossible=row["n_impossible"],
+        )
         for row, known_of_run in zip(totals.iter_rows(named=True), mine, strict=True)
     ]
     return totals.with_columns(
@@ -233,8 +271,14 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
     flop, peak_flop = float(told["flop"].sum()), float(told["peak_flop"].sum())
     value = flop / peak_flop if peak_flop else None
     kinds = told.select("gpu_model", "dtype").unique(maintain_order=True).rows()
-    implausible = int(told["implausible"].sum())
-    note = _note(value, steps.height - told.height, told.height, kinds, implausible)
+    note = _note(
+        value,
+        unknown=steps.height - told.height,
+        n=told.height,
+        kinds=kinds,
+        implausible=int(told["implausible"].sum()),
+        impossible=int(steps["impossible"].sum()),
+    )
     runs = told.select("cluster", "run_id").n_unique()
     return Fleet(value, flop, peak_flop, told.height, runs, low, high, note)
 
@@ -259,9 +303,21 @@ def _of_runs(
 
 
 def _note(
-    value: float | None, unknown: int, n: int, kinds: list[tuple[str | None, str | None]], implausible: int
+    value: float | None,
+    *,
+    unknown: int,
+    n: int,
+    kinds: list[tuple[str | None, str | None]],
+    implausible: int,
+    impossible: int,
 ) -> str | None:
     """What a person should know before quoting a run's MFU."""
+    left_out = (
+        f"{impossible} of {n + unknown} steps are left out: they claim more than {IMPOSSIBLE_ABOVE:g} times the FLOP "
+        "that their GPUs can do; check tokens, the sizes of the model and the data type in the run log"
+    )
+    if value is None and impossible:
+        return left_out
     if value is None:
         return "cannot tell: the log lacks tokens or sizes of the model, or the GPU or its data type is not known"
     said = []
@@ -277,6 +333,8 @@ def _note(
         said.append(f"{implausible} of {n} steps are above what such a GPU can do ({most:.0%})")
     if any(len(peaks(model, dtype)) > 1 for model, dtype in kinds):
         said.append("matrix products in several data types: which peak it is over decides the value")
-    if unknown:
-        said.append(f"{unknown} of {n + unknown} steps could not be counted")
+    if impossible:
+        said.append(left_out)
+    if unknown > impossible:
+        said.append(f"{unknown - impossible} of {n + unknown} steps could not be counted")
     return "; ".join(said) or None

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError
+from ingest.frames import RUN_SESSIONS
+from ingest.plausible import RUN_LOG
 from ingest.runlog import CUT, parse_runlog
 from ingest.sniff import unpack
 
@@ -113,7 +115,10 @@ def test_times_may_be_iso_with_a_zone() -> None:
         (line(type="step", step=2**60, t=T), "step: expected int <= "),
         (line(type="step", step=True, t=T), "step: expected int, got bool"),
         (step(1, T, duration_s=-1), "duration_s: expected float >= 0.0"),
-        (step(1, T, duration_s=1e12), "reaches beyond 2100"),
+        (step(1, T, duration_s=1e12), "which cannot be: no training step takes a month"),
+        (step(10**13, T), "step: expected int <= 1000000000000"),
+        (line(type="event", kind="eval", begin=T, end=T + 1e8), "end is 1,157 days after begin, which cannot be"),
+        (line(type="event", kind="k" * 2_000, begin=T), "kind is longer than 1000 characters"),
         (step(1, T, duration_s=float("nan")), "duration_s: expected float >= 0.0|which is no number"),
         (step(1, T, duration_s=float("inf")), "duration_s is inf, which is no number"),
         (step(1, T, tokens=-5), "tokens: expected float >= 0.0"),
@@ -249,6 +254,45 @@ def test_the_cluster_of_the_log_counts_and_the_argument_fills_in() -> None:
 def test_outside_a_scheduler_there_is_none() -> None:
     (session,) = parse(log(run=RUN | {"job_id": None})).frames["run_sessions"].rows(named=True)
     assert (session["scheduler"], session["job_id"]) == ("none", None)
+
+
+IMPLAUSIBLE = [
+    ("tokens", 1e308),
+    ("tokens", 1.1e12),
+    ("loss", 1e300),
+    ("loss", -1e300),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), IMPLAUSIBLE)
+def test_a_step_with_an_implausible_value_counts_without_it(name: str, value: float) -> None:
+    parsed = parse(log(step(0, T + 1), step(1, T + 3, **{name: value}), step(2, T + 5, **{name: value})))
+    assert parsed.frames["steps"]["step"].to_list() == [0, 1, 2]
+    assert parsed.frames["steps"][name].is_null().to_list() == [False, True, True]
+    (said,) = parsed.warnings
+    assert f"2 steps have {name} that cannot be (the first in line 3: {value:g}; at most" in said
+
+
+@pytest.mark.parametrize("name", [name for name in RUN_LOG if name in RUN_SESSIONS])
+def test_a_run_with_an_implausible_size_counts_without_it(name: str) -> None:
+    most = RUN_LOG[name].most
+    parsed = parse(log(step(0, T + 1), run=RUN | {name: 10 * most}))
+    assert parsed.frames["run_sessions"][name].to_list() == [None]
+    assert parsed.warnings[0].startswith(f"run llama: {name} is {10 * most:g}, which cannot be (at most")
+    assert parse(log(run=RUN | {name: most})).frames["run_sessions"][name].to_list() == [most]
+
+
+def test_numbers_of_any_length_are_refused_with_their_line() -> None:
+    digits = "9" * 5_000
+    bad = [f'{{"type":"step","step":{digits},"t":{T}}}', f'{{"type":"step","step":1,"t":{T},"loss":NaN,"a":{digits}}}']
+    parsed = parse(log(step(0, T + 1), *bad))
+    assert [number for number, _ in reasons(parsed)] == [3, 4]
+    assert parsed.frames["steps"]["step"].to_list() == [0]
+
+
+def test_a_name_without_end_is_refused() -> None:
+    with pytest.raises(UnrecognisedInputError, match="run_id or job_id is longer than 1000 characters"):
+        parse(log(step(0, T + 1), run=RUN | {"run_id": "r" * 1_001}))
 
 
 def test_sizes_that_cannot_be_are_not_told() -> None:

@@ -364,6 +364,39 @@ def test_single_steps_above_what_the_gpu_can_do_are_said() -> None:
     assert "1 of 32 steps are above what such a GPU can do (85%)" in found["note"]
 
 
+@pytest.mark.parametrize("tokens", [1e308, 4376.0 * 20])
+def test_a_step_that_claims_the_impossible_is_left_out_and_counted(tokens: float) -> None:
+    steps = pl.concat([many(30), many(2, tokens=tokens)], how="vertical_relaxed")
+    found = summary(steps, seed=1).row(0, named=True)
+    assert found["mfu"] == pytest.approx(summary(many(30), seed=1)["mfu"].item())
+    assert (found["n"], found["n_unknown"], found["n_impossible"]) == (30, 2, 2)
+    assert "2 of 32 steps are left out: they claim more than 2 times the FLOP that their GPUs can do" in found["note"]
+    assert fleet(steps, seed=1).value == pytest.approx(found["mfu"])
+    assert "could not be counted" not in found["note"]
+
+
+def test_a_run_of_impossible_steps_has_no_mfu_and_says_why() -> None:
+    found = summary(many(20, tokens=1e308), seed=1).row(0, named=True)
+    assert found["mfu"] is None
+    assert found["note"].startswith("20 of 20 steps are left out: they claim more than 2 times the FLOP")
+
+
+def test_a_kind_of_gpu_that_is_not_known_has_a_limit_of_its_own() -> None:
+    known, unknown = many(1, gpu_model="Q1"), many(1, tokens=1e300, gpu_model="Q1")
+    assert known["flop"].item() > 0
+    assert unknown["flop"].item() is None
+
+
+def test_a_log_that_is_flushed_once_in_ten_steps_keeps_all_of_them() -> None:
+    lengths = pl.Series("wall_s", [10.0 if n % 10 == 9 else 0.001 for n in range(40)])
+    flushed = many(40).with_columns(lengths)
+    found = summary(
+        step_mfu(flushed.drop("flop", "peak_flop", "mfu", "peak_dtype", "implausible", "impossible")), seed=1
+    )
+    assert found["n"].item() == 40
+    assert found["mfu"].item() == pytest.approx(summary(step_mfu(frame(row())), seed=1)["mfu"].item(), rel=1e-3)
+
+
 def test_a_run_that_cannot_be_told_says_why() -> None:
     found = summary(many(20, tokens=None), seed=1).row(0, named=True)
     assert found["mfu"] is None
@@ -389,7 +422,7 @@ def test_a_fleet_is_the_ratio_of_sums_over_all_runs() -> None:
             "peak_flop": [10.0] * 450 + [20.0] * 450,
         }
     ).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
-    fleets = fleets.with_columns(implausible=pl.lit(value=False))
+    fleets = fleets.with_columns(implausible=pl.lit(value=False), impossible=pl.lit(value=False))
     found = fleet(fleets, seed=1)
     assert found.value == pytest.approx((4 + 2) / (10 + 20))
     assert (found.n, found.runs) == (900, 2)

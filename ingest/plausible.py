@@ -1,0 +1,82 @@
+"""Plausibility bounds: the most that a quantity can be, by source, and why.
+
+What lies beyond its bound is a mistake of whoever wrote it: a wrong unit, a counter that overflowed, a test, a joke. It
+stays out of all numbers and is counted: the row is rejected with its reason where the value says what the row is, and
+the value alone becomes null, with a warning, where the rest of the row is sound. Bounds are generous, at least ten
+times what has been built or published, for they must still hold in some years; what is merely unlikely is not theirs
+to judge (`metrics.mfu` compares the FLOP of a step with the peak of its GPUs).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import polars as pl
+
+
+class Bound(NamedTuple):
+    """The most that a quantity can be, and why."""
+
+    most: float
+    why: str
+
+
+_DAY_S: Final = 86_400.0
+_WIDTH: Final = Bound(1e8, "the widest layers published have about 1e5")
+_COUNT: Final = Bound(1e6, "the largest published models have a few hundred")
+_PARAMS: Final = Bound(1e16, "the largest published models have about 1e13 parameters")
+
+RUN_LOG: Final[dict[str, Bound]] = {
+    "step": Bound(1e12, "a step every millisecond for thirty years"),
+    "tokens": Bound(1e12, "the largest published batches have 6e7 tokens, whole training sets 1e13"),
+    "duration_s": Bound(30 * _DAY_S, "no training step takes a month, and few jobs may run for one"),
+    "loss": Bound(1e30, "a larger one has diverged; sums of such numbers overflow"),
+    "event_s": Bound(30 * _DAY_S, "as a step's duration: few jobs may run for a month"),
+    "restart_count": Bound(1e6, "a restart every second for eleven days"),
+    "world": Bound(1e7, "the largest clusters have about 1e6 GPUs"),
+    "n_gpus": Bound(1e7, "the largest clusters have about 1e6 GPUs"),
+    "params": _PARAMS,
+    "params_active": _PARAMS,
+    "expert_params": _PARAMS,
+    "flops_per_token": Bound(1e20, "a thousand times 6 FLOP for each of the most parameters"),
+    "seq_len": Bound(1e10, "the longest published contexts have 1e8 tokens"),
+    "vocab": Bound(1e9, "the largest published vocabularies have about 1e6 entries"),
+    "layers": _COUNT,
+    "attention_layers": _COUNT,
+    "expert_layers": _COUNT,
+    "heads": _COUNT,
+    "kv_heads": _COUNT,
+    "experts": _COUNT,
+    "top_k": _COUNT,
+    "shared_experts": _COUNT,
+    "head_dim": _WIDTH,
+    "hidden": _WIDTH,
+    "ffn_hidden": _WIDTH,
+    "expert_ffn_hidden": _WIDTH,
+}
+"""Fields of run logs (`ingest.runlog`); `event_s` is the length of an event or a checkpoint."""
+
+LONGEST_NAME: Final = 1_000
+"""Characters of a run's, a job's or an event kind's name: longer ones make pages and tables unreadable for all."""
+
+GPUS_PER_NODE: Final = Bound(256, "nodes have 4 to 16 GPUs, 72 in a rack that acts as one; a GPU has up to 7 slices")
+"""GPUs of one node: of inventories, and of jobs by the number of their nodes."""
+
+CPUS_PER_NODE: Final = Bound(1e5, "the largest single systems have about 2,000 cores, with some threads each")
+
+MEMORY_PER_NODE: Final = Bound(2.0**50, "bytes (1 PiB): the largest single systems have about 64 TiB")
+
+
+def is_within(name: str, value: float | None, least: float = 0.0) -> bool:
+    """Whether a field of a run log can have this value; null can always be.
+
+    >>> is_within("tokens", 4e6), is_within("tokens", 1e308), is_within("layers", None), is_within("layers", -1)
+    (True, False, True, False)
+    """
+    return value is None or least <= value <= RUN_LOG[name].most
+
+
+def beyond(column: str, bound: Bound, per: pl.Expr | None = None) -> pl.Expr:
+    """Whether a column's value cannot be; `per` is how many things it is the sum of (nodes of a job), if several."""
+    most = pl.lit(bound.most) if per is None else bound.most * per
+    return (pl.col(column).cast(pl.Float64) > most).fill_null(value=False)
