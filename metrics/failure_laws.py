@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import optimize, special
 
+from metrics.statistics import from_log
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,15 +76,27 @@ class SizeLaw:
             return f"assumes 1/N, which these failures contradict: {slope}"
         return f"1/N tested: {slope}" if self.holds else f"assumes 1/N: {slope}"
 
-    def mttf_d(self, gpus: float) -> tuple[float, float, float] | None:
-        """MTTF of a job of that size by the fitted slope, in days, with its 95 % Wald interval; None if unknown."""
+    def mttf_d(self, gpus: float) -> tuple[float | None, float | None, float | None]:
+        """MTTF of a job of that size by the fitted slope, in days, with its 95 % Wald interval.
+
+        None where it is unknown: the ends, too, beyond the sizes seen if b's interval is open.
+        """
         if self.b is None or self.a is None or self.variances is None:
-            return None
+            return None, None, None
         x = math.log(gpus)
         of_a, of_b, both = self.variances
-        log_rate = self.a + self.b * x
+        log_mttf = -(self.a + self.b * x)
         spread = float(special.ndtri(0.975)) * math.sqrt(max(of_a + x * x * of_b + 2 * x * both, 0.0))
-        return math.exp(-log_rate), math.exp(-log_rate - spread), math.exp(-log_rate + spread)
+        if self._is_open and not self._has_seen(gpus):
+            return from_log(log_mttf), None, None
+        return from_log(log_mttf), from_log(log_mttf - spread), from_log(log_mttf + spread)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.b_low is None or self.b_high is None
+
+    def _has_seen(self, gpus: float) -> bool:
+        return self.smallest is not None and self.largest is not None and self.smallest <= gpus <= self.largest
 
 
 def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, phi: float = 1.0) -> SizeLaw:

@@ -160,7 +160,8 @@ def _summary(kind: str, size: Size, seen: Spells, causes: Sequence[int]) -> dict
         row |= _share(f"survival_{name}", curve, age) if oldest >= age else {}
     row |= dict(zip(("median_s", "median_low_s", "median_high_s"), median(curve), strict=True))
     if fitted is None:
-        return row | {"note": "too few interruptions to tell how they depend on age"}
+        few = "too few interruptions to tell how they depend on age"
+        return row | {"note": few if row["n_failures"] in {0, 1} else "no shape explains these interruptions best"}
     return row | {
         "shape": fitted.shape,
         "shape_low": fitted.shape_low,

@@ -213,6 +213,18 @@ def _like(result: FloatArray, like: float | FloatArray) -> float | FloatArray:
     return result if isinstance(like, np.ndarray) else float(result)
 
 
+# --- numbers by their logarithm ------------------------------------------------------------------
+
+
+def from_log(log: float) -> float | None:
+    """The number of this logarithm; None where none is known or a float cannot hold it.
+
+    >>> from_log(0.0), from_log(1e6), from_log(-1e6), from_log(math.nan)
+    (1.0, None, None, None)
+    """
+    return math.exp(log) if abs(log) < 700 else None
+
+
 # --- do failures cluster? ----------------------------------------------------------------------------
 
 

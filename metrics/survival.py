@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import optimize, special
+
+from metrics.statistics import from_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +30,10 @@ CENSORED = 0
 Z_95 = float(special.ndtri(0.975))
 
 SHAPES = (0.02, 50.0)
-"""Weibull shapes that are looked at; a maximum at either end is none."""
+"""Weibull shapes that are considered; a maximum at either end is none."""
+
+_STARTS = [float(x) for x in np.linspace(math.log(SHAPES[0]), math.log(SHAPES[1]), 40)]
+"""Logarithms of the shapes between which maxima are searched."""
 
 
 class Spells(NamedTuple):
@@ -169,8 +175,8 @@ class Weibull:
         shape: k; below 1 the chance of an interruption falls with age, at 1 it does not change.
         shape_low: profile-likelihood interval, 95 %; None where it is open.
         shape_high: its other end.
-        scale_s: s; by then 63 % are interrupted.
-        scale_low_s: Wald interval of its logarithm, 95 %.
+        scale_s: s; by then 63 % are interrupted. None where it is no number that a float can hold.
+        scale_low_s: Wald interval of its logarithm, 95 %; None where it is open, as with `shape_low`.
         scale_high_s: its other end.
         n_events: events that it rests on.
         aic: Akaike's criterion; the lower of the two is to be preferred.
@@ -181,9 +187,9 @@ class Weibull:
     shape: float
     shape_low: float | None
     shape_high: float | None
-    scale_s: float
-    scale_low_s: float
-    scale_high_s: float
+    scale_s: float | None
+    scale_low_s: float | None
+    scale_high_s: float | None
     n_events: int
     aic: float
     aic_exponential: float
@@ -199,30 +205,60 @@ class Weibull:
         return "wear: the chance of an interruption rises with age"
 
 
-class _Profile(NamedTuple):
-    """What the likelihood needs, ages in units of the longest: distinct ages with how often they come."""
+class _Ages(NamedTuple):
+    """Attempts by their ages, in units of the longest.
+
+    Attributes:
+        left: logarithm of the age when last seen, 0 or less.
+        ratio: logarithm of the age when first seen over it, below 0; None if all were seen from the start.
+        n: how often such an attempt comes.
+    """
 
     left: FloatArray
-    left_n: FloatArray
-    entered: FloatArray
-    entered_n: FloatArray
+    ratio: FloatArray | None
+    n: FloatArray
+
+    def sums(self, k: float) -> FloatArray:
+        """`sum(left^k - entered^k)` and its first two derivatives by k, without cancellation where k is small."""
+        logs, power = self.left, self.n * np.exp(k * self.left)
+        if self.ratio is None:
+            return np.array([power.sum(), power @ logs, power @ logs**2])
+        entered, rest = np.exp(k * self.ratio), -np.expm1(k * self.ratio)  # (entered/left)^k, and 1 less it
+        first = logs * rest - self.ratio * entered
+        second = logs**2 * rest - (2 * logs + self.ratio) * self.ratio * entered
+        return np.array([power @ rest, power @ first, power @ second])
+
+
+class _Profile(NamedTuple):
+    """What the likelihood needs.
+
+    Attributes:
+        ages: of attempts seen from the start, and of those that entered late.
+        log_events: sum of the logarithms of the ages at the events, in the same unit.
+        n_events: their number.
+        unit: the longest age, seconds.
+    """
+
+    ages: tuple[_Ages, _Ages]
     log_events: float
     n_events: int
     unit: float
 
     def sums(self, shape: float) -> tuple[float, float, float]:
         """A = sum(left^k - entered^k), and its first two derivatives by k."""
-        found = []
-        for ages, n in ((self.left, self.left_n), (self.entered, self.entered_n)):
-            logs = np.log(ages)
-            power = n * ages**shape
-            found.append((power.sum(), (power * logs).sum(), (power * logs**2).sum()))
-        return tuple(float(a - b) for a, b in zip(*found, strict=True))  # type: ignore[return-value]  # three of them
+        total, first, second = self.ages[0].sums(shape) + self.ages[1].sums(shape)
+        return float(total), float(first), float(second)
 
     def log_likelihood(self, shape: float) -> float:
         """At the scale that suits the shape best, but for a constant."""
         d = self.n_events
         return d * math.log(shape) - d * math.log(self.sums(shape)[0] / d) + (shape - 1) * self.log_events
+
+    def slope(self, log_shape: float) -> float:
+        """Derivative of the log-likelihood by the logarithm of the shape."""
+        shape = math.exp(log_shape)
+        total, first, _ = self.sums(shape)
+        return self.n_events * (1 - shape * first / total) + shape * self.log_events
 
 
 def weibull(spells: Spells, causes: Sequence[int]) -> Weibull | None:
@@ -243,55 +279,89 @@ def weibull(spells: Spells, causes: Sequence[int]) -> Weibull | None:
     if d < 2:
         return None
     profile = _profile(spells, struck, d)
-    logs = math.log(SHAPES[0]), math.log(SHAPES[1])
-    best = optimize.minimize_scalar(
-        lambda x: -profile.log_likelihood(math.exp(x)), bounds=logs, method="bounded", options={"xatol": 1e-9}
-    )
-    if not logs[0] + 1e-3 < best.x < logs[1] - 1e-3:
+    shape = _best_shape(profile)
+    if shape is None:
         return None
-    shape, top = math.exp(best.x), -float(best.fun)
-    scale, spread = _scale(profile, shape)
-    flat = profile.log_likelihood(1.0)
-    gain = max(2 * (top - flat), 0.0)
+    top, flat = profile.log_likelihood(shape), profile.log_likelihood(1.0)
+    low, high = _shape_interval(profile, shape)
+    scale, *ends = _scales(profile, shape, is_open=low is None)
     # What both likelihoods lack: -d for the exponent, and -d log(unit) since ages are in other units.
     constant = -d - d * math.log(profile.unit)
-
-    def beyond(log_shape: float) -> float:
-        return top - profile.log_likelihood(math.exp(log_shape)) - float(special.chdtri(1, 0.05)) / 2
-
     return Weibull(
         shape=shape,
-        shape_low=_crossing(beyond, logs[0], best.x),
-        shape_high=_crossing(beyond, logs[1], best.x),
-        scale_s=scale * profile.unit,
-        scale_low_s=scale * profile.unit * math.exp(-Z_95 * spread),
-        scale_high_s=scale * profile.unit * math.exp(Z_95 * spread),
+        shape_low=low,
+        shape_high=high,
+        scale_s=scale,
+        scale_low_s=ends[0],
+        scale_high_s=ends[1],
         n_events=d,
         aic=4 - 2 * (top + constant),
         aic_exponential=2 - 2 * (flat + constant),
-        p_value=float(special.chdtrc(1, gain)),
+        p_value=float(special.chdtrc(1, max(2 * (top - flat), 0.0))),
     )
+
+
+def _best_shape(profile: _Profile) -> float | None:
+    """The shape of the highest likelihood: the best of all maxima; None if it is higher still at either end.
+
+    Late entries can give the profile more than one maximum, so every place where its slope turns from up to down is
+    looked at.
+    """
+    slopes = [profile.slope(x) for x in _STARTS]
+    turns = [(a, b) for (a, up), (b, down) in pairwise(zip(_STARTS, slopes, strict=True)) if up > 0 >= down]
+    maxima = [math.exp(float(optimize.brentq(profile.slope, *turn, xtol=1e-12))) for turn in turns]
+    best = max(maxima, key=profile.log_likelihood, default=None)
+    if best is None or profile.log_likelihood(best) < max(profile.log_likelihood(end) for end in SHAPES):
+        return None
+    return best
+
+
+def _shape_interval(profile: _Profile, best: float) -> tuple[float | None, float | None]:
+    """The lowest and the highest shape that 95 % do not exclude; None where none is excluded at that end."""
+    least = profile.log_likelihood(best) - float(special.chdtri(1, 0.05)) / 2
+
+    def beyond(log_shape: float) -> float:
+        return least - profile.log_likelihood(math.exp(log_shape))
+
+    ways = sorted([*_STARTS, math.log(best)])
+    return _crossing(beyond, ways), _crossing(beyond, ways[::-1])
 
 
 def _profile(spells: Spells, struck: npt.NDArray[np.bool_], d: int) -> _Profile:
     unit = float(spells.left.max())
-    left, left_n = np.unique(spells.left / unit, return_counts=True)
-    entered, entered_n = np.unique(spells.entered[spells.entered > 0] / unit, return_counts=True)
-    log_events = float(np.log(spells.left[struck] / unit).sum())
-    return _Profile(left, left_n.astype(float), entered, entered_n.astype(float), log_events, d, unit)
+    late = spells.entered > 0
+    fresh, fresh_n = np.unique(spells.left[~late], return_counts=True)
+    pairs, n = np.unique(spells.left[late] + 1j * spells.entered[late], return_counts=True)
+    ages = (
+        _Ages(np.log(fresh / unit), None, fresh_n.astype(float)),
+        _Ages(np.log(pairs.real / unit), np.log(pairs.imag / pairs.real), n.astype(float)),
+    )
+    return _Profile(ages, float(np.log(spells.left[struck] / unit).sum()), d, unit)
 
 
-def _scale(profile: _Profile, shape: float) -> tuple[float, float]:
-    """The scale at the maximum, and the standard error of its logarithm (observed information)."""
+def _scales(profile: _Profile, shape: float, *, is_open: bool) -> tuple[float | None, float | None, float | None]:
+    """The scale at the maximum and its interval; None where it is open, or beyond all numbers.
+
+    If no shape is too low for the data, no scale is, either: the interval is open. Else it is of the logarithm, from
+    the observed information.
+    """
     total, first, second = profile.sums(shape)
     d, k = profile.n_events, shape
     u = math.log(total / d) / k
     of_scale = k * k * d
     of_shape = d / k**2 + d * (second / total - 2 * u * first / total + u * u)
     mixed = -k * d * (first / total - u)
-    return math.exp(u), math.sqrt(of_shape / (of_scale * of_shape - mixed**2))
+    information = of_shape - mixed**2 / of_scale
+    log_scale = u + math.log(profile.unit)
+    if is_open or not information > 0:
+        return from_log(log_scale), None, None
+    spread = Z_95 * math.sqrt(of_shape / (of_scale * information))
+    return from_log(log_scale), from_log(log_scale - spread), from_log(log_scale + spread)
 
 
-def _crossing(beyond: Callable[[float], float], far: float, near: float) -> float | None:
-    """The shape at which the likelihood has fallen far enough; None if it never does."""
-    return math.exp(float(optimize.brentq(beyond, far, near))) if beyond(far) > 0 else None
+def _crossing(beyond: Callable[[float], float], ways: Sequence[float]) -> float | None:
+    """The first shape on the way at which the likelihood is high enough; None if it is from the beginning on."""
+    if beyond(ways[0]) <= 0:
+        return None
+    inside = next(i for i, x in enumerate(ways) if beyond(x) <= 0)
+    return math.exp(float(optimize.brentq(beyond, ways[inside - 1], ways[inside])))

@@ -59,7 +59,7 @@ def size_law_rows(past: Histories, window: Window, gpus: float) -> pl.DataFrame:
     found = []
     for kind in CLASSES:
         law = law_in(past, window.since, window.until, kind)
-        at_size = law.mttf_d(gpus) or (None, None, None)
+        at_size = law.mttf_d(gpus)
         pooled = _rate(rates, kind, OVER_128 if kind == "meta_rf" else POOLED)
         found.append(
             {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
@@ -45,6 +45,42 @@ def test_the_fit_is_the_maximum_of_the_whole_poisson_likelihood(counts: list[int
     assert minus_log_likelihood(found.a, found.b, SIZES, failures, DAYS) <= best.fun + 1e-6
 
 
+a_size = st.tuples(st.integers(1, 20_000), st.integers(0, 40), st.floats(1e-3, 1e5))
+
+
+@given(st.lists(a_size, min_size=2, max_size=6), st.floats(1, 50), st.floats(1, 1e6))
+@example([(8, 1, 1.0), (9, 1, 1.0)], 30.0, 1e6)  # an MTTF at 95 % that no float can hold
+def test_no_slope_of_a_fine_grid_explains_the_failures_better(
+    rows: list[tuple[int, int, float]], phi: float, at_gpus: float
+) -> None:
+    sizes, failures, days = np.array(rows, dtype=float).T
+    law = size_law(sizes, failures, days, phi=phi)
+    logs, k = np.log(sizes), failures.sum()
+    slopes = np.linspace(-50, 50, 10_001)
+    expected = special.logsumexp(np.log(days) + slopes[:, None] * logs, axis=1)
+    profile = slopes * (failures @ logs) - k * expected
+    if law.b is None:
+        assert k == 0 or np.ptp(logs) == 0 or max(profile[0], profile[-1]) >= profile.max() - 1e-9
+        return
+    here = law.b * (failures @ logs) - k * special.logsumexp(np.log(days) + law.b * logs)
+    assert here >= profile.max() - 1e-6
+    inside = slopes[profile >= here - phi * 3.841459 / 2]
+    assert (-50 if law.b_low is None else law.b_low) <= inside.min(initial=law.b) + 1e-6
+    assert (50 if law.b_high is None else law.b_high) >= inside.max(initial=law.b) - 1e-6
+    value, low, high = law.mttf_d(at_gpus)
+    assert value is None or (low or 0) <= value <= (high or math.inf)
+
+
+def test_beyond_the_sizes_seen_an_open_slope_leaves_the_mttf_open() -> None:
+    law = size_law(np.array([8.0, 8.5]), np.array([1.0, 9.0]), np.array([1.0, 1.0]))
+    assert law.b_low is not None
+    assert law.b_high is None
+    value, low, high = law.mttf_d(1024)
+    assert value is not None
+    assert (low, high) == (None, None)
+    assert None not in law.mttf_d(8.5)
+
+
 def test_the_interval_is_where_the_profile_has_fallen_by_1_92_and_with_phi_by_phi_times_that() -> None:
     failures = np.array([9.0, 8, 14, 9, 27, 24])
 
@@ -67,20 +103,17 @@ def test_two_sizes_by_hand() -> None:
     """1 failure in 50 days at 1 GPU, 9 in 50 at 100: 9 = 100^b."""
     law = size_law(np.array([1.0, 100.0]), np.array([1.0, 9.0]), np.array([50.0, 50.0]))
     assert law.b == pytest.approx(math.log(9) / math.log(100))
-    at_hundred = law.mttf_d(100)
-    assert at_hundred is not None
-    assert at_hundred[0] == pytest.approx(50 / 9)
+    value, low, high = law.mttf_d(100)
     # Two rates fitted by two parameters: the logarithm of each has variance 1/k.
-    assert at_hundred[2] / at_hundred[0] == pytest.approx(math.exp(1.959964 / 3))
+    spread = math.exp(1.959964 / 3)
+    assert (value, low, high) == pytest.approx((50 / 9, 50 / 9 / spread, 50 / 9 * spread))
 
 
 def test_failures_that_grow_exactly_as_the_gpus_do() -> None:
     law = size_law(SIZES, SIZES * DAYS / 1000, DAYS)
     assert law.b == pytest.approx(1)
     assert law.p_value == pytest.approx(1)
-    at_any = law.mttf_d(4096)
-    assert at_any is not None
-    assert at_any[0] == pytest.approx(1000 / 4096)
+    assert law.mttf_d(4096)[0] == pytest.approx(1000 / 4096)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +156,8 @@ def test_the_rule_is_one_within_the_interval_and_half_of_it_below_a_quarter(
 )
 def test_what_cannot_be_tested_is_said_so(gpus: list[float], failures: list[float], days: list[float]) -> None:
     law = size_law(np.array(gpus), np.array(failures), np.array(days))
-    assert (law.b, law.b_low, law.b_high, law.holds, law.mttf_d(8)) == (None, None, None, False, None)
+    assert (law.b, law.b_low, law.b_high, law.holds) == (None, None, None, False)
+    assert law.mttf_d(8) == (None, None, None)
     assert law.words == "assumes 1/N: the data cannot test it"
 
 
