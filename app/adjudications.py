@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from app.json_text import as_json
 from metrics.adjudications import CauseFix, RunFix, StateFix, corrected_causes
 from metrics.interruptions import with_incidents
 
@@ -120,7 +121,7 @@ def _key(each: Sequence[str]) -> AttemptKey:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return as_json(value, sort_keys=True)
 
 
 def known(source: Source, cluster: str | None = None) -> list[Correction]:

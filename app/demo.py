@@ -25,6 +25,7 @@ import polars as pl
 from app import clock, computing, config, ingesting, loading, output, runlogs, telemetry, verifying
 from app.errors import UsageError
 from app.headlines import headlines
+from app.json_text import as_json
 from app.results import Window
 from app.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
 from app.simulate.plan import CLUSTER
@@ -134,7 +135,7 @@ class Folder:
 
     def save(self) -> None:
         """Write down what is done, in one move."""
-        text = json.dumps({"made_by": _made_by(self.simulated), "done": self.done}) + "\n"
+        text = as_json({"made_by": _made_by(self.simulated), "done": self.done}) + "\n"
         beside = self.path / f"{MARKER}.new"
         beside.write_text(text, encoding="utf-8")
         beside.replace(self.path / MARKER)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.errors import UsageError
+from app.json_text import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +81,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
     """
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "no limit" if unit == "number_or_open" else "-"
     if unit in {"ratio", "ratio_2"}:
         return f"{100 * value:.{2 if unit == 'ratio_2' else 1}f} %"
@@ -177,23 +176,17 @@ def document(value: Mapping[str, Any]) -> None:
 
 
 def _json(value: object) -> bytes:
-    return (json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n").encode()
+    return (as_json(value, indent=2) + "\n").encode()
 
 
 def _flat(rows: pl.DataFrame) -> pl.DataFrame:
-    """Lists as text, which is all that CSV can hold."""
+    """Lists as text, which is all that CSV can hold; numbers that are not finite are empty, as null in JSON."""
     lists = [name for name, kind in rows.schema.items() if isinstance(kind, pl.List)]
-    return rows.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return str(value)
+    reals = [name for name, kind in rows.schema.items() if kind.is_float()]
+    return rows.with_columns(
+        *(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists),
+        *(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in reals),
+    )
 
 
 _COLOURS = {"supported": "green", "refuted": "red", "undetermined": "yellow"}
@@ -267,7 +260,7 @@ def explanation(found: Mapping[str, Any]) -> None:
     for name, sql in found["sql"].items():
         out.print(Text(f"\nqueries/named/{name}.sql  {found['parameters'] or ''}\n{sql.strip()}", style="dim"))
     for cluster, constants in found["constants"].items():
-        out.print(Text(f"\nconstants of {cluster}: {json.dumps(constants, sort_keys=True)}", style="dim"))
+        out.print(Text(f"\nconstants of {cluster}: {as_json(constants, sort_keys=True)}", style="dim"))
 
 
 def _parts(number: Mapping[str, Any]) -> str:

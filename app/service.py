@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import signal
 import socket
 import threading
@@ -27,6 +26,7 @@ from app import (
 from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import create_app
+from app.json_text import as_json
 from app.times import iso
 from app.worker import Worker
 from queries.errors import WarehouseError
@@ -128,7 +128,7 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
     @application.get("/healthz")
     def health() -> Response:
         told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims)
-        return Response(json.dumps(told, indent=2) + "\n", status=status, mimetype="application/json")
+        return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
 
     return application
 

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import glob
-import json
 import os
 import re
 import shutil
@@ -26,6 +25,7 @@ from polars.exceptions import PanicException
 
 from app import clock, computing, ingesting, live_roads, live_slurm, output, retention, runlogs, telemetry
 from app.errors import EXIT_STATUS
+from app.json_text import as_json
 from app.times import iso
 from ingest.live import subprocess_runner
 from queries.errors import LockedWarehouseError, WarehouseError
@@ -316,4 +316,4 @@ def log(level: str, message: str, **more: object) -> None:
 
 def _one_word(text: str) -> str:
     """Quoted where it would fall apart: a log line is one line."""
-    return text if re.fullmatch(r"[\w.:+/-]+", text) else json.dumps(text, ensure_ascii=False)
+    return text if re.fullmatch(r"[\w.:+/-]+", text) else as_json(text)

@@ -15,6 +15,7 @@ from ingest import values
 from ingest.columns import Columns
 from ingest.frames import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
 from ingest.lines import LINE
+from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
 from ingest.submit_line import without_values
 from ingest.times import settle
 
@@ -173,15 +174,21 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     only_request = pl.col("alloc_tres").is_null() | ((pl.col("told_nodes") == 0) & (pl.col("given_gpus") == 0))
     gpus = pl.when(only_request).then(pl.col("asked_gpus").fill_null(pl.col("given_gpus"))).otherwise("given_gpus")
     table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
+    table = table.with_columns(
+        n_cpus=pl.coalesce("told_cpus", "given_cpus"),
+        too_many_gpus=pl.col("held") & beyond("gpus", GPUS_PER_NODE, pl.col("n_listed")),
+    )
+    too_many_cpus = beyond("n_cpus", CPUS_PER_NODE, pl.col("n_listed"))
+    too_much_memory = beyond("given_memory", MEMORY_PER_NODE, pl.col("n_listed"))
     return table.select(
         "held",
         *_period(),
         pl.when("held").then("node_list").alias("node_list"),
         pl.when("held").then(pl.col("n_listed").cast(pl.Int64)).otherwise(0).alias("n_nodes"),
-        pl.when("held").then(pl.coalesce("told_cpus", "given_cpus")).otherwise(0).alias("n_cpus"),
+        pl.when(~pl.col("held")).then(0).when(~too_many_cpus).then("n_cpus").alias("n_cpus"),
         pl.when("held").then(pl.col("gpus").fill_null(0)).otherwise(0).cast(GPUS).alias("n_gpus"),
         pl.coalesce("given_model", "asked_model").alias("gpu_model"),
-        pl.when("held").then("given_memory").alias("alloc_mem_bytes"),
+        pl.when(pl.col("held") & ~too_much_memory).then("given_memory").alias("alloc_mem_bytes"),
         "alloc_tres",
         (pl.col("held") & (pl.col("told_nodes") > 0) & (pl.col("told_nodes") != pl.col("n_listed"))).alias(
             "miscounted"
@@ -194,9 +201,21 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         (pl.col("held") & ~pl.col("ended") & pl.col("end").is_not_null()).alias("cut"),
         pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
         pl.when("held").then("given_error").alias("!tres"),
+        pl.when("too_many_gpus").then(_too_many_gpus()).alias("!gpus"),
+        (pl.col("held") & (too_many_cpus | too_much_memory)).alias("oversized"),
         pl.when(pl.col("final") & pl.col("end").is_null())
         .then(pl.format("{} without an End time", pl.col("state")))
         .alias("!end"),
+    )
+
+
+def _too_many_gpus() -> pl.Expr:
+    return pl.format(
+        "{} GPUs on {} nodes cannot be (at most {} a node: {})",
+        pl.col("gpus").cast(pl.Int64),
+        "n_listed",
+        pl.lit(f"{GPUS_PER_NODE.most:g}"),
+        pl.lit(GPUS_PER_NODE.why),
     )
 
 
@@ -241,7 +260,7 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         {
             "req_nodes": nodes.fill_null(asked["nodes"]),
             "req_cpus": cpus.fill_null(asked["cpus"]),
-            "req_gpus": asked["gpus"],
+            "req_gpus": asked["gpus"].set(asked.select(beyond("gpus", GPUS_OF_REQUEST)).to_series(), None),
             "req_mem_bytes": columns.memory(held_or["n"], held_or["c"]),
             "req_tres": columns.word("reqtres", "reqgres"),
             "time_limit_s": columns.time_limit(),
@@ -301,6 +320,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
         *_counted(good, "cut", CUT),
         *_counted(good, "unsure", UNSURE),
+        *_counted(good, "oversized", "rows tell more CPUs or memory than their nodes can have, which are left out"),
         *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),
         *_counted(
             good, "zombie", "rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"

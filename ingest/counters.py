@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ingest.plausible import COUNTER
 from ingest.raw_readings import GONE_S
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Counters:
 
 def _usable(owners: Whole, times: Whole, values: Real) -> tuple[Whole, Whole, Real]:
     """Readings that a counter can have had, by series and time, each later than the one before."""
-    good = np.isfinite(values) & (values >= 0)
+    good = (values >= 0) & (values <= COUNTER.most)
     if not good.all():
         owners, times, values = owners[good], times[good], values[good]
     first = beginnings(owners)

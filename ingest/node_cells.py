@@ -10,6 +10,7 @@ import polars as pl
 from ingest.counters import Grown, Increases, beginnings, grown, in_blocks
 from ingest.frames import WHOLE, empty
 from ingest.node_table import GAUGES
+from ingest.plausible import COUNTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,7 +107,7 @@ def of_counters(readings: Readings, window: Window) -> Counted:
     """What readings of counters tell."""
     found = grown(*readings, width_ms=window.width_ms)
     kept = Increases(*where(window.has(found.increases.cells), found.increases))
-    strange = ~((readings.values >= 0) & (readings.values < np.inf))
+    strange = ~((readings.values >= 0) & (readings.values <= COUNTER.most))
     whose = readings.uses[:0]
     if strange.any():
         whose = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]

@@ -50,6 +50,7 @@ from ingest.node_table import (
     values_of_gauges,
     values_of_rates,
 )
+from ingest.plausible import of_telemetry
 from ingest.raw_readings import GONE_S
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ class NodeReadings:
         self._n_rates = 0  # of those that were of counters
         self._settled: list[pl.DataFrame] = []
         self._refused: dict[str, str] = {}
+        self._jumped = 0
+        self._jumps: set[str] = set()
         self._is_refused = np.zeros(0, bool)  # by use
 
     # --- readings
@@ -286,14 +289,23 @@ class NodeReadings:
         things, uses = self._judged()
         steady = values_of_gauges(gauges, uses, width_ms=self._width)
         cut = self._cut(steady, things, uses) if self.since is None and steady.height else steady
-        values = once_each(pl.concat([values_of_rates(rates, uses), cut]))
+        values = once_each(pl.concat([self._plausible(values_of_rates(rates, uses), things), cut]))
         self._settled.append(_rows(values, things, self.cluster, self.table))
+
+    def _plausible(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
+        """Values of counters without those that no counter can reach: one that jumped, not one that grew."""
+        metrics = pl.Series([metric for _, metric, _ in things], dtype=pl.String)
+        most = pl.Series([of_telemetry(metric).most for metric in metrics], dtype=pl.Float64)
+        beyond = values["value"].fill_null(0.0) > most.gather(values["thing"])
+        self._jumped += int(beyond.sum())
+        self._jumps |= set(metrics.gather(values.filter(beyond)["thing"]))
+        return values.filter(~beyond)
 
     def made(self) -> Made:
         """The rows of all that was taken."""
         self.settle(None)
         frame = one_frame(self._settled, self.table, interval_s=self.interval_s)
-        warnings = [*self._of_strange(), *self._of_sparse(frame), *self._of_silent()]
+        warnings = [*self._of_strange(), *self._of_jumps(), *self._of_sparse(frame), *self._of_silent()]
         counters = [use for use, limits in enumerate(self._limits) if limits[0] and not self._is_refused[use]]
         last = self._counters.last_ms(np.array(counters, np.int64))
         return Made(frame, self._refused, warnings, self._counts(), self._latest, last)
@@ -366,6 +378,16 @@ class NodeReadings:
             "were left out"
         ]
 
+    def _of_jumps(self) -> list[str]:
+        if not self._jumped:
+            return []
+        names = sorted(self._jumps)
+        more = ", ..." if len(names) > _NAMES_SHOWN else ""
+        return [
+            f"{self._jumped:,} intervals of {', '.join(names[:_NAMES_SHOWN])}{more} are left out: "
+            "their counters jumped by more than can be"
+        ]
+
     def _of_sparse(self, frame: pl.DataFrame) -> list[str]:
         """Where gauges are read less often than the interval, most of the time nothing is known."""
         columns = [metric.column for metric in self.metrics if not metric.counter]
@@ -417,7 +439,7 @@ def _all(parts: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
 
 def _limits(metric: Metric) -> tuple[bool, float, float]:
     """Whether it is a counter, and between which values (of gauges) one can be."""
-    most = float(np.finfo(np.float32).max) / metric.scale
+    most = of_telemetry(metric.column).most / metric.scale
     return metric.counter, metric.low, most if metric.high is None else min(metric.high * (1 + SLACK), most)
 
 

@@ -62,9 +62,12 @@ LONGEST_NAME: Final = 1_000
 GPUS_PER_NODE: Final = Bound(256, "nodes have 4 to 16 GPUs, 72 in a rack that acts as one; a GPU has up to 7 slices")
 """GPUs of one node: of inventories, and of jobs by the number of their nodes."""
 
+GPUS_OF_REQUEST: Final = Bound(1e7, "the largest clusters have about 1e6 GPUs")
+"""GPUs that a job asks for; on how many nodes, it need not say."""
+
 CPUS_PER_NODE: Final = Bound(1e5, "the largest single systems have about 2,000 cores, with some threads each")
 
-MEMORY_PER_NODE: Final = Bound(2.0**50, "bytes (1 PiB): the largest single systems have about 64 TiB")
+MEMORY_PER_NODE: Final = Bound(2.0**52, "bytes (4 PiB): the largest single systems have about 64 TiB")
 
 
 def is_within(name: str, value: float | None, least: float = 0.0) -> bool:
@@ -80,3 +83,30 @@ def beyond(column: str, bound: Bound, per: pl.Expr | None = None) -> pl.Expr:
     """Whether a column's value cannot be; `per` is how many things it is the sum of (nodes of a job), if several."""
     most = pl.lit(bound.most) if per is None else bound.most * per
     return (pl.col(column).cast(pl.Float64) > most).fill_null(value=False)
+
+
+_TELEMETRY: Final = (
+    ("_bytes_per_s", Bound(1e15, "the fastest nodes and file servers move about 1e12 bytes a second")),
+    ("_s_per_s", Bound(1e7, "seconds that requests waited in a second: as many requests at once")),
+    ("_per_s", Bound(1e12, "events of a node in a second")),
+    ("_bytes", Bound(1e21, "the largest file systems have about 1e18 bytes")),
+    ("fs_files", Bound(1e19, "file systems count in 64 bits")),
+    ("fs_files_free", Bound(1e19, "file systems count in 64 bits")),
+)
+COUNTER: Final = Bound(1e30, "counters have 64 bits (2e19)")
+"""A reading of a counter; what it may grow by in a second, `of_telemetry` says."""
+
+_COUNTS: Final = ("load1", "jobs", "nodes", "gpus", "gpus_allocated", "_in_partition")
+_COUNTED: Final = Bound(1e9, "no cluster has a hundredth of it")
+_OTHER: Final = Bound(1e30, "of metrics that a site adds, the unit is not known here; sums of larger ones overflow")
+
+
+def of_telemetry(column: str) -> Bound:
+    """The bound of a metric of nodes or clusters, in base units, by what it measures.
+
+    >>> of_telemetry("ib_received_bytes_per_s").most, of_telemetry("gpus").most
+    (1000000000000000.0, 1000000000.0)
+    """
+    if column.endswith(_COUNTS):
+        return _COUNTED
+    return next((bound for ending, bound in _TELEMETRY if column.endswith(ending)), _OTHER)

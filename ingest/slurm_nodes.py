@@ -16,6 +16,7 @@ from ingest.given import untimed
 from ingest.lines import clean
 from ingest.live import Fetched, Runner, run
 from ingest.node_merge import merge_node_states
+from ingest.plausible import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE, Bound
 from ingest.times import read_instants
 from ingest.topology import node_path
 
@@ -140,15 +141,19 @@ def _node_row(node: dict[str, str], cluster: str, seen_at: datetime) -> dict[str
     if configured.error:
         raise ValueError(configured.error)
     counted, kind = values.read_gres(node.get("Gres", ""))
+    n_gpus = configured.gpus or counted
+    if n_gpus > GPUS_PER_NODE.most:
+        message = f"{n_gpus:,.0f} GPUs in a node cannot be (at most {GPUS_PER_NODE.most:g}: {GPUS_PER_NODE.why})"
+        raise ValueError(message)
     return {
         "cluster": cluster,
         "node": node["NodeName"],
         "valid_from": seen_at,
         "last_seen_at": seen_at,
-        "n_gpus": configured.gpus or counted,
+        "n_gpus": n_gpus,
         "gpu_model": configured.model or kind,
-        "n_cpus": _whole(node.get("CPUTot")) or configured.cpus,
-        "memory_bytes": _megabytes(node.get("RealMemory")) or configured.memory_bytes,
+        "n_cpus": _within(_whole(node.get("CPUTot")) or configured.cpus, CPUS_PER_NODE),
+        "memory_bytes": _within(_megabytes(node.get("RealMemory")) or configured.memory_bytes, MEMORY_PER_NODE),
         "partitions": _names(node.get("Partitions")),
         "topology": node_path(node.get("Topology")),
         "labels": _names(node.get("ActiveFeatures") or node.get("AvailableFeatures")),
@@ -158,6 +163,10 @@ def _node_row(node: dict[str, str], cluster: str, seen_at: datetime) -> dict[str
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"\d{1,18}", text, re.ASCII) else None
+
+
+def _within(value: int | None, bound: Bound) -> int | None:
+    return value if value is None or value <= bound.most else None
 
 
 def _megabytes(text: str | None) -> int | None:

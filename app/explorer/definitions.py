@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from dash import html
 
 from app import palette, references
 from app.explorer import parts
+from app.json_text import as_json
 from metrics.catalog import METRICS
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def layout(used: dict[str, Any]) -> Component:
                 className="panel",
             ),
             html.H2("Constants", id="constants"),
-            parts.code(
-                "\n".join(f"{name} = {json.dumps(value)}" for name, value in sorted(used.items())), language="toml"
-            )
+            parts.code("\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml")
             if used
             else html.P("Nothing has been computed yet.", className="nothing"),
         ],

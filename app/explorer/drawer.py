@@ -9,6 +9,7 @@ from dash import html
 
 from app import references
 from app.explorer import numbers, parts
+from app.json_text import as_json
 from metrics.catalog import BY_NAME
 from queries import texts
 
@@ -71,7 +72,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
             *(_sql(metric) if metric else []),
             html.H3("Constants used"),
             parts.code(
-                "\n".join(f"{name} = {json.dumps(value)}" for name, value in sorted(used.items())), language="toml"
+                "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
             ),
             html.P(parts.link("All definitions", f"/definitions#{found.metric}")),
         ],

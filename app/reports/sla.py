@@ -21,6 +21,7 @@ import polars as pl
 from app import adjudications, headlines, references, results, verifying
 from app.adjudication_words import in_words
 from app.errors import UsageError
+from app.json_text import as_json, finite
 from app.palette import SWATCHES, Swatch
 from app.results import Window
 from app.times import iso, parse_period
@@ -153,19 +154,19 @@ def document(
 
 def sealed(made: Document) -> Document:
     """The report with the digest of all else that it says."""
-    return made | {"sha256": digest(made)}
+    plain: Document = finite(made)
+    return plain | {"sha256": digest(plain)}
 
 
 def digest(made: Document) -> str:
     """sha256 over the report without its own digest: JSON with sorted keys, no blanks, UTF-8."""
     rest = {key: value for key, value in made.items() if key != "sha256"}
-    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256(as_json(rest, sort_keys=True, compact=True).encode()).hexdigest()
 
 
 def encoded(made: Document) -> bytes:
     """The JSON form."""
-    return (json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (as_json(made, indent=2) + "\n").encode()
 
 
 def _computed(source: Reader, cluster: str) -> dict[str, Any]:

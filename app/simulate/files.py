@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
+from app.json_text import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +45,7 @@ def note(folder: Path, names: Iterable[str]) -> None:
         names: files, from the folder on.
     """
     beside = folder / f"{MANIFEST}.new"
-    beside.write_text(json.dumps(sorted(names), indent=0) + "\n", encoding="utf-8")
+    beside.write_text(as_json(sorted(names), indent=0) + "\n", encoding="utf-8")
     beside.replace(folder / MANIFEST)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from app.json_text import as_json
 from app.simulate.plan import CLUSTER
 from app.simulate.world import logged_items
 
@@ -119,7 +119,7 @@ def _run_line(attempt: Attempt, began: int, world: World) -> str:
         "tied": model.tied,
         "recompute": model.recompute,
     }
-    return json.dumps(values, separators=(",", ":")) + "\n"
+    return as_json(values, compact=True) + "\n"
 
 
 class _Loss:

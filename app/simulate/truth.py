@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from app.json_text import as_json
 from app.simulate.plan import BEGIN, CLUSTER, DAY_S
 from app.simulate.telemetry import silent_nodes, without_evidence
 from app.simulate.work import PEAK_FLOPS
@@ -34,7 +34,7 @@ def write_truth(world: World, folder: Path) -> None:
     failure_rows(world).write_parquet(tables / "failures.parquet")
     restart_rows(world).write_parquet(tables / "restarts.parquet")
     run_rows(world, attempts).write_parquet(tables / "runs.parquet")
-    text = json.dumps(summary(world, attempts), indent=2) + "\n"
+    text = as_json(summary(world, attempts), indent=2) + "\n"
     (folder / "truth.json").write_text(text, encoding="utf-8")
 
 

@@ -257,6 +257,25 @@ def test_values_that_cannot_be_are_left_out_with_a_warning() -> None:
     assert found.warnings == ["3 values of used_percent are outside what their metric can be, and were left out"]
 
 
+@pytest.mark.parametrize("value", [1e308, 1e31, 2e9])
+def test_a_gauge_that_no_cluster_can_reach_is_left_out(value: float) -> None:
+    found = made(series("slurm_gpus_alloc", (10, 64), (70, value)), table="cluster_samples")
+    assert rows(found, "ts", "value") == [(0, 64)]
+    assert found.warnings == ["1 values of slurm_gpus_alloc are outside what their metric can be, and were left out"]
+
+
+JUMPED = "1 intervals of rx_bytes_per_s are left out: their counters jumped by more than can be"
+NO_COUNT = "3 values of rx_total are outside what their metric can be, and were left out"
+
+
+@pytest.mark.parametrize(("value", "said"), [(1.8e19, JUMPED), (1e29, JUMPED), (1e38, NO_COUNT), (1e308, NO_COUNT)])
+def test_a_counter_that_jumps_by_more_than_can_be_tells_nothing_of_that_time(value: float, said: str) -> None:
+    steady = every(15, 61, rate=5)
+    found = made(series("rx_total", *steady, (75, value), (90, value), (120, value), node="n1", device="ib0"))
+    assert found.frame["value"].max() == 5
+    assert found.warnings == [said]
+
+
 def test_a_value_that_is_a_trifle_too_high_is_the_highest() -> None:
     assert rows(made(series("used_percent", (10, 100.05), node="n1")), "value") == [(1.0,)]
 

@@ -281,6 +281,23 @@ def test_a_node_with_a_damaged_tres_is_refused_alone() -> None:
     assert parsed.frames["nodes"]["node"].to_list() == ["n2"]
 
 
+@pytest.mark.parametrize("gpus", ["Gres=gpu:999999", "CfgTRES=cpu=8,gres/gpu=999999999", "Gres=gpu:257"])
+def test_a_node_with_more_gpus_than_a_node_can_have_is_refused_alone(gpus: str) -> None:
+    text = (
+        f"NodeName=n1 State=IDLE {gpus} BootTime=1795240000\nNodeName=n2 State=IDLE Gres=gpu:256 BootTime=1795240000\n"
+    )
+    parsed = parse_nodes(text.encode(), origin="nodes.txt", cluster="c")
+    assert parsed.frames["nodes"].select("node", "n_gpus").rows() == [("n2", Decimal(256))]
+    ((_, reason),) = refusals(parsed)
+    assert "GPUs in a node cannot be (at most 256: nodes have 4 to 16 GPUs" in reason
+
+
+def test_a_node_has_no_more_cpus_and_memory_than_a_node_can_have() -> None:
+    text = "NodeName=n1 State=IDLE CPUTot=2147483648 RealMemory=999999999999 BootTime=1795240000\n"
+    (node,) = parse_nodes(text.encode(), origin="nodes.txt", cluster="c").frames["nodes"].to_dicts()
+    assert (node["n_cpus"], node["memory_bytes"]) == (None, None)
+
+
 def test_a_node_told_twice_is_one_row() -> None:
     parsed = nodes("NodeName=n1 BootTime=1795247658\nNodeName=n1 BootTime=1795247658\n")
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate) == (2, 1, 1)

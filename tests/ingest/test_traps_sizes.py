@@ -33,7 +33,7 @@ COUNTED = [
     gpus("gres/gpu:nvidia_h100_80gb_hbm3=8,gres/gpu=8", 8, "nvidia_h100_80gb_hbm3"),
     gpus("GRES/GPU=2", 2),
     gpus("gpu=2", 2),  # as in tres_per_node of the controller
-    gpus("gres/gpu=16K", 16_384),
+    gpus("gres/gpu=0.25K", 256),  # on two nodes
     gpus("gres/gpu=2,", 2),
     # MIG: a slice counts as the part of a GPU that it is, here as in the node's own TRES; so shares of capacity agree
     gpus("gres/gpu:a100_1g.5gb=7", 1, "a100_1g.5gb"),
@@ -83,6 +83,7 @@ def test_parts_beside_whole_gpus_are_those_gpus() -> None:
         ("gres/gpu=-2", "gres/gpu=-2"),
         ("gres/gpu=18446744073709551614", "gres/gpu=18446744073709551614"),
         ("gres/gpu=4294967294", "gres/gpu=4294967294"),
+        ("gres/gpu=4611686018427387904", "gres/gpu=4611686018427387904"),
         ("cpu=abc", "cpu=abc"),
         ("=4", "=4"),
         ("mem=1GG", "mem=1GG"),
@@ -90,6 +91,31 @@ def test_parts_beside_whole_gpus_are_those_gpus() -> None:
 )
 def test_a_count_that_cannot_be_read_refuses_the_row_that_held_nodes(tres: str, item: str) -> None:
     assert refused({"AllocTRES": tres}) == f"TRES item '{item}'"
+
+
+@pytest.mark.parametrize("count", ["8M", "513", "16K", "999999999"])
+def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
+    reason = refused({"AllocTRES": f"gres/gpu={count}"})
+    assert "GPUs on 2 nodes cannot be (at most 256 a node: nodes have 4 to 16 GPUs" in reason
+    spring(gpus("gres/gpu=512", 512))
+
+
+@pytest.mark.parametrize(
+    ("raw", "empty"),
+    [
+        ({"AllocCPUS": "900000"}, "n_cpus"),
+        ({"AllocTRES": "cpu=5E,gres/gpu=16"}, "n_cpus"),
+        ({"AllocTRES": "mem=5E,gres/gpu=16"}, "alloc_mem_bytes"),
+    ],
+)
+def test_more_cpus_or_memory_than_nodes_can_have_are_left_out_with_a_warning(raw: dict[str, str], empty: str) -> None:
+    said = "rows tell more CPUs or memory than their nodes can have"
+    spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, said))
+
+
+def test_a_request_for_more_gpus_than_there_are_in_the_world_is_not_believed() -> None:
+    got = parse(text({**NEVER_RAN, "AllocTRES": "", "ReqTRES": "gres/gpu=64M"})).frames["attempts"].row(0, named=True)
+    assert got["req_gpus"] is None
 
 
 UNSET = [
