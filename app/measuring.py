@@ -96,7 +96,7 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         return whole
     bottom = pl.col("wall_gpu_s") - (0 if claim.metric == "ettr" else pl.col("queued_initial"))
     low = "productive_sure" if "productive_sure" in long.columns else "productive"
-    ends = long.select(low=low, high=pl.col("productive") + pl.col("unseen"), bottom=bottom)
+    ends = long.select(low=low, high=pl.col("productive") + pl.col("unseen") + pl.col("beside_idle"), bottom=bottom)
     judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="runs")
     if judged.low is not None and told < MIN_INTERRUPTED_RUNS:
         needed = f"at least {MIN_INTERRUPTED_RUNS - told} more runs that are interrupted: {told} were so far"

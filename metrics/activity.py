@@ -3,8 +3,12 @@
 A GPU is *active* by the constants of our design 4 (tensor activity, else engine activity, else utilisation). An
 attempt is productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That
 is the reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accelerators have duty cycle > 10 %) and of
-metric-definitions 5.3, L2. Before the first such moment it starts up, after the last it tears down, in between it is
-stalled; GPUs that it never uses are stalled all the time (`idle_gpus`).
+metric-definitions 5.3, L2. While all of them are idle before the first activity it starts up, and after the last it
+tears down; any other time is stalled, and GPUs that it never uses are stalled all the time (`idle_gpus`).
+
+This lockstep rule decides the value, never the bounds: an inference service, a sweep or a rank that ends early does not
+wait for its idle GPU. Of a stalled attempt only the idle GPUs are known to be idle (`inactive`, `hang`); those that are
+active themselves have the cause `lockstep`, and may be productive.
 
 A sample is an average over some time (`interval_s`), and attempts do not begin and end where samples do. Whose activity
 it was that an active sample across such a moment saw, only the samples beside it tell; where they do not, it counts for
@@ -24,6 +28,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.capacity import allocated_intervals
+from metrics.categories import LOCKSTEP
 from metrics.ettr import IMPUTED_CHECKPOINT_S
 from metrics.hourly_activity import whole_nodes_by_hour
 from metrics.intervals import merge_equal, overlaps, split_every, sweep
@@ -209,113 +214,95 @@ def _in_hours(intervals: pl.DataFrame) -> pl.DataFrame:
 def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold whole nodes, from samples; `elsewhere` are the hours of which only roll-ups are left."""
     used = own.filter("used")
-    inactive = pl.col("active_share") == 0
+    active = pl.col("active_share") > 0
+    span = ("started", "ended")
     together = sweep(
         [
             used.select(
-                pl.col("attempt").alias("lane"),
-                "started",
-                "ended",
-                pl.lit(1).alias("seen"),
-                inactive.cast(pl.Int64).alias("inactive"),
+                pl.col("attempt").alias("lane"), *span, pl.lit(1).alias("seen"), active.cast(pl.Int64).alias("active")
             ),
-            *_doubtful(used.filter(~inactive, pl.col("interval").is_not_null())),
+            _firm(used.filter(active)).select(pl.col("attempt").alias("lane"), *span, pl.lit(1).alias("firm")),
         ]
     ).rename({"lane": "attempt"})
-    productive = pl.col("inactive") == 0
-    judged = _judged(
-        together.with_columns(
-            productive=productive,
-            idle=pl.col("inactive") == pl.col("seen"),
-            sure=productive & (pl.col("doubtful") == 0),
-        )
-    )
     hours = elsewhere.group_by("attempt").agg(
         pl.col("cell_from").min().alias("rolled_from"), pl.col("cell_until").max().alias("rolled_until")
     )
-    judged = _placed(judged, hours)
-    on_node = [
-        used.select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("busy")),
-        own.filter(~pl.col("used")).select(pl.col("holder").alias("lane"), "started", "ended", _GPU.alias("unused")),
-    ]
-    seen = sweep(on_node).join(own.select("holder", "attempt").unique(), left_on="lane", right_on="holder")
-    idle = seen.filter(pl.col("unused") > 0).select(
+    judged = _placed(_judged(together), hours)
+    lane = pl.col("holder").alias("lane")
+    unused = sweep([own.filter(~pl.col("used")).select(lane, *span, _GPU.alias("milli_gpus"))]).select(
         "lane",
-        "started",
-        "ended",
+        *span,
         pl.lit("stalled").alias("category"),
         pl.lit("idle_gpus").alias("cause"),
-        pl.col("unused").alias("milli_gpus"),
+        "milli_gpus",
         _NO_WEIGHT,
     )
+    on_node = used.select(lane, *span, *(pl.when(so).then(_GPU).otherwise(0).alias(name) for name, so in
+                                         (("busy", active), ("idle", ~active))))  # fmt: skip
     codes = judged.select("category", "cause").unique().sort("category", "cause").with_row_index("code", offset=1)
+    codes = codes.with_columns(pl.col("code").cast(pl.Int64))
     coded = judged.join(codes, on=["category", "cause"], nulls_equal=True)
     holders = own.select("holder", "attempt").unique()
-    told = coded.join(holders, on="attempt").select(
-        pl.col("holder").alias("lane"), "started", "ended", pl.col("code").cast(pl.Int64)
-    )
-    busy = (
-        sweep([on_node[0], told])
-        .filter((pl.col("busy") > 0) & (pl.col("code") > 0))
-        .join(codes.with_columns(pl.col("code").cast(pl.Int64)), on="code")
-        .select(
-            "lane",
-            "started",
-            "ended",
-            "category",
-            "cause",
-            pl.col("busy").alias("milli_gpus"),
-            pl.lit(SURE, dtype=pl.Int64).alias("weight"),
+    told = coded.join(holders, on="attempt").select(lane, *span, "code")
+    by_node = sweep([on_node, told]).filter(pl.col("code") > 0).join(codes, on="code", maintain_order="left")
+    return pl.concat([merge_equal(unused.select(_BASE)), *(merge_equal(part) for part in _by_gpus(by_node))])
+
+
+def _by_gpus(by_node: pl.DataFrame) -> list[pl.DataFrame]:
+    """Of what an attempt did on a node, what its active GPUs did and what its idle ones."""
+    productive = pl.col("category") == "productive"
+    weight = pl.when(productive).then(SURE).otherwise(0).cast(pl.Int64).alias("weight")
+    return [
+        part.with_columns(weight, cause=cause).select(_BASE)
+        for part, cause in (
+            (
+                by_node.with_columns(milli_gpus="busy").filter(pl.col("busy") > 0),
+                pl.when(~productive).then(pl.lit(LOCKSTEP)),
+            ),
+            (by_node.with_columns(milli_gpus="idle").filter(pl.col("idle") > 0), pl.col("cause")),
         )
-        .sort("lane", "started")
-    )
-    return pl.concat([merge_equal(idle.select(_BASE).sort("lane", "started")), merge_equal(busy.select(_BASE))])
+    ]
 
 
-def _doubtful(active: pl.DataFrame) -> list[pl.DataFrame]:
-    """Layers of the sweep: where activity may be that of who held the node before or after.
+def _firm(active: pl.DataFrame) -> pl.DataFrame:
+    """Activity without what may be that of who held the node before or after.
 
     A sample across the holder's beginning ends less than its length after it; likewise at the end.
     """
     most = pl.col("interval") - 1
-    columns = [pl.col("attempt").alias("lane"), "started", "ended", pl.lit(1).alias("doubtful")]
-    return [
-        active.filter(_crosses_begin())
-        .with_columns(ended=pl.min_horizontal("ended", pl.col("begun") + most))
-        .select(columns),
-        active.filter(_crosses_end())
-        .with_columns(started=pl.max_horizontal("started", pl.col("over") - most))
-        .select(columns),
-    ]
+    early = _crosses_begin() & pl.col("interval").is_not_null()
+    late = _crosses_end() & pl.col("interval").is_not_null()
+    return active.with_columns(
+        started=pl.when(early).then(pl.max_horizontal("started", pl.col("begun") + most)).otherwise("started"),
+        ended=pl.when(late).then(pl.min_horizontal("ended", pl.col("over") - most)).otherwise("ended"),
+    ).filter(pl.col("started") < pl.col("ended"))
 
 
 def _judged(together: pl.DataFrame) -> pl.DataFrame:
     """Category of each stretch of an attempt: productive, or what being unproductive at that place means.
 
-    What is stalled and what startup or teardown goes by productive time that is `sure`.
+    Startup ends with the first activity of any GPU, and teardown begins with the last: what is `firm` decides.
     """
-    ordered = merge_equal(
-        together.select(
-            pl.col("attempt").alias("lane"),
-            "started",
-            "ended",
-            "productive",
-            "idle",
-            pl.col("started").filter("sure").min().over("attempt").alias("first"),
-            pl.col("ended").filter("sure").max().over("attempt").alias("last"),
-        ).sort("lane", "started")
-    ).rename({"lane": "attempt"})
-    long = pl.col("ended") - pl.col("started") >= HANG_US
+    productive, idle = pl.col("active") == pl.col("seen"), pl.col("active") == 0
+    firm = pl.col("firm") > 0
+    first = pl.col("started").filter(firm).min().over("attempt")
+    last = pl.col("ended").filter(firm).max().over("attempt")
     place = (
-        pl.when("productive")
+        pl.when(productive)
         .then(pl.lit("productive"))
-        .when(pl.col("started") < pl.col("first"))
+        .when(idle & (pl.col("ended") <= first))
         .then(pl.lit("startup"))
-        .when(pl.col("started") >= pl.col("last"))
+        .when(idle & (pl.col("started") >= last))
         .then(pl.lit("teardown"))
         .otherwise(pl.lit("stalled"))
     )
-    return ordered.with_columns(category=place).with_columns(
+    ordered = merge_equal(
+        together.sort("attempt", "started")
+        .with_columns(category=place, idle=idle)
+        .select(pl.col("attempt").alias("lane"), "started", "ended", "category", "idle")
+    ).rename({"lane": "attempt"})
+    long = pl.col("ended") - pl.col("started") >= HANG_US
+    return ordered.with_columns(
         cause=pl.when(pl.col("category") != "stalled")
         .then(None)
         .when(pl.col("idle") & long)

@@ -20,6 +20,12 @@ ALLOCATED = (
 )
 CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
 
+LOCKSTEP = "lockstep"
+"""Cause of stalled time of GPUs that were active while another GPU of their attempt was idle.
+
+Only the rule that an attempt works while all its GPUs do calls it stalled; it may have been productive.
+"""
+
 STATE = pl.Enum(["unavailable", "idle", "allocated"])
 CATEGORY = pl.Enum(CATEGORIES)
 EVIDENCE = pl.Enum(["log", "telemetry", "accounting", "assumed"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.goodput import KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
+from metrics.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.runs import ACROSS_JOBS, by_id
 
 if TYPE_CHECKING:
@@ -181,10 +181,11 @@ def ettr_by_run(
 
     Returns:
         `cluster`, `run_id`, `n_attempts`, GPU-seconds `productive`, `productive_sure` (nothing can take it back),
-        `checkpoint`, `startup`, `unseen`, `allocated`, `queued_initial`, `queued_requeue`, `imputed_gpu_s`,
-        `wall_gpu_s`, `after_start_gpu_s`, and each of `FORMS` with `_low` and `_high`, and `ettr_imputed`. A form is
-        null where more than a tenth of the allocated time was not seen; the bounds count the unseen as unproductive /
-        productive, and the low one what is provisional as unproductive, too.
+        `checkpoint`, `startup`, `unseen`, `beside_idle` (active beside an idle GPU), `allocated`, `queued_initial`,
+        `queued_requeue`, `imputed_gpu_s`, `wall_gpu_s`, `after_start_gpu_s`, and each of `FORMS` with `_low` and
+        `_high`, and `ettr_imputed`. A form is null where more than a tenth of the allocated time was not seen; the
+        bounds count the unseen and `beside_idle` as unproductive / productive, and the low one what is provisional as
+        unproductive, too.
     """
     seen = _allocated_sums(sums)
     queued = waited.group_by(_RUN).agg(
@@ -232,6 +233,7 @@ _SUMMED = [
     "checkpoint",
     "startup",
     "unseen",
+    "beside_idle",
     "allocated",
     "queued_initial",
     "queued_requeue",
@@ -256,6 +258,7 @@ def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
             amount.filter((pl.col("category") == "checkpoint") & seen).sum().alias("checkpoint"),
             amount.filter((pl.col("category") == "startup") & seen).sum().alias("startup"),
             amount.filter(UNSEEN).sum().alias("unseen"),
+            amount.filter(BESIDE_IDLE).sum().alias("beside_idle"),
             amount.sum().alias("allocated"),
             *(
                 amount.filter(pl.col("evidence") == kind).sum().alias(f"by_{kind}")
@@ -286,7 +289,7 @@ def _ratios(table: pl.DataFrame) -> pl.DataFrame:
         ratios += [
             pl.when(known).then(top / bottom).alias(name),
             ((top - taken_back) / bottom).alias(f"{name}_low"),
-            ((top + pl.col("unseen")) / bottom).alias(f"{name}_high"),
+            ((top + pl.col("unseen") + pl.col("beside_idle")) / bottom).alias(f"{name}_high"),
         ]
     imputed_share = pl.col("imputed_gpu_s") / pl.when(pl.col("wall_gpu_s") > 0).then(pl.col("wall_gpu_s"))
     return whole.with_columns(*ratios, imputed_share.alias("ettr_imputed"))

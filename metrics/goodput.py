@@ -2,6 +2,7 @@
 
 "Goodput" has at least four published meanings, so the bare word is never a metric here: the denominator is part of
 the name. Each ratio carries bounds: what it would be if all time that we could not see was unproductive, or productive.
+GPUs that were active beside an idle one of their attempt are stalled by the lockstep rule, and in the high bound.
 Provisional productive time (steps that no durable checkpoint holds yet, or activity right before an interruption) is
 in the value and the high bound, and not in the low one.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import polars as pl
+
+from metrics.categories import LOCKSTEP
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -40,6 +43,7 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         _sum(PRODUCTIVE, "productive"),
         _sum(PRODUCTIVE & SURE, "productive_sure"),
         _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
+        _sum((pl.col("state") == "allocated") & (UNSEEN | BESIDE_IDLE), "open"),
         _sum(pl.col("category") == "unknown", "unknown"),
         _sum(pl.col("state") == "allocated", "allocated"),
         _sum(
@@ -73,6 +77,8 @@ SURE = pl.col("cause").ne_missing("provisional")
 """Productive time that nothing can take back any more."""
 UNSEEN = (pl.col("category") == "unattributed") | (pl.col("evidence") == "assumed")
 """Allocated time of which nobody saw what it was spent on."""
+BESIDE_IDLE = (pl.col("category") == "stalled") & pl.col("cause").eq_missing(LOCKSTEP)
+"""Time of active GPUs that only the lockstep rule calls stalled: productive at most."""
 
 
 def _sum(which: pl.Expr, name: str) -> pl.Expr:
@@ -88,7 +94,7 @@ def _evidence(of: str) -> list[pl.Expr]:
 
 
 def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
-    """Productive over `of`, bounded by what was not seen."""
+    """Productive over `of`, bounded by what was not seen and what only the lockstep rule decides."""
     bottom, unseen = pl.col(of), pl.col("unseen")
     hidden = pl.when(pl.col("allocated") > 0).then(unseen / pl.col("allocated")).otherwise(0.0)
     said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
@@ -99,7 +105,7 @@ def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
         pl.col("productive").alias("numerator"),
         bottom.alias("denominator"),
         _over(pl.col("productive_sure"), bottom).alias("bound_low"),
-        _over(pl.col("productive") + unseen, bottom).alias("bound_high"),
+        _over(pl.col("productive") + pl.col("open"), bottom).alias("bound_high"),
         *_evidence(of),
         pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
     )

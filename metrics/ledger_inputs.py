@@ -21,7 +21,7 @@ from metrics.intervals import DAY_US, split_days
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Part of every fingerprint. To be raised whenever the same inputs come to mean other rows of the ledger."""
 
 ROWS_AT_ONCE: Final = 1_000_000

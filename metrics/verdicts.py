@@ -242,13 +242,13 @@ def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the order in w
 
 
 def _evidence_needed(claim: Claim, low: float, high: float, denominator_gpu_s: float) -> str:
-    """The least GPU-hours that must turn out productive, or unproductive, of all that nobody saw."""
+    """The least GPU-hours that must turn out productive, or unproductive, of all that the bounds leave open."""
     hours = denominator_gpu_s / 3600
     above, below = max(claim.target - low, 0) * hours, max(high - claim.target, 0) * hours
     good, bad = ("support", "refute") if claim.direction == "at_least" else ("refute", "support")
     return (
         f"evidence (telemetry or a run log) for at least {min(above, below):,.1f} of the {(high - low) * hours:,.1f} "
-        f"GPU-hours that were not seen: {above:,.1f} that prove productive would {good} it, "
+        f"GPU-hours that the bounds leave open: {above:,.1f} that prove productive would {good} it, "
         f"more than {below:,.1f} that do not would {bad} it"
     )
 

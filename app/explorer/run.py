@@ -236,6 +236,7 @@ def _ettr(row: dict[str, Any] | None) -> Component:
         *_small(
             f"{gpu_h('productive')} productive"
             + (f" (+ {gpu_h('unseen')} unseen)" if row["unseen"] else "")
+            + (f" (+ {gpu_h('beside_idle')} active beside an idle GPU)" if row["beside_idle"] else "")
             + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
             f"{gpu_h('allocated')} allocated) GPU-h"
         ),

@@ -122,6 +122,7 @@ _COLUMNS = {
     "queued_requeue": ("requeue GPU-h", "gpu_h"),
     "allocated": ("allocated GPU-h", "gpu_h"),
     "unseen": ("unseen GPU-h", "gpu_h"),
+    "beside_idle": ("active beside idle GPU-h", "gpu_h"),
 }
 
 _PARTS = {
@@ -245,13 +246,14 @@ def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
     """How the ETTR of one run comes about: measured, and expected."""
     provisional = row["productive"] - row["productive_sure"]
     kept = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
+    beside = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""
     below = f"({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + {row['allocated']:,.0f})"
     measured = "cannot be told" if row["ettr"] is None else f"{row['ettr']:.4f}"
     return (
         f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
         f"  {row['productive']:,.0f}{kept} / {below} = {measured}",
         f"  at least {row['productive_sure']:,.0f} / {row['wall_gpu_s']:,.0f} = {row['ettr_low']:.4f}",
-        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen) / {row['wall_gpu_s']:,.0f} = "
+        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen{beside}) / {row['wall_gpu_s']:,.0f} = "
         f"{row['ettr_high']:.4f}",
         *_other_forms(row),
         *_expectation(row),

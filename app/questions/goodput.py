@@ -23,7 +23,8 @@ _OF_PRODUCT: Final = ("scheduling_goodput", "runtime_goodput", "program_goodput"
 _NO_TIME = "No GPU-time in this window: is it within what `trackside status` says is covered?"
 _BOUNDS = (
     "at least / at most: all unseen time counted unproductive / productive; provisional time is in the value and not "
-    "in the least. Accounting alone does not see what allocated GPUs did: add telemetry or a run log to narrow the "
+    "in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in the "
+    "most. Accounting alone does not see what allocated GPUs did: add telemetry or a run log to narrow the "
     "bounds."
 )
 _NO_LOG = "No run log with steps of a known job in this window (trackside recorder --help)."

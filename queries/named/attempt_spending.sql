@@ -24,7 +24,11 @@ spent AS (
             AND evidence <> 'assumed'
         ) AS idle_s,
         SUM(gpu_s) FILTER (category = 'stalled' AND cause = 'idle_gpus' AND evidence <> 'assumed') AS unused_s,
-        SUM(gpu_s) FILTER (category IN ('productive', 'lost', 'checkpoint', 'other_work')) AS worked_s,
+        SUM(gpu_s) FILTER (
+            category IN ('productive', 'lost', 'checkpoint', 'other_work')
+            -- Active GPUs beside an idle one may have worked, and were not idle.
+            OR (category = 'stalled' AND cause = 'lockstep')
+        ) AS worked_s,
         SUM(gpu_s) FILTER (category = 'unattributed' OR evidence = 'assumed') AS unseen_s,
         SUM(gpu_s) FILTER (evidence = 'log') AS log_s,
         SUM(gpu_s) FILTER (evidence = 'telemetry') AS telemetry_s,

@@ -30,13 +30,15 @@ spent AS (
         g.attempt_no,
         SUM(g.gpu_seconds) FILTER (
             g.category IN ('lost', 'stalled')
-            -- Causes that have nothing to do with how the attempt ended; only stalled time has the last four.
-            AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'suspended')
+            -- Causes that have nothing to do with how the attempt ended; only stalled time has the last five.
+            AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'lockstep', 'suspended')
         ) AS broken_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'startup' AND g.before_steps) AS startup_gpu_s,
         -- Telemetry tells that GPUs worked, not whether the work was kept.
         SUM(g.gpu_seconds) FILTER (
-            g.category = 'unattributed' OR (g.category = 'productive' AND g.evidence <> 'log')
+            g.category = 'unattributed'
+            OR (g.category = 'stalled' AND g.cause = 'lockstep')
+            OR (g.category = 'productive' AND g.evidence <> 'log')
         ) AS unseen_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'productive') AS productive_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.evidence = 'log') AS logged_gpu_s,

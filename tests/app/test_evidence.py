@@ -132,6 +132,48 @@ def test_telemetry_tells_where_there_is_no_log(root: Path, tmp_path: Path) -> No
     assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
 
 
+def test_one_idle_gpu_widens_the_bounds_and_refutes_no_claim(tmp_path: Path) -> None:
+    """Eight GPUs busy for an hour, then seven of them: 15 of 16 GPU-hours were active, whatever lockstep says."""
+    header, own, _ = SACCT.splitlines(keepends=True)
+    root = tmp_path / "w"
+    (tmp_path / "sacct.txt").write_text(header + own.replace(f"|{START + HOUR}|", f"|{START + 2 * HOUR}|"))
+    lines = []
+    for gpu in range(8):
+        for second in range(0, 2 * HOUR + 1, 30):
+            activity = 0.0 if gpu == 3 and second > HOUR else 0.97
+            labels = f'gpu="{gpu}",UUID="GPU-{gpu}",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
+            lines.append(f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} {activity} {START + second}\n")
+    (tmp_path / "dcgm.om").write_text("# TYPE DCGM_FI_PROF_PIPE_TENSOR_ACTIVE gauge\n" + "".join(lines) + "# EOF\n")
+    claims = [f'[[claim]]\nid = "{metric}"\nmetric = "{metric}"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\n'
+              'target = 0.9\ndirection = "at_least"\n'
+              for metric in ("goodput_allocated", "ettr")]  # fmt: skip
+    (tmp_path / "claims.toml").write_text("".join(claims))
+    for arguments in (
+        ("ingest", "slurm", str(tmp_path / "sacct.txt")),
+        ("ingest", "prometheus", str(tmp_path / "dcgm.om"), "--cluster", "c"),
+        ("compute",),
+    ):
+        done = trackside(*arguments, "--warehouse", str(root))
+        assert done.returncode == 0, done.stderr
+    with open_reader(root) as reader:
+        causes = (
+            reader.table("gpu_time").group_by("category", "cause").agg(pl.col("gpu_seconds").sum().cast(pl.Float64))
+        )
+    found = {(category, cause): amount for category, cause, amount in causes.rows()}
+    minute = 8 * 60
+    assert found["stalled", "lockstep"] == pytest.approx(7 * HOUR, abs=2 * minute)
+    assert found["stalled", "inactive"] == pytest.approx(HOUR, abs=2 * minute)
+    assert {category for category, _ in found} <= {"productive", "stalled", "unattributed"}
+    for what, metric in (("goodput", "goodput_allocated"), ("ettr", "ettr")):
+        rows = json.loads(trackside("show", what, "--format", "json", "--warehouse", str(root)).stdout)
+        row = next(row for row in rows if row["metric"] == metric)
+        assert row["bound_high"] == pytest.approx(15 / 16, abs=0.01)
+        assert row["value"] == pytest.approx(0.5, abs=0.02)
+    done = trackside("verify", "--claims", str(tmp_path / "claims.toml"), "--format", "json", "--warehouse", str(root))
+    verdicts = {row["claim"]: row["verdict"] for row in json.loads(done.stdout)}
+    assert verdicts == {"goodput_allocated": "undetermined", "ettr": "undetermined"}
+
+
 def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(root: Path, tmp_path: Path) -> None:
     running = SACCT.replace(
         f"|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|", f"|RUNNING|0:0|{START}|{START}|{START}|Unknown|"

@@ -137,7 +137,68 @@ def test_one_idle_gpu_of_those_used_stalls_the_attempt_on_all_its_nodes() -> Non
     activity = samples(("n1", 0, 0, 60, 1.0), ("n1", 1, 0, 60, 1.0), ("n2", 0, 0, 60, 1.0), ("n2", 1, 0, 30, 1.0),
                        ("n2", 1, 30, 40, 0.0), ("n2", 1, 40, 60, 1.0))  # fmt: skip
     found = seen(held(("1", "n1", 0, 60, 2), ("1", "n2", 0, 60, 2)), activity)
-    assert found == {("1", "productive", None): 4 * 50, ("1", "stalled", "inactive"): 4 * 10}
+    assert found == {
+        ("1", "productive", None): 4 * 50,
+        ("1", "stalled", "inactive"): 10,
+        ("1", "stalled", "lockstep"): 3 * 10,
+    }
+
+
+def eight(*of_gpu_3: tuple[float, float, float]) -> pl.DataFrame:
+    """Eight GPUs busy for two hours, but GPU 3 only as it is said."""
+    others = [("n1", gpu, 0, 120, 1.0) for gpu in range(8) if gpu != 3]
+    return samples(*others, *(("n1", 3, *told_) for told_ in of_gpu_3))
+
+
+@pytest.mark.parametrize(
+    "of_gpu_3",
+    [
+        [(0, 60, 1.0), (60, 120, 0.0)],  # a rank that ends early
+        [(0, 60, 0.0), (60, 120, 1.0)],  # one that starts late
+        [(0, 30, 1.0), (30, 90, 0.0), (90, 120, 1.0)],  # one without work for a while
+    ],
+)
+def test_seven_busy_gpus_beside_an_idle_one_are_neither_teardown_nor_startup_nor_known_to_be_idle(
+    of_gpu_3: list[tuple[float, float, float]],
+) -> None:
+    found = seen(held(("1", "n1", 0, 120, 8)), eight(*of_gpu_3), 8)
+    assert found == {
+        ("1", "productive", None): 8 * 60,
+        ("1", "stalled", "lockstep"): 7 * 60,
+        ("1", "stalled", "inactive"): 60,
+    }
+
+
+def test_seven_busy_gpus_beside_one_that_is_never_used_or_never_watched_are_productive() -> None:
+    whole = held(("1", "n1", 0, 120, 8))
+    assert seen(whole, eight((0, 120, 0.0)), 8) == {
+        ("1", "productive", None): 7 * 120,
+        ("1", "stalled", "idle_gpus"): 120,
+    }
+    assert seen(whole, eight((0, 60, 1.0)), 8) == {("1", "productive", None): 7 * 120 + 60}
+
+
+def test_tasks_that_end_one_by_one_leave_only_their_own_gpus_idle() -> None:
+    activity = samples(*(("n1", g, a, b, s) for g in range(4)
+                         for a, b, s in [(0, 10, 0.0), (10, 20 + 10 * g, 1.0), (20 + 10 * g, 60, 0.0)]))  # fmt: skip
+    assert seen(held(("1", "n1", 0, 60, 4)), activity, 4) == {
+        ("1", "startup", None): 4 * 10,
+        ("1", "productive", None): 4 * 10,
+        ("1", "stalled", "lockstep"): 10 * (3 + 2 + 1),
+        ("1", "stalled", "inactive"): 10 * (1 + 2 + 3),
+        ("1", "teardown", None): 4 * 10,
+    }
+
+
+def test_in_hours_too_only_the_idle_gpu_is_known_to_be_idle() -> None:
+    of_an_hour = [0.5] + [1.0] * 3
+    hours = samples(*(("n1", g, h * 60, h * 60 + 60, 1.0 if h == 1 else of_an_hour[g]) for g in range(4)
+                      for h in range(3)))  # fmt: skip
+    assert seen(held(("1", "n1", 0, 180, 4)), hours, 4) == {
+        ("1", "productive", None): 4 * 120,
+        ("1", "stalled", "inactive"): 2 * 30,
+        ("1", "stalled", "lockstep"): 2 * 3 * 30,
+    }
 
 
 def test_gpus_that_are_never_used_are_idle_and_do_not_stall_the_others() -> None:
@@ -297,11 +358,19 @@ def test_one_whole_sample_within_the_attempt_is_enough() -> None:
 
 def test_what_may_be_the_neighbours_activity_does_not_end_startup_nor_begin_teardown() -> None:
     # Of GPU 1 the samples across the attempt's beginning and end are missing, and beside them it is idle.
-    activity = samples(("n1", 0, 0, 20, 1.0), ("n1", 1, 3, 4, 0.0), ("n1", 1, 4, 16, 1.0), ("n1", 1, 16, 17, 0.0))
-    assert seen(held(("1", "n1", 2.5, 17.5, 2)), activity) == {
+    alone = samples(("n1", 0, 0, 20, 1.0), ("n1", 1, 3, 4, 0.0), ("n1", 1, 4, 16, 1.0), ("n1", 1, 16, 17, 0.0))
+    assert seen(held(("1", "n1", 2.5, 17.5, 2)), alone) == {
         ("1", "productive", None): 2 * 12 + 1,
-        ("1", "startup", None): 2,
-        ("1", "teardown", None): 2,
+        ("1", "stalled", "lockstep"): 2,
+        ("1", "stalled", "inactive"): 2,
+    }
+    of_both = [(3, 4, 0.0), (4, 16, 1.0), (16, 17, 0.0)]
+    activity = samples(("n1", 0, 0, 3, 1.0), ("n1", 0, 17, 20, 1.0),
+                       *(("n1", g, *told_) for g in (0, 1) for told_ in of_both))  # fmt: skip
+    assert seen(held(("1", "n1", 2.5, 17.5, 2)), activity) == {
+        ("1", "productive", None): 2 * 12,
+        ("1", "startup", None): 2 + 0.5,
+        ("1", "teardown", None): 2 + 0.5,
     }
 
 
@@ -345,28 +414,59 @@ def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], b
     lines = [of_the_holder(line, begin, end) for line in world.values()]
     used = [line for line in lines if 1 in line]
     whole = [bool([1 for u in used if u[m] is not None]) and all(u[m] != 0 for u in used) for m in range(12)]
-    sure = [m for m in range(ceil(begin), floor(end)) if whole[m]]
-    expected: dict[tuple[str, str], float] = defaultdict(float)
+    sure = [m for m in range(ceil(begin), floor(end)) if any(u[m] == 1 for u in used)]
+    expected: dict[tuple[str, str | None], float] = defaultdict(float)
     for line in lines:
         for m, value in enumerate(line):
             length = min(m + 1, end) - max(m, begin)
             if value is None:
                 continue
+            all_idle = all(u[m] != 1 for u in used)
             if 1 not in line:
-                expected["1", "stalled"] += length
+                expected["stalled", "idle_gpus"] += length
             elif whole[m]:
-                expected["1", "productive"] += length
-            elif sure and m < sure[0]:
-                expected["1", "startup"] += length
-            elif sure and m > sure[-1]:
-                expected["1", "teardown"] += length
+                expected["productive", None] += length
+            elif value == 1:
+                expected["stalled", "lockstep"] += length
+            elif all_idle and sure and m < sure[0]:
+                expected["startup", None] += length
+            elif all_idle and sure and m > sure[-1]:
+                expected["teardown", None] += length
             else:
-                expected["1", "stalled"] += length
-    got: dict[tuple[str, str], float] = defaultdict(float)
+                expected["stalled", "inactive"] += length
+    got: dict[tuple[str, str | None], float] = defaultdict(float)
     found = seen(held(("1", "n1", begin, end, 2), ("1", "n2", begin, end, 2)), minutes(world))
-    for (job, category, _), length in found.items():
-        got[job, category] += length
+    for (_, category, cause), length in found.items():
+        got[category, "inactive" if cause == "hang" else cause] += length
     assert got == pytest.approx(expected)
+
+
+@settings(max_examples=75, deadline=None)
+@given(worlds(), st.lists(st.integers(0, 11), max_size=3), st.booleans())
+def test_what_each_gpu_did_lies_within_the_bounds(
+    world: dict[tuple[str, int], list[int | None]], rolled: list[int], whole_hours: bool
+) -> None:
+    """GPUs that do not wait for each other are productive while they are active: at most that, and no more is idle."""
+    scale = 60 if whole_hours else 1
+    activity = samples(
+        *(
+            (node, gpu, m * scale, (m + 1) * scale, v * 0.75 if whole_hours and m in rolled else float(v))
+            for (node, gpu), line in world.items()
+            for m, v in enumerate(line)
+            if v is not None
+        )
+    )
+    found = seen(held(("1", "n1", 0, 12 * scale, 2), ("1", "n2", 0, 12 * scale, 2)), activity)
+    active = sum(
+        (0.75 if whole_hours and m in rolled else 1.0) * v * scale
+        for line in world.values() for m, v in enumerate(line) if v is not None
+    )  # fmt: skip
+    unseen = 4 * 12 * scale - sum(found.values())
+    productive = found["1", "productive", None]
+    assert productive <= active + 1e-6
+    assert active <= productive + found["1", "stalled", "lockstep"] + unseen + 1e-6
+    if not any(v is None for line in world.values() for v in line) and not whole_hours:
+        assert active == pytest.approx(productive + found["1", "stalled", "lockstep"])
 
 
 @settings(max_examples=150, deadline=None)

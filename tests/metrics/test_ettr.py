@@ -159,6 +159,18 @@ def test_the_bounds_count_what_was_not_seen_as_unproductive_and_productive() -> 
     assert found["unseen_share"] == pytest.approx(0.2)
 
 
+def test_gpus_that_were_active_beside_an_idle_one_are_productive_at_most() -> None:
+    ran = attempts(attempt("7", 0, 2, 12, gpus=1))
+    ledger = sums(
+        spent("productive", 6, subject=RUN),
+        spent("stalled", 3, subject=RUN, evidence="telemetry", cause="lockstep"),
+        spent("stalled", 1, subject=RUN, evidence="telemetry", cause="inactive"),
+    )
+    found = by_run(ran, ledger).row(0, named=True)
+    assert [found[name] for name in ("ettr_low", "ettr", "ettr_high")] == pytest.approx([6 / 12, 6 / 12, 9 / 12])
+    assert found["ettr_without_initial_queue_high"] == pytest.approx(0.9)
+
+
 def test_the_value_is_productive_over_wall_time_also_where_a_little_was_not_seen() -> None:
     """1.2: ETTR = R / W, W = Q + R + U; the part that nobody saw is in W."""
     ran = attempts(attempt("7", 0, 0, 100, gpus=1))

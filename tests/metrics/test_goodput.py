@@ -103,6 +103,23 @@ def test_assumed_productive_time_is_not_seen() -> None:
     assert found["value"] is None
 
 
+def test_gpus_that_were_active_beside_an_idle_one_are_productive_at_most() -> None:
+    """5.3: the lockstep rule decides the value, not the bounds; the idle GPU is known to be idle."""
+    found = measured(
+        spent("productive", 8),
+        spent("stalled", 7, evidence="telemetry", cause="lockstep"),
+        spent("stalled", 1, evidence="telemetry", cause="inactive"),
+    )
+    assert (found["bound_low"], found["value"], found["bound_high"]) == (8 / 16, 8 / 16, 15 / 16)
+    of_capacity = measured(
+        spent("productive", 8),
+        spent("stalled", 8, cause="lockstep"),
+        spent("no_demand", 4, evidence="accounting"),
+        metric="goodput_capacity",
+    )
+    assert (of_capacity["value"], of_capacity["bound_high"]) == (8 / 20, 16 / 20)
+
+
 @pytest.mark.parametrize("metric", ["goodput_capacity", "occupancy", "availability"])
 def test_without_an_inventory_nothing_over_capacity_can_be_told(metric: str) -> None:
     found = measured(*BY_HAND, metric=metric, inventoried=NOWHERE)

@@ -275,8 +275,8 @@ def test_a_ratio_says_how_many_gpu_hours_would_decide() -> None:
     """Of 1,000 GPU-hours 500 are known to be productive, 10 not to be: 460 more make 96 %, 30.0001 less do not."""
     found = measure_ratio(ratio(), None, 0.5, 0.99, 12, 1000 * 3600.0)
     assert found.needed == (
-        "evidence (telemetry or a run log) for at least 30.0 of the 490.0 GPU-hours that were not seen: 460.0 that "
-        "prove productive would support it, more than 30.0 that do not would refute it"
+        "evidence (telemetry or a run log) for at least 30.0 of the 490.0 GPU-hours that the bounds leave open: 460.0 "
+        "that prove productive would support it, more than 30.0 that do not would refute it"
     )
     assert judge(ratio(), found).verdict == "undetermined"
     below = measure_ratio(ratio(direction="at_most"), None, 0.5, 0.99, 12, 1000 * 3600.0)
