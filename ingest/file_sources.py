@@ -48,7 +48,21 @@ def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s:
     found += [file.table(source, table) for source, table in _TABLES if told & set(mapping.names(table))]
     found += [file.pods()] if POD_INFO in told else []
     found += [file.health()] if told & set(health_rules.names(health_rules.builtin())) else []
-    return found or [gpus]
+    first, *others = found or [gpus]
+    reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in found)
+    return [first if reads_hosts else _skipping(first, _count(gathered, {HOST_INFO})), *others]
+
+
+def _skipping(parsed: Parsed, n: int) -> Parsed:
+    """With so many more readings that no source of the file needs."""
+    return replace(parsed, rows_read=parsed.rows_read + n, rows_skipped=parsed.rows_skipped + n)
+
+
+def _count(gathered: Gathered, metrics: set[str]) -> int:
+    """How many readings of these metrics a file has."""
+    series = np.array([each["__name__"] in metrics for each in gathered.samples.labels], bool)
+    outside = sum(count for name, count in gathered.outside.items() if name in metrics)
+    return int(gathered.told[series].sum()) + outside
 
 
 @dataclass(frozen=True)
@@ -110,7 +124,7 @@ class _File:
         labels, sizes = self.gathered.samples.labels, self.gathered.samples.sizes
         series = np.array([each["__name__"] in metrics for each in labels], bool)
         told, once = int(self.gathered.told[series].sum()), int(sizes[series].sum())
-        read = told + sum(count for name, count in self.gathered.outside.items() if name in metrics)
+        read = _count(self.gathered, metrics)
         rows = [(self.cluster, source, self.origin, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()]
         return Parsed(
             source,

@@ -17,6 +17,7 @@ from ingest import file_sources, gpu_readings
 from ingest.frames import REJECTS, Parsed, conform
 from ingest.gathered import Gathering
 from ingest.mapping import builtin
+from ingest.node_series import HOST_INFO
 from ingest.openmetrics_lines import AHEAD_S, Reading
 
 if TYPE_CHECKING:
@@ -89,5 +90,6 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
 
 
 def _nothing(text: Text) -> list[str]:
-    nothing = not text.gathered.samples.labels and not text.gathered.outside
+    names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
+    nothing = names <= {HOST_INFO}
     return ["no metric that we know is in it, so there is nothing to load"] if nothing else []

@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ingest import file_sources
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
+from ingest.mapping import builtin
 from ingest.openmetrics import parse_openmetrics
 from ingest.openmetrics_lines import LONGEST_LINE
 from ingest.sniff import kind_of
@@ -286,6 +288,25 @@ def test_a_text_of_all_exporters_is_told_source_by_source_with_every_line_accoun
     assert (alias["name"], alias["node"]) == ("n1", "worker-3")
 
 
+WANTED = sorted(file_sources.names(builtin()))
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_metric_that_some_source_wants_is_in_the_account_whatever_stands_beside_it(name: str) -> None:
+    """How a host calls itself vanished from the account of a file that had GPUs only."""
+    line = f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
+    for beside in ([], [GOOD], ["unknown 1"]):
+        found = everything(f"{line} {T}", *beside)
+        assert sum(parsed.rows_read for parsed in found.values()) >= 1 + len(beside)
+        assert max(parsed.rows_read for parsed in found.values()) <= 1 + len(beside)
+
+
+def test_a_file_that_only_says_how_hosts_call_themselves_has_nothing_to_load() -> None:
+    parsed = parse(f'node_uname_info{{{NODE},nodename="n1"}} 1 {T}')
+    assert (parsed.rows_read, parsed.rows_skipped) == (1, 1)
+    assert any("nothing to load" in warning for warning in parsed.warnings)
+
+
 def same(one: dict[str, Parsed], other: dict[str, Parsed]) -> None:
     assert list(one) == list(other)
     for source, parsed in one.items():
@@ -386,6 +407,9 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(damaged(), st.integers(1, 400))
+@example(
+    f'{GOOD}\nnode_uname_info{{{NODE},nodename="n1"}} 1 {T}\n{{gpu="0",Hostname="n1"}} 0 {T}\nx 7 {T}\n'.encode(), 99
+)
 def test_no_bytes_break_the_reader_or_its_account_of_lines(data: bytes, size: int) -> None:
     pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
     with suppress(InputError):
