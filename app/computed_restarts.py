@@ -9,6 +9,7 @@ import polars as pl
 from app.config import one_pattern
 from metrics import frames
 from metrics.adjudications import beginnings
+from metrics.diagnosis import EVENTS
 from metrics.interruptions import critical_states
 from metrics.restart_times import in_place_restarts, with_detection, with_log_times
 from metrics.restarts import restarts
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
-    """What exporters and the scheduler told of nodes: `frames.EVENTS`.
+    """What exporters and the scheduler told of nodes: `metrics.diagnosis.EVENTS`.
 
     Args:
         source: where from.
@@ -29,7 +30,7 @@ def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataF
         rules: which drains speak of a fault.
         states: `frames.NODE_STATES`, as persons corrected them.
     """
-    health = frames.conform(source.query("events_at_nodes", cluster=cluster), frames.EVENTS)
+    health = frames.conform(source.query("events_at_nodes", cluster=cluster), EVENTS)
     critical = critical_states(beginnings(states), critical_reasons=one_pattern(rules.critical_reasons))
     return pl.concat([critical, health])
 

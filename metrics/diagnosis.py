@@ -16,6 +16,9 @@ import polars as pl
 from metrics import frames
 from metrics.nearby import nearby
 
+EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
+"""Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
+
 EVENTS_SHOWN = 6
 """Events that `events` names; how many more there were is told behind them."""
 
@@ -107,15 +110,18 @@ def told_around(
     before_s: float,
     after_s: float,
 ) -> pl.DataFrame:
-    """What the nodes of attempts told around their ends, the worst first.
+    """What the nodes of attempts told around their ends, within their lives, the worst first.
+
+    What was over before an attempt began cannot have ended it, and is left out: an event before its start, or a node
+    state that was left again by then. What came after a person cancelled it is kept, but explains nothing.
 
     Events are in order of severity; then what a sensor told goes before what the scheduler did about it; then the
     nearer to the end goes first.
 
     Args:
-        ended: attempts that ended: the attempt's key and `ended_at`.
+        ended: attempts that ended: the attempt's key, `started_at`, `ended_at`, `state` and `cancelled_by`.
         attempt_nodes: `frames.ATTEMPT_NODES`.
-        events: `frames.EVENTS`.
+        events: `EVENTS`.
         before_s: how long before the end an event may lie, in seconds.
         after_s: how long after.
 
@@ -124,27 +130,44 @@ def told_around(
         `severity`, `evidence`; `explains` (it can be the cause), `tells` (it rules domains out) and `place` (0 for the
         worst of the attempt).
     """
-    where = attempt_nodes.join(ended.select(*_KEY, pl.col("ended_at").alias("_end")), on=_KEY).select(
-        *_KEY, "node", "_end"
+    life = ended.select(
+        *_KEY,
+        pl.col("started_at").alias("_start"),
+        pl.col("ended_at").alias("_end"),
+        cancelled_by_person().alias("_by"),
     )
-    pairs = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
+    where = attempt_nodes.join(life, on=_KEY).select(*_KEY, "node", "_start", "_end", "_by")
+    near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
+    pairs = near.filter(since_start("_start"))
     severity = pl.col("severity").replace_strict(_SEVERITIES, default=2, return_dtype=pl.Int64())
     tells = ~pl.col("class").is_in(_SILENT).fill_null(value=False)
     offset = (pl.col("ts") - pl.col("_end")).dt.total_microseconds().abs()
+    too_late = pl.col("_by") & (pl.col("ts") > pl.col("_end"))
     return (
         pairs.with_columns(
             _severity=severity,
             _reaction=pl.col("kind").is_in(REACTIONS),
             _offset=offset,
-            explains=(severity == 0) & tells,
-            tells=tells,
+            explains=(severity == 0) & tells & ~too_late,
+            tells=tells & ~too_late,
         )
         .sort(
             *_KEY, "_severity", "_reaction", "_offset", "ts", "node", "kind", "code", "gpu", "detail", nulls_last=True
         )
         .with_columns(place=pl.int_range(pl.len()).over(_KEY))
-        .drop("_end", "_severity", "_reaction", "_offset")
+        .drop("_start", "_end", "_by", "_severity", "_reaction", "_offset", "lasts_until")
     )
+
+
+def cancelled_by_person() -> pl.Expr:
+    """The attempt was cancelled, and accounting names who did it: what happens afterwards is not why."""
+    return (pl.col("state") == "CANCELLED").fill_null(value=False) & pl.col("cancelled_by").is_not_null()
+
+
+def since_start(start: str) -> pl.Expr:
+    """The event (`ts`, `lasts_until`) began once the attempt ran, or still lasted then."""
+    lasted = (pl.col("lasts_until") > pl.col(start)).fill_null(value=False)
+    return lasted | (pl.col("ts") >= pl.col(start)).fill_null(value=True)
 
 
 def likeliest(told: pl.DataFrame, ended: pl.DataFrame, *, node_first: tuple[str, ...]) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """Incidents: what health events of one node within 15 minutes of each other tell together, and whom they touch.
 
 The windows are Meta's: an event explains an attempt's end from 10 minutes before it to 5 minutes after (Kokolis et al.,
-"Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III). What is only touched (the
+"Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III), clipped to the attempt's life.
+What comes after a person cancelled an attempt does not touch it. What is only touched (the
 event lies somewhere within the attempt) may have been slowed down.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.diagnosis import cancelled_by_person
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
 
 SEVERITIES = ("critical", "warning", "info")
@@ -109,10 +111,14 @@ def _numbered(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _held(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
-    """Which node each attempt held from when to when, and when the attempt ended; null: it goes on."""
+    """Which node each attempt held from when to when, and when the attempt ended; null: it goes on.
+
+    `by_person`: what happened after its end has nothing to do with it.
+    """
     key = list(frames.ATTEMPT_KEY)
-    ends = attempts.select(*key, pl.col("ended_at").alias("attempt_ended_at"))
-    return attempt_nodes.join(ends, on=key).select(*key, "node", "started_at", "ended_at", "attempt_ended_at")
+    ends = attempts.select(*key, pl.col("ended_at").alias("attempt_ended_at"), cancelled_by_person().alias("by_person"))
+    held = attempt_nodes.join(ends, on=key)
+    return held.select(*key, "node", "started_at", "ended_at", "attempt_ended_at", "by_person")
 
 
 def _touched(numbered: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
@@ -122,7 +128,7 @@ def _touched(numbered: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     nothing is paired that does not belong together.
     """
     key = list(frames.ATTEMPT_KEY)
-    after = pl.duration(microseconds=round(AFTER_END_S * _US))
+    after = pl.duration(microseconds=pl.when("by_person").then(0).otherwise(round(AFTER_END_S * _US)))
     before = pl.duration(microseconds=round(BEFORE_END_S * _US))
     moments = numbered.select(*_PLACE, "ts", "event").sort("ts", "event")
     spans = held.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi").with_columns(

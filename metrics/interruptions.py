@@ -7,14 +7,20 @@ Which event explains an ending, and where it can come from: `metrics.diagnosis`.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Final
+
 import polars as pl
 
 from metrics import frames
-from metrics.diagnosis import class_of_reason, domains, in_words, kind_of_state, likeliest, told_around
+from metrics.diagnosis import EVENTS, class_of_reason, domains, in_words, kind_of_state, likeliest, told_around
 
 BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
-"""A critical event on one of an attempt's nodes explains its end from 10 minutes before it to 5 minutes after."""
+"""A critical event on one of an attempt's nodes explains its end from 10 minutes before it to 5 minutes after.
+
+What was over before the attempt began explains nothing of it, and what happened after a person cancelled it neither.
+"""
 
 MERGE_S = 900.0
 """Infrastructure interruptions on one node within 15 minutes of each other are one incident."""
@@ -55,6 +61,9 @@ NOT_AN_INTERRUPTION = (
 `REVOKED` is the shadow of a federated job on the clusters that did not run it."""
 
 
+STILL_LASTS: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""End of node states that last."""
+
 _KEY = list(frames.ATTEMPT_KEY)
 _EXECUTION = ["cluster", "run_id", "attempt_no"]
 
@@ -67,7 +76,7 @@ def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.D
         critical_reasons: regular expression; drains by hand for other reasons explain nothing.
 
     Returns:
-        `frames.EVENTS`, all of them critical; the class is what the reason speaks of.
+        `metrics.diagnosis.EVENTS`, all of them critical; the class is what the reason speaks of.
     """
     reason = pl.col("reason").fill_null("")
     drained = (pl.col("state") == "drained") & reason.str.contains(critical_reasons)
@@ -77,12 +86,13 @@ def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.D
         found.with_columns(
             class_of_reason(reason).alias("class"),
             ts=pl.col("started_at"),
+            lasts_until=pl.coalesce("ended_at", pl.lit(STILL_LASTS, dtype=frames.TIME)),
             kind=kind_of_state(pl.col("state"), reason),
             detail=pl.format("{}: {}", "state", reason),
             severity=pl.lit("critical"),
             evidence=pl.lit("accounting"),
         ),
-        frames.EVENTS,
+        EVENTS,
     )
 
 
@@ -101,7 +111,7 @@ def interruptions(
         attempts: `frames.ATTEMPTS`.
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`, which nodes each attempt held.
-        events: `frames.EVENTS` of any severity; only critical ones make an ending one of the infrastructure.
+        events: `metrics.diagnosis.EVENTS` of any severity; only critical ones make an ending one of the infrastructure.
         before_s: how long before the end an event may explain it, in seconds.
         after_s: how long after.
 

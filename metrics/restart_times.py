@@ -16,6 +16,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.diagnosis import since_start
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S
 from metrics.nearby import nearby
 
@@ -57,7 +58,7 @@ def with_detection(
         interruptions: `frames.INTERRUPTIONS`, for the node to blame.
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`.
-        events: `frames.EVENTS`.
+        events: `metrics.diagnosis.EVENTS`.
         before_s: longest time that what told may lie before the end, in seconds.
 
     Returns:
@@ -70,7 +71,7 @@ def with_detection(
         .join(blamed, on=_KEY, how="left")
         .select(*_RUN, "interrupted_at", "_blamed")
         .join(joined.select(*_KEY, "run_id", "attempt_no"), on=_RUN)  # all components of a heterogeneous job
-        .join(attempt_nodes.select(*_KEY, "node"), on=_KEY)
+        .join(attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY)
         .filter(pl.col("node") == pl.coalesce("_blamed", "node"))
     )
     first = _first_told(where, events, of="interrupted_at", by=_RUN, before_s=before_s, after_s=0)
@@ -91,21 +92,25 @@ def with_detection(
 def _first_told(
     where: pl.DataFrame, events: pl.DataFrame, *, of: str, by: list[str], before_s: float, after_s: float
 ) -> pl.DataFrame:
-    """The first event that tells of a failure around a moment: `by`, `told_at`, `told_by`, `told_kind`."""
+    """The first event that tells of a failure around a moment: `by`, `told_at`, `told_by`, `told_kind`.
+
+    What was over before the attempt began (`started_at` of `where`) tells of none of its failures.
+    """
     critical = (pl.col("severity") == "critical").fill_null(value=False)
     of_program = pl.col("class").is_in(["APP", "CONSEQUENCE"]).fill_null(value=False)
     telling = events.filter(critical | of_program)
     name = pl.concat_str("kind", "code", separator=" ", ignore_nulls=True)
     return (
         nearby(
-            where.select(*by, "node", of),
-            telling.select("cluster", "node", "ts", "kind", "code"),
+            where.select(*by, "node", "started_at", of),
+            telling.select("cluster", "node", "ts", "lasts_until", "kind", "code"),
             of=of,
             at="ts",
             by=("cluster", "node"),
             before_s=before_s,
             after_s=after_s,
         )
+        .filter(since_start("started_at"))
         .sort(*by, "ts", "kind", "code", "node", nulls_last=True)
         .unique(by, keep="first", maintain_order=True)
         .select(*by, told_at="ts", told_by=name, told_kind="kind")
@@ -307,7 +312,7 @@ def in_place_restarts(
         attempts: `frames.ATTEMPTS`.
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`.
-        told: `frames.EVENTS`.
+        told: `metrics.diagnosis.EVENTS`.
         before_s: how long before t2 an event may lie, in seconds.
         after_s: how long after.
 
@@ -326,7 +331,7 @@ def in_place_restarts(
         .with_columns(interrupted_at=frames.from_us("t2"), restarted_at=frames.from_us("t4"))
     )
     where = found.select("cluster", "_restart", *_KEY[1:], "interrupted_at").join(
-        attempt_nodes.select(*_KEY, "node"), on=_KEY
+        attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY
     )
     by = ["cluster", "_restart"]
     first = _first_told(where, told, of="interrupted_at", by=by, before_s=before_s, after_s=0)

@@ -45,7 +45,16 @@ def diagnoses(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.Da
 
 
 def _near(event: Row, ended: Row, nodes: list[str]) -> bool:
-    return event["node"] in nodes and -BEFORE <= event["ts"] - ended["ended_at"] <= AFTER
+    if event["node"] not in nodes or not -BEFORE <= event["ts"] - ended["ended_at"] <= AFTER:
+        return False
+    lasted = event["lasts_until"] is not None and event["lasts_until"] > ended["started_at"]
+    return bool(lasted or event["ts"] >= ended["started_at"])
+
+
+def _came_too_late(event: Row, ended: Row) -> bool:
+    """What happened after somebody had cancelled the attempt."""
+    by_person = ended["state"] == "CANCELLED" and ended["cancelled_by"] is not None
+    return bool(by_person and event["ts"] > ended["ended_at"])
 
 
 def _worst_first(ended: Row) -> Callable[[Row], tuple[Any, ...]]:
@@ -64,13 +73,13 @@ def _worst_first(ended: Row) -> Callable[[Row], tuple[Any, ...]]:
 def _diagnosis(ended: Row, near: list[Row]) -> Row:
     state = ended["state"]
     near = sorted(near, key=_worst_first(ended))
-    causes = [e for e in near if e["severity"] == "critical" and e["class"] not in NO_CAUSE]
+    telling = [e for e in near if e["class"] not in NO_CAUSE and not _came_too_late(e, ended)]
+    causes = [e for e in telling if e["severity"] == "critical"]
     causes = [e for e in causes if ended["failed_node"] in {None, e["node"]}]
     if state in BY_ITSELF:
         out = {e["node"] for e in causes if e["kind"] in REACTIONS}
         causes.sort(key=lambda e: e["node"] not in out)
     why = causes[0] if causes and state in (*EXPLAINABLE, *BY_ITSELF) else None
-    telling = [e for e in near if e["class"] not in NO_CAUSE]
     hint = why or (telling[0] if telling and state in (*EXPLAINABLE, *BY_ITSELF) else None)
     return {
         "kind": why and why["kind"],

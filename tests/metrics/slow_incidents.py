@@ -26,7 +26,7 @@ def incidents(
             groups[-1].append(event)
         else:
             groups.append([event])
-    ends = {_key(row): row["ended_at"] for row in attempts.iter_rows(named=True)}
+    ends = {_key(row): row for row in attempts.iter_rows(named=True)}
     found, touched = [], []
     for group in groups:
         mine = [row for row in (_touch(group, held, ends) for held in attempt_nodes.iter_rows(named=True)) if row]
@@ -73,17 +73,19 @@ def _touch(
     place = (group[0]["cluster"], group[0]["node"])
     if (held["cluster"], held["node"]) != place or _key(held) not in ends:
         return None
+    ran = ends[_key(held)]
+    after = timedelta(0) if ran["state"] == "CANCELLED" and ran["cancelled_by"] is not None else AFTER
     while_held = [
         event
         for event in group
-        if held["started_at"] <= event["ts"] and (held["ended_at"] is None or event["ts"] <= held["ended_at"] + AFTER)
+        if held["started_at"] <= event["ts"] and (held["ended_at"] is None or event["ts"] <= held["ended_at"] + after)
     ]
     if not while_held:
         return None
-    end = ends[_key(held)]
+    end = ran["ended_at"]
     return {name: held[name] for name in (*frames.ATTEMPT_KEY, "node")} | {
         "started_at": group[0]["ts"],
         "n_events": len(while_held),
         "severity": _worst(while_held),
-        "at_end": end is not None and any(end - BEFORE <= event["ts"] <= end + AFTER for event in while_held),
+        "at_end": end is not None and any(end - BEFORE <= event["ts"] <= end + after for event in while_held),
     }

@@ -33,7 +33,8 @@ def restarts(tried: list[Attempt], told: list[Told]) -> dict[tuple[bool, int], S
             continue
         following = tried[number + 1]
         t0, since, step = _last_step(attempt.sessions)
-        told_at = [e.at for e in told if attempt.end - BEFORE <= e.at <= attempt.end] + [attempt.end]
+        told_at = [e.at for e in told if max(attempt.start, attempt.end - BEFORE) <= e.at <= attempt.end]
+        told_at.append(attempt.end)
         told_at += _said(attempt.sessions, since, attempt.end)
         t1 = min(told_at) if attempt.state in FAILED else None
         found[False, attempt.end] = _stages(
@@ -50,7 +51,7 @@ def _in_place(tried: list[Attempt], attempt: Attempt, told: list[Told]) -> dict[
         if t0 is None or t0 > session.start:
             continue
         t2 = min(_end(before[-1]), session.start)
-        told_at = [e.at for e in told if t2 - BEFORE <= e.at <= t2] + _said(before, since, t2)
+        told_at = [e.at for e in told if max(attempt.start, t2 - BEFORE) <= e.at <= t2] + _said(before, since, t2)
         moments = (t0, min(told_at, default=None), t2, session.start)
         stages = _stages(moments, _beginning((session,)), _again(tried, t0, step))
         found[True, t2] = stages | {"launch_s": None}

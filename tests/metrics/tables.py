@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from metrics import frames
+from metrics.diagnosis import EVENTS
 from metrics.ledger import ALLOCATED, IDLE
 from metrics.runs import run_attempts
 
@@ -87,7 +88,7 @@ def event(node: str, when: datetime, kind: str = "xid", **more: object) -> dict[
 
 
 def events(*found: Row) -> pl.DataFrame:
-    return rows(frames.EVENTS, *found)
+    return rows(EVENTS, *found)
 
 
 def interruption(job: str, started: float, ended: float, kind: str = "infrastructure", **more: object) -> Row:

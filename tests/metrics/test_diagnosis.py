@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,9 @@ from metrics import frames
 from metrics.interruptions import critical_states, interruptions
 from tests.metrics import slow_diagnosis
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 JOB = {"7": ["n1", "n2"]}
 
@@ -149,11 +154,74 @@ def test_the_window_is_a_parameter(before: float, after: float, kind: str) -> No
     assert found["class"].to_list() == [kind]
 
 
+NODE_BACK: Row = {
+    "cluster": "c",
+    "node": "n1",
+    "started_at": at(4, minutes=54),
+    "ended_at": at(4, minutes=59, seconds=50),
+    "state": "down",
+    "reason": "Not responding",
+}
+
+
+@pytest.mark.parametrize(
+    ("back", "started", "expected"),
+    [
+        (at(4, minutes=59, seconds=50), 5, ("user", "failed", None)),  # back ten seconds before the attempt began
+        (at(5), 5, ("user", "failed", None)),  # back in the moment in which it began
+        (at(5, seconds=1), 5, ("infrastructure", "node_down", "n1")),
+        (None, 5, ("infrastructure", "node_down", "n1")),
+        (at(4, minutes=59, seconds=50), 4.5, ("infrastructure", "node_down", "n1")),  # it began while the attempt ran
+    ],
+)
+def test_a_node_that_was_back_before_an_attempt_began_did_not_end_it(
+    back: datetime | None, started: float, expected: tuple[str, str, str | None]
+) -> None:
+    """5.1: the window is clipped to the attempt's life; the attempt ends at 5:02."""
+    ran = attempts(attempt("7", 0, started, 5 + 2 / 60, "FAILED", gpus=16))
+    seen = critical_states(rows(frames.NODE_STATES, {**NODE_BACK, "ended_at": back}), critical_reasons=".")
+    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen)
+    assert found.select("class", "cause", "node").rows() == [expected]
+    assert (found["events"].item() is None) is (expected[0] == "user")
+
+
+@pytest.mark.parametrize(("minutes", "kind"), [(-3, "user"), (-1, "infrastructure"), (0, "infrastructure")])
+def test_an_xid_before_the_start_is_of_the_attempt_before(minutes: float, kind: str) -> None:
+    ran = attempts(attempt("7", 0, 5 - 2 / 60, 5, "FAILED", gpus=16))
+    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(xid(79, "HW", minutes=minutes)))
+    assert found["class"].to_list() == [kind]
+
+
+@pytest.mark.parametrize(
+    ("by", "minutes", "kind"),
+    [
+        ("1001", 1, "user"),  # however soon a node fails afterwards
+        ("0", 1, "user"),  # an operator's scancel
+        ("1001", 0, "infrastructure"),
+        ("1001", -1, "infrastructure"),  # cancelled because it hung
+        (None, 1, "infrastructure"),  # nobody is known to have cancelled it
+    ],
+)
+def test_what_a_person_cancelled_stays_cancelled_whatever_fails_afterwards(
+    by: str | None, minutes: float, kind: str
+) -> None:
+    for seen in (xid(79, "HW", minutes=minutes), state_event("Not responding", "down", minutes=minutes)):
+        found = judged("CANCELLED", seen, cancelled_by=by)
+        assert (found["class"], found["evidence"] == "accounting" and found["cause"] == "cancelled") == (
+            kind,
+            kind == "user",
+        )
+        assert found["events"] is not None  # what happened stays visible
+        if kind == "user":
+            assert found["domains"] == "user,software,hardware"
+
+
 _EVENT = st.builds(
-    lambda node, second, what, severity, gpu: event(
+    lambda node, second, what, severity, gpu, lasts: event(
         f"n{node}",
         at(5, seconds=second),
         what[0],
+        lasts_until=None if lasts is None else at(5, seconds=second + lasts),
         **{"code": what[1], "class": what[2], "severity": severity, "gpu": gpu, "detail": None},
     ),
     st.integers(0, 3),
@@ -165,24 +233,30 @@ _EVENT = st.builds(
     ),
     st.sampled_from(["critical", "warning", "info", None]),
     st.sampled_from([None, "", "0", "7"]),
+    st.sampled_from([None, None, 30, 300, 10_000]),
 )  # fmt: skip
 _ATTEMPT = st.tuples(
     st.sampled_from(["FAILED", "NODE_FAIL", "CANCELLED", "REQUEUED", "BOOT_FAIL"]),
     st.sampled_from([5, 5 + 1 / 60, 6]),
     st.sets(st.integers(0, 3), min_size=1),
     st.sampled_from([None, None, "n0", "n1"]),
+    st.sampled_from([0, 1, 2, 60, 70]),  # minutes that it ran, but for a part of an hour
+    st.sampled_from([None, "1001"]),
 )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_ATTEMPT, min_size=1, max_size=4), st.lists(_EVENT, max_size=14))
 def test_the_diagnosis_is_what_trying_every_event_finds(
-    ended: list[tuple[str, float, set[int], str | None]], seen: list[Row]
+    ended: list[tuple[str, float, set[int], str | None, int, str | None]], seen: list[Row]
 ) -> None:
     ran = attempts(
-        *(attempt(str(n), 0, 1, end, state, failed_node=failed) for n, (state, end, _, failed) in enumerate(ended))
+        *(
+            attempt(str(n), 0, end - ran_for / 60, end, state, failed_node=failed, cancelled_by=by)
+            for n, (state, end, _, failed, ran_for, by) in enumerate(ended)
+        )
     )
-    held = on_nodes(ran, {str(n): [f"n{node}" for node in nodes] for n, (_, _, nodes, _) in enumerate(ended)})
+    held = on_nodes(ran, {str(n): [f"n{node}" for node in each[2]] for n, each in enumerate(ended)})
     told = events(*seen)
     found = {row["job_id"]: row for row in interruptions(ran, joined(ran), held, told).iter_rows(named=True)}
     for job, expected in slow_diagnosis.diagnoses(ran, held, told).items():

@@ -10,6 +10,7 @@ import pytest
 from metrics import frames
 from metrics.capacity import allocated_intervals, coverage, inventory
 from metrics.demand import waiting_demand
+from metrics.diagnosis import EVENTS
 from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
 from metrics.exposures import POOLED, around, executed, exposure
 from metrics.failure_rates import failure_rates
@@ -31,10 +32,10 @@ EMPTY: dict[str, tuple[Callable[[], pl.DataFrame], frames.Schema | None]] = {
     "run_attempts": (lambda: run_attempts(empty(frames.ATTEMPTS)), frames.RUN_ATTEMPTS),
     "executions": (lambda: executions(empty(frames.ATTEMPTS), empty(frames.RUN_ATTEMPTS)), None),
     "runs": (lambda: runs(empty(frames.ATTEMPTS), empty(frames.RUN_ATTEMPTS)), None),
-    "critical_states": (lambda: critical_states(empty(frames.NODE_STATES), critical_reasons="x"), frames.EVENTS),
+    "critical_states": (lambda: critical_states(empty(frames.NODE_STATES), critical_reasons="x"), EVENTS),
     "interruptions": (
         lambda: interruptions(
-            empty(frames.ATTEMPTS), empty(frames.RUN_ATTEMPTS), empty(frames.ATTEMPT_NODES), empty(frames.EVENTS)
+            empty(frames.ATTEMPTS), empty(frames.RUN_ATTEMPTS), empty(frames.ATTEMPT_NODES), empty(EVENTS)
         ),
         frames.INTERRUPTIONS,
     ),

@@ -129,7 +129,8 @@ def a_story(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     ran = []
     for number in range(draw(st.integers(0, 6))):
         begin, length = draw(MINUTES) / 120, draw(st.integers(0, 60)) / 60
-        ran.append(attempt(str(number), 0, begin, None if draw(st.integers(0, 5)) == 0 else begin + length))
+        end, by = None if draw(st.integers(0, 5)) == 0 else begin + length, draw(st.sampled_from([None, None, "1001"]))
+        ran.append(attempt(str(number), 0, begin, end, "CANCELLED" if by else "COMPLETED", cancelled_by=by))
     held = {row["job_id"]: draw(st.lists(st.sampled_from(["n1", "n2"]), unique=True)) for row in ran}
     all_attempts = attempts(*ran)
     return events(*seen), all_attempts, on_nodes(all_attempts, held)  # type: ignore[arg-type]  # job ids are text

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
+from metrics.diagnosis import EVENTS
 from metrics.interruptions import critical_states, interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
 
@@ -199,7 +200,7 @@ def node_state(state: str, reason: str | None, *, planned: bool = False, hours: 
 def test_which_node_states_are_critical(state: Row, cause: str | None) -> None:
     found = critical_states(rows(frames.NODE_STATES, state), critical_reasons=CRITICAL)
     assert found["kind"].to_list() == ([] if cause is None else [cause])
-    assert dict(found.schema) == frames.EVENTS
+    assert dict(found.schema) == EVENTS
 
 
 @pytest.mark.parametrize(

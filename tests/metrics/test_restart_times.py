@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
+from metrics.diagnosis import EVENTS
 from metrics.interruptions import interruptions
 from metrics.restart_times import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
 from metrics.restarts import restart_stages, restart_summary, restarts
@@ -44,7 +45,7 @@ def decomposed(tried: list[Attempt], told: Sequence[dict[str, object]] = (), *, 
         ),
     )
     joined = rows(frames.RUN_ATTEMPTS, *(logs.key(n) | {"run_id": of, "attempt_no": n + 1} for n in range(len(tried))))
-    happened, seen = logs.events_of(tried), rows(frames.EVENTS, *told)
+    happened, seen = logs.events_of(tried), rows(EVENTS, *told)
     sessions = with_runs(match_sessions(logs.sessions_of(tried), ran), joined)
     executed = executions_of_steps(logs.steps_of(tried), sessions, happened, logs.RULES)
     cut = interruptions(ran, joined, held, seen)
