@@ -189,7 +189,7 @@ def test_restart_times_are_the_loops(training: Training) -> None:
     again = next(line for line in training.steps(1) if line["step"] == training.steps(0)[-1]["step"])
     assert row["time_to_first_step_s"] == pytest.approx(training.steps(1)[0]["end"] - t0, abs=0.2)
     assert row["time_to_recover_s"] == pytest.approx(again["end"] - t0, abs=0.2)
-    assert row["load_s"] == pytest.approx(0.5, abs=0.3)
+    assert 0.4 < row["load_s"] < row["time_to_first_step_s"]  # it sleeps for 0.5 s, and longer on a busy machine
     assert row["launch_s"] >= 0
     assert row["time_to_job_restart_s"] >= 6
 

@@ -111,8 +111,12 @@ class Stay(NamedTuple):
 
 
 def known(kinds: Kinds, read: tuple[float, float]) -> list[Known]:
-    """All attempts of all jobs as they must read when accounting is asked between the two moments of `read`."""
-    return [each for job in kinds.jobs.values() for each in _known_of(kinds, job, Between(*read))]
+    """All attempts of all jobs as they must read when accounting is asked between the two moments of `read`.
+
+    Slurm's clock has whole seconds: at 90.9 it is 90.
+    """
+    asked = Between(math.floor(read[0]), read[1])
+    return [each for job in kinds.jobs.values() for each in _known_of(kinds, job, asked)]
 
 
 def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:

@@ -85,8 +85,8 @@ def _node(  # noqa: PLR0917 - a test's helper
     found: Told,
 ) -> None:
     series = len({s.gpu for s in samples})
-    stays = [h for h in holders if h.start < h.end]
-    cuts = sorted({t for h in holders for t in (h.start, h.end)} | {t for e in eras for t in (e.start, e.end)})
+    stays = [h for h in holders if h.start < h.end]  # others were never there, and cut nothing
+    cuts = sorted({t for h in stays for t in (h.start, h.end)} | {t for e in eras for t in (e.start, e.end)})
     picked: defaultdict[tuple[object, ...], list[tuple[Sample, int]]] = defaultdict(list)
     unknown: Counter[tuple[object, ...]] = Counter()
     for sample in samples:

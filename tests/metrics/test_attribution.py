@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
@@ -308,8 +308,13 @@ def clusters(draw: st.DrawFn) -> tuple[list[Sample], list[Holder], list[Era]]:
     return samples, held, eras
 
 
+CROWDED = [Holder(0, "a", -1, 2, 500), Holder(1, "a", -1, 2, 1000, user="bo"), Holder(2, "a", 1, 1, 500)]
+"""More GPUs than the node of one has, for two seconds; the third was never there, and does not round them apart."""
+
+
 @settings(max_examples=100, deadline=None)
 @given(clusters())
+@example(([Sample("a", "0", 0, STEP, 0.5, None)], CROWDED, []))
 def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample], list[Holder], list[Era]]) -> None:
     samples, held, eras = made
     lasts = slow.spans(samples, STEP)
