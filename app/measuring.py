@@ -15,6 +15,7 @@ from app import results
 from app.scoping import EmptyScopeError, Scoped
 from metrics import frames
 from metrics.ettr import ettr_total, waits
+from metrics.exact import exact_sum
 from metrics.exposures import POOLED, around
 from metrics.failure_rates import failure_rates, law_in
 from metrics.statistics import OVERDISPERSION_P
@@ -120,7 +121,8 @@ def _without_waits(by_run: pl.DataFrame, scoped: Scoped, window: Window) -> pl.D
     left_out = pl.concat([waits(attempts, joined, each.since, each.until) for each in silent])
     gpu_s = pl.col("wait_s") * pl.col("milli_gpus") / 1000
     summed = left_out.group_by("cluster", "run_id").agg(
-        gpu_s.filter("initial").sum().alias("_initial"), gpu_s.filter(~pl.col("initial")).sum().alias("_requeue")
+        exact_sum(gpu_s.filter(pl.col("initial"))).alias("_initial"),
+        exact_sum(gpu_s.filter(~pl.col("initial"))).alias("_requeue"),
     )
     initial, requeue = pl.col("_initial").fill_null(0.0), pl.col("_requeue").fill_null(0.0)
     return (

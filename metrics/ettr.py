@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_mean, exact_sum
 from metrics.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.runs import ACROSS_JOBS, by_id
 
@@ -164,7 +165,7 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     return (
         executed.filter(pl.col("started_at").is_not_null())
         .group_by(_RUN)
-        .agg((pl.max_horizontal(kept, pl.lit(0.0)) * pl.col("milli_gpus") / 1000).sum().alias("imputed_gpu_s"))
+        .agg(exact_sum(pl.max_horizontal(kept, pl.lit(0.0)) * pl.col("milli_gpus") / 1000).alias("imputed_gpu_s"))
     )
 
 
@@ -214,16 +215,19 @@ def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
         on average more than a tenth of the runs' allocated time was not seen.
     """
     means = []
+    hidden = exact_mean(pl.col("unseen_share"))
     for name, (top, bottom) in FORMS.items():
         own = pl.when(bottom > 0).then(top / bottom)
         means += [
             own.count().cast(pl.Int64).alias(f"{name}_runs"),
-            pl.when(1 - pl.col("unseen_share").mean() >= KNOWN_ENOUGH).then(own.mean()).alias(f"{name}_mean"),
-            pl.col(f"{name}_low").mean().alias(f"{name}_mean_low"),
-            pl.col(f"{name}_high").mean().alias(f"{name}_mean_high"),
+            pl.when(1 - hidden >= KNOWN_ENOUGH).then(exact_mean(own)).alias(f"{name}_mean"),
+            exact_mean(pl.col(f"{name}_low")).alias(f"{name}_mean_low"),
+            exact_mean(pl.col(f"{name}_high")).alias(f"{name}_mean_high"),
         ]
-    hidden = pl.col("unseen_share").mean().alias("unseen_share_mean")
-    summed = by_run.group_by("cluster").agg(pl.len().cast(pl.Int64).alias("n"), pl.col(_SUMMED).sum(), *means, hidden)
+    added = [exact_sum(pl.col(name)).alias(name) for name in _SUMMED]
+    summed = by_run.group_by("cluster").agg(
+        pl.len().cast(pl.Int64).alias("n"), *added, *means, hidden.alias("unseen_share_mean")
+    )
     return _ratios(summed).sort("cluster")
 
 
@@ -247,11 +251,11 @@ _SUMMED = [
 
 def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
     """What the ledger says of each subject's allocated GPU-seconds."""
-    told = sums.filter(pl.col("state") == "allocated").with_columns(pl.col("gpu_seconds").cast(pl.Float64))
-    amount = pl.col("gpu_seconds")
+    amount = pl.col("gpu_seconds")  # decimals: the sums are exact, in any order
     seen = pl.col("evidence") != "assumed"
     return (
-        told.group_by("cluster", "subject")
+        sums.filter(pl.col("state") == "allocated")
+        .group_by("cluster", "subject")
         .agg(
             amount.filter(PRODUCTIVE).sum().alias("productive"),
             amount.filter(PRODUCTIVE & SURE).sum().alias("productive_sure"),
@@ -266,11 +270,12 @@ def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
             ),
         )
         .filter(pl.col("allocated") > 0)
+        .with_columns(pl.exclude("cluster", "subject").cast(pl.Float64))
     )
 
 
 def _gpu_s(which: pl.Expr) -> pl.Expr:
-    return (pl.col("wait_s") * pl.col("milli_gpus") / 1000).filter(which).sum()
+    return exact_sum((pl.col("wait_s") * pl.col("milli_gpus") / 1000).filter(which))
 
 
 def _ratios(table: pl.DataFrame) -> pl.DataFrame:

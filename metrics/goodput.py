@@ -149,14 +149,15 @@ def lost(sums: pl.DataFrame) -> pl.DataFrame:
     """
     groups = ["cluster", "subject", "state", "category", "cause", "evidence"]
     amount = pl.col("gpu_seconds").cast(pl.Float64)
-    held = amount.filter(pl.col("state") == "allocated").sum().over("cluster")
+    held = pl.col("gpu_seconds").filter(pl.col("state") == "allocated").sum().over("cluster").cast(pl.Float64)
+    whole = pl.col("gpu_seconds").sum().over("cluster").cast(pl.Float64)
     return (
         sums.group_by(groups)
         .agg(pl.col("gpu_seconds").sum(), pl.col("straggling_gpu_seconds").sum())
         .filter(pl.col("gpu_seconds") > 0)
         .with_columns(
             gpu_hours=amount / 3600,
-            share=amount / amount.sum().over("cluster"),
+            share=amount / whole,
             share_allocated=pl.when(pl.col("state") == "allocated").then(amount / held),
         )
         .select(*groups, "gpu_seconds", "gpu_hours", "share", "share_allocated", "straggling_gpu_seconds")

@@ -17,10 +17,11 @@ import numpy as np
 import polars as pl
 
 from metrics import frames
+from metrics.exact import FLOP, exact_mean, exact_sum
 from metrics.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.model_flops import flops_per_token_expr
 from metrics.peaks import Peak, check_peak, peak, peaks
-from metrics.statistics import bootstrap_ratio_interval, ratio_of_sums
+from metrics.statistics import bootstrap_ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +113,7 @@ _SESSION = ("cluster", "run_id", "session")
 def _is_impossible(session: list[str]) -> pl.Expr:
     """Whether a step claims more FLOP than its GPUs can have done; false where its FLOP are not known."""
     wall = _positive("wall_s")
-    mean = wall.mean().over(session) if session else wall.mean()
+    mean = exact_mean(wall).over(session) if session else exact_mean(wall)
     fastest = pl.max_horizontal("_peak", "_fastest").fill_null(MOST_FLOPS)
     most = IMPOSSIBLE_ABOVE * _positive("n_gpus") * fastest * pl.max_horizontal(wall, mean)
     return ((pl.col("flop") > most) | ~pl.col("flop").is_finite()).fill_null(value=False)
@@ -196,15 +197,15 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
             n_unknown=(~known).sum().cast(pl.Int64),
             n_implausible=pl.col("implausible").sum().cast(pl.Int64),
             n_impossible=pl.col("impossible").sum().cast(pl.Int64),
-            flop=pl.col("flop").filter(known).sum(),
-            peak_flop=pl.col("peak_flop").filter(known).sum(),
-            mfu=ratio_of_sums(pl.col("flop"), pl.col("peak_flop")),
-            mfu_mean=pl.col("mfu").mean(),
+            flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
+            peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
+            mfu_mean=exact_mean(pl.col("mfu")),
             mfu_median=pl.col("mfu").median(),
         )
+        .with_columns(mfu=pl.when(pl.col("peak_flop") > 0).then(pl.col("flop") / pl.col("peak_flop")))
         .sort("cluster", "run_id")
     )
-    told = steps.filter(known).sort("cluster", "run_id", "ts")
+    told = steps.filter(known).sort(*_IN_TIME)
     runs = {(row[0], row[1]): row for row in _of_runs(told, seed, resamples)}
     mine = [runs.get((row["cluster"], row["run_id"]), _NOTHING) for row in totals.iter_rows(named=True)]
     notes = [
@@ -260,15 +261,15 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
 
     Source: metric-definitions 5.5 and 7.3.
     """
-    told = steps.filter(pl.col("mfu").is_not_null()).sort("cluster", "run_id", "ts")
+    told = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
     length = max(1, math.ceil(math.sqrt(told.height)))
     place = pl.int_range(pl.len()).over("cluster", "run_id") // length
-    blocks = told.group_by("cluster", "run_id", place, maintain_order=True).agg(pl.col("flop", "peak_flop").sum())
+    blocks = told.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
     found = bootstrap_ratio_interval(
         blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
     )
     low, high = (None, None) if found is None or np.isnan(found.low) else found
-    flop, peak_flop = float(told["flop"].sum()), float(told["peak_flop"].sum())
+    flop, peak_flop = told.select(*_FLOP_SUMS).row(0)
     value = flop / peak_flop if peak_flop else None
     kinds = told.select("gpu_model", "dtype").unique(maintain_order=True).rows()
     note = _note(
@@ -283,6 +284,10 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
     return Fleet(value, flop, peak_flop, told.height, runs, low, high, note)
 
 
+_FLOP_SUMS = tuple(exact_sum(pl.col(name), places=FLOP).alias(name) for name in ("flop", "peak_flop"))
+_IN_TIME = ("cluster", "run_id", "ts", "flop", "peak_flop")
+"""Order of steps: those of one moment by what they did, so that blocks are the same in any order of rows."""
+
 _NOTHING: tuple[str, str, None, None, list[tuple[str | None, str | None]]] = ("", "", None, None, [])
 
 
@@ -292,9 +297,7 @@ def _of_runs(
     """Each run's interval, and the GPUs and data types of its steps."""
     for (cluster, run), rows in steps.group_by("cluster", "run_id", maintain_order=True):
         length = math.ceil(math.sqrt(rows.height))
-        blocks = rows.group_by(pl.int_range(pl.len()) // length, maintain_order=True).agg(
-            pl.col("flop", "peak_flop").sum()
-        )
+        blocks = rows.group_by(pl.int_range(pl.len()) // length, maintain_order=True).agg(*_FLOP_SUMS)
         found = bootstrap_ratio_interval(
             blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
         )

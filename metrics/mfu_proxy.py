@@ -19,6 +19,7 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
+from metrics.exact import FLOP, exact_sum
 from metrics.intervals import split_every
 from metrics.peaks import gpu_of
 
@@ -127,8 +128,8 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("run_id", "gpu_model", "dtype").drop_nulls().first(),
             pl.col("peak_flops").max(),
-            (pl.col("flop", "flop_least") * pl.col("_part")).sum(),
-            (pl.col("wall_s") * pl.col("_part")).sum().alias("stepped_s"),
+            *(exact_sum(pl.col(name) * pl.col("_part"), places=FLOP).alias(name) for name in ("flop", "flop_least")),
+            exact_sum(pl.col("wall_s") * pl.col("_part")).alias("stepped_s"),
         )
         .filter(pl.col("stepped_s") >= STEPPED * HOUR_S)
         .sort(*frames.ATTEMPT_KEY, "hour")
@@ -182,8 +183,8 @@ def fits(hours: pl.DataFrame) -> pl.DataFrame:
 
 def _fit(hours: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     w, x, y = pl.col("gpu_hours"), pl.col("hfu_est"), pl.col("mfu_log")
-    xx, xy, yy = (w * x * x).sum(), (w * x * y).sum(), (w * y * y).sum()
-    total = w.sum()
+    xx, xy, yy = (exact_sum(w * one * other, places=12) for one, other in ((x, x), (x, y), (y, y)))
+    total = exact_sum(w)
     enough = (pl.len() >= ENOUGH) & (xx > 0)
     left = ((yy - xy * xy / xx).clip(0) / total).sqrt()
     return (
@@ -191,9 +192,9 @@ def _fit(hours: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         .agg(
             n=pl.len().cast(pl.Int64),
             gpu_hours=total,
-            mfu_log=(w * y).sum() / total,
-            _least=(w * pl.col("mfu_least")).sum() / total,
-            hfu_est=(w * x).sum() / total,
+            mfu_log=exact_sum(w * y, places=12) / total,
+            _least=exact_sum(w * pl.col("mfu_least"), places=12) / total,
+            hfu_est=exact_sum(w * x, places=12) / total,
             slope=pl.when(enough).then(xy / xx),
             residual=pl.when(enough).then(left),
             _clocked=pl.col("clocked").all(),
@@ -254,7 +255,11 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
         seen.join(logged, on=list(frames.ATTEMPT_KEY), how="anti")
         .filter(pl.col("run_id").is_not_null())
         .group_by("cluster", "run_id", "gpu_model")
-        .agg(n=pl.len().cast(pl.Int64), gpu_hours=w.sum(), hfu_est=(w * pl.col("hfu_est")).sum() / w.sum())
+        .agg(
+            n=pl.len().cast(pl.Int64),
+            gpu_hours=exact_sum(w),
+            hfu_est=exact_sum(w * pl.col("hfu_est"), places=12) / exact_sum(w),
+        )
         .join(known, on=["cluster", "gpu_model"])
         .with_columns(value=pl.col("slope") * pl.col("hfu_est"))
         .select("cluster", "run_id", *WORKLOAD, "n", "gpu_hours", "hfu_est", "slope", "residual", "value")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from metrics.exact import FLOP, exact_sum
+
 
 def allocated(sums: pl.DataFrame) -> pl.DataFrame:
     """GPU-seconds that each run was allocated, and those of them that its log tells of.
@@ -14,13 +16,13 @@ def allocated(sums: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `cluster`, `run_id`, `allocated_gpu_s`, `logged_gpu_s`.
     """
-    seconds = pl.col("gpu_seconds").cast(pl.Float64)
+    seconds = pl.col("gpu_seconds")
     return (
         sums.filter(pl.col("state") == "allocated")
         .group_by("cluster", pl.col("subject").alias("run_id"))
         .agg(
-            seconds.sum().alias("allocated_gpu_s"),
-            seconds.filter(pl.col("evidence") == "log").sum().alias("logged_gpu_s"),
+            seconds.sum().cast(pl.Float64).alias("allocated_gpu_s"),
+            seconds.filter(pl.col("evidence") == "log").sum().cast(pl.Float64).alias("logged_gpu_s"),
         )
     )
 
@@ -48,9 +50,9 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("mfu").is_not_null()
     by_run = steps.group_by("cluster", "run_id").agg(
         n=known.sum().cast(pl.Int64),
-        flop=pl.col("flop").filter(known).sum(),
-        step_peak_flop=pl.col("peak_flop").filter(known).sum(),
-        step_gpu_s=time.filter(known).sum(),
+        flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
+        step_peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
+        step_gpu_s=exact_sum(time.filter(known)),
     )
     told = pl.col("n") > 0
     per_gpu_s = pl.col("step_peak_flop") / pl.col("step_gpu_s")

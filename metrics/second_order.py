@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_sum
 from metrics.nearby import nearby
 from metrics.theory import lost_goodput_gpu_s_expr
 
@@ -150,10 +151,10 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
         .group_by("order")
         .agg(
             pl.len().cast(frames.COUNT).alias("n"),
-            gpus.sum().alias("gpus"),
-            lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus).sum().alias("imputed_gpu_s"),
+            exact_sum(gpus).alias("gpus"),
+            exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus)).alias("imputed_gpu_s"),
             cost.count().cast(frames.COUNT).alias("n_priced"),
-            pl.when(cost.count() > 0).then(cost.sum()).alias("cost_gpu_s"),
+            pl.when(cost.count() > 0).then(exact_sum(cost)).alias("cost_gpu_s"),
         )
     )
     orders = pl.DataFrame({"order": [FIRST, SECOND, UNKNOWN]})

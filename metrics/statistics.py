@@ -17,6 +17,8 @@ import numpy.typing as npt
 import polars as pl
 from scipy import special
 
+from metrics.exact import exact_mean, exact_sum
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Number = TypeVar("Number", float, FloatArray)
 """A float, or an array of them; what goes in comes out."""
@@ -349,7 +351,7 @@ def ratio_of_sums(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
     0.94463
     """
     both = numerator.is_not_null() & denominator.is_not_null()
-    return _ratio(numerator.filter(both).sum(), denominator.filter(both).sum())
+    return _ratio(exact_sum(numerator.filter(both)), exact_sum(denominator.filter(both)))
 
 
 def mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
@@ -362,7 +364,7 @@ def mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
     >>> round(runs.select(mean_of_ratios(pl.col("productive"), pl.col("wall"))).item(), 5)
     0.71667
     """
-    return _ratio(numerator, denominator).mean()
+    return exact_mean(_ratio(numerator, denominator))
 
 
 def weighted_mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr, weight: pl.Expr) -> pl.Expr:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_mean, exact_sum
 from metrics.intervals import split_days
 from metrics.job_goodput import ANOMALOUS_MADS, MIN_STEP_S
 
@@ -50,7 +51,7 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
         executed.join(typical, on=session)
         .filter(real & (own <= limit))
         .group_by(session)
-        .agg(own.mean().alias("_ideal"))
+        .agg(exact_mean(own).alias("_ideal"))
     )
     first = pl.col("begin") == pl.col("begin").min().over(session)
     over = pl.when(~first & (own >= slowdown * pl.col("_ideal"))).then(own - pl.col("_ideal")).otherwise(0.0)
@@ -64,7 +65,7 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
     found = (
         split_days(steps.select(*frames.ATTEMPT_KEY, "started", "ended", "length", "excess", "own_s"))
         .group_by(*frames.ATTEMPT_KEY, frames.from_us("started").dt.date().alias("day"))
-        .agg((pl.col("excess") * part).sum(), (own * part).sum())
+        .agg(exact_sum(pl.col("excess") * part), exact_sum(own * part))
         .filter(own > 0)
         .with_columns(share=pl.col("excess") / own)
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_sum
 from metrics.goodput import KNOWN_ENOUGH
 
 if TYPE_CHECKING:
@@ -194,12 +195,12 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
     """
     subject = pl.col("cluster") if dimension is None else pl.col(dimension).fill_null("(unknown)")
     told = flags.with_columns(subject=subject)
-    allocated = pl.col("allocated_s").sum()
+    allocated = exact_sum(pl.col("allocated_s"))
     common = [
         allocated.alias("allocated_gpu_s"),
         pl.len().cast(pl.Int64).alias("n_attempts"),
         *(
-            pl.when(allocated > 0).then(pl.col(f"{kind}_s").sum() / allocated).alias(f"evidence_{kind}")
+            pl.when(allocated > 0).then(exact_sum(pl.col(f"{kind}_s")) / allocated).alias(f"evidence_{kind}")
             for kind in ("log", "telemetry", "accounting", "assumed")
         ),
     ]
@@ -207,8 +208,8 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
         told.group_by("cluster", "subject").agg(
             *common,
             pl.lit(kind).alias("kind"),
-            pl.col(kind).sum().alias("gpu_s"),
-            pl.col(f"{kind}_high").sum().alias("high_gpu_s"),
+            exact_sum(pl.col(kind)).alias("gpu_s"),
+            exact_sum(pl.col(f"{kind}_high")).alias("high_gpu_s"),
             (pl.col(kind) > 0).sum().cast(pl.Int64).alias("n"),
         )
         for kind in KINDS
@@ -235,7 +236,7 @@ def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.Dat
         `used_p75` (run time over limit), `not_run_gpu_s` (asked for and not run: what backfill planned around).
     """
     told = flags.filter(pl.col("used").is_not_null())
-    left = (pl.col("time_limit_s") * (1 - pl.col("used")).clip(0) * pl.col("n_gpus")).sum()
+    left = exact_sum(pl.col("time_limit_s") * (1 - pl.col("used")).clip(0) * pl.col("n_gpus"))
     return told.group_by(by).agg(
         n_limited=pl.len().cast(pl.Int64),
         used_p25=pl.col("used").quantile(0.25, "linear"),
@@ -264,8 +265,8 @@ def state_shares(gpu_time: pl.DataFrame) -> pl.DataFrame:
     over = pl.col("ending") != OPEN
     return (
         gpu_time.group_by("subject", "ending")
-        .agg(pl.col("gpu_s", "n").sum())
-        .with_columns(of_gpu_s=pl.col("gpu_s").filter(over).sum().over("subject"))
+        .agg(exact_sum(pl.col("gpu_s")), pl.col("n").sum())
+        .with_columns(of_gpu_s=exact_sum(pl.col("gpu_s").filter(over)).over("subject"))
         .with_columns(share=pl.when(over & (pl.col("of_gpu_s") > 0)).then(pl.col("gpu_s") / pl.col("of_gpu_s")))
         .sort("subject", pl.col("ending").replace_strict(order, return_dtype=pl.Int64))
     )

@@ -18,6 +18,7 @@ from metrics import frames
 from metrics.checkpoints import logged_saves
 from metrics.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
 from metrics.ettr_intervals import interval_over_runs
+from metrics.exact import exact_sum
 from metrics.expected_ettr import FORMS as EXPECTED_FORMS
 from metrics.expected_ettr import expected, inputs, over_runs, starts
 from metrics.stretches import stretches
@@ -234,7 +235,7 @@ def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | Non
     if total.is_empty():
         return frames.empty(frames.RESULT)
     row = total.row(0, named=True)
-    ends = runs.select((pl.col(f"expected_{end}") * pl.col("wall_gpu_s")).sum() / row["wall_gpu_s"] for end in _ENDS)
+    ends = runs.select(exact_sum(pl.col(f"expected_{end}") * pl.col("wall_gpu_s")) / row["wall_gpu_s"] for end in _ENDS)
     known = row["expected"] is not None
     inputs_said = (
         f"u0 {row['restart_s']:,.0f} s ({row['restart_measured']:.0%} of the time measured), dt "

@@ -9,6 +9,7 @@ import polars as pl
 
 from app.remembered import Remembered
 from app.results.base import as_results
+from metrics.exact import exact_sum
 from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
 
@@ -151,11 +152,11 @@ def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataF
     summed = rows.group_by(keys).agg(
         pl.len().alias("n"),
         cost.null_count().alias("n_unpriced"),
-        gpus.sum().alias("n_gpus"),
-        pl.when(cost.count() > 0).then(cost.sum()).alias("cost_gpu_s"),
-        lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus).sum().alias("imputed_gpu_s"),
+        exact_sum(gpus).alias("n_gpus"),
+        pl.when(cost.count() > 0).then(exact_sum(cost)).alias("cost_gpu_s"),
+        exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus)).alias("imputed_gpu_s"),
     )
-    whole = pl.col("cost_gpu_s").sum()
+    whole = exact_sum(pl.col("cost_gpu_s"))
     return summed.with_columns(share=pl.when(whole > 0).then(pl.col("cost_gpu_s") / whole)).sort(
         pl.col("cost_gpu_s").fill_null(0.0), "n", *keys, descending=[True, True, *[False] * len(keys)]
     )
@@ -177,7 +178,7 @@ def node_failures(source: Source, window: Window) -> pl.DataFrame:
             pl.len().alias("interruptions"),
             cost.null_count().alias("unpriced"),
             pl.col("cause").drop_nulls().mode().sort().first(),
-            pl.when(cost.is_not_null().any()).then(cost.sum()),
+            pl.when(cost.is_not_null().any()).then(exact_sum(cost)).alias("cost_gpu_s"),
         )
         .sort(cost.fill_null(0.0), "interruptions", "node", descending=[True, True, False])
     )

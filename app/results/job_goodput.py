@@ -10,6 +10,7 @@ import polars as pl
 from app.logs import computed_logs
 from app.results.base import as_results
 from metrics import frames
+from metrics.exact import exact_sum
 from metrics.job_goodput import job_goodput
 from metrics.library_goodput import library_goodput
 
@@ -182,7 +183,9 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
     if counted.is_empty():
         return frames.empty(frames.RESULT)
     sums = counted.select(
-        pl.col("productive_s", "total_s").sum(), ours=(pl.col("account") * pl.col("total_s")).sum()
+        exact_sum(pl.col("productive_s")),
+        exact_sum(pl.col("total_s")),
+        ours=exact_sum(pl.col("account") * pl.col("total_s")),
     ).row(0, named=True)
     said = (
         f"time-weighted over {counted.height:,} logged runs; GPUs do not count, nor does queueing before a first start"
@@ -233,11 +236,11 @@ def bucket_rows(source: Source, window: Window, *, accounts: JobAccounts | None 
     """
     found = job_accounts(source, window) if accounts is None else accounts
     counted = found.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
-    whole = counted["total_s"].sum()
+    whole = counted.select(exact_sum(pl.col("total_s"))).item()
     return (
         found.buckets.join(counted, on=["cluster", "run_id"])
         .group_by("cluster", "bucket")
-        .agg(pl.col("seconds").sum(), runs=(pl.col("seconds") > 0).sum().cast(pl.Int64))
+        .agg(exact_sum(pl.col("seconds")), runs=(pl.col("seconds") > 0).sum().cast(pl.Int64))
         .with_columns(share=pl.col("seconds") / whole)
         .select("cluster", "bucket", "seconds", "share", "runs")
         .sort("cluster", "seconds", "bucket", descending=[False, True, False])

@@ -10,6 +10,7 @@ import polars as pl
 from app.logs import computed_logs
 from app.results.base import as_results, ledger_sums, named, seed
 from metrics import frames
+from metrics.exact import FLOP, exact_sum
 from metrics.flops import CONVENTIONS, MEASURES
 from metrics.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.run_mfu import allocated, run_mfu
@@ -82,7 +83,8 @@ def mfu_rows(source: Source, window: Window, convention: Convention | None = Non
 def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
     """MFU (or HFU) of steps together as one result row."""
     found = fleet(steps, seed=seed("mfu", convention, *named(window)))
-    hours = steps.filter(pl.col("mfu").is_not_null()).select((pl.col("n_gpus") * pl.col("wall_s")).sum()).item() / 3600
+    gpu_s = exact_sum(pl.col("n_gpus") * pl.col("wall_s"))
+    hours = steps.filter(pl.col("mfu").is_not_null()).select(gpu_s).item() / 3600
     said = f"{convention} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
     row = pl.DataFrame(
         {
@@ -122,18 +124,19 @@ def mfu_wall_rows(source: Source, window: Window, convention: Convention | None 
     by_run = mfu_wall_run_rows(source, window, used).filter(pl.col("value").is_not_null())
     if by_run.is_empty():
         return frames.empty(frames.RESULT)
-    share = float(by_run["logged_gpu_s"].sum()) / float(by_run["allocated_gpu_s"].sum())
+    share = by_run.select(exact_sum(pl.col("logged_gpu_s")) / exact_sum(pl.col("allocated_gpu_s"))).item()
+    flop, flop_most, peak_flop = (exact_sum(pl.col(name), places=FLOP) for name in ("flop", "flop_most", "peak_flop"))
     row = by_run.select(
         pl.lit(window.cluster).alias("cluster"),
         pl.lit(window.cluster).alias("subject"),
         pl.lit("mfu_wall").alias("metric"),
         pl.lit("ratio").alias("unit"),
-        (pl.col("flop").sum() / pl.col("peak_flop").sum()).alias("value"),
-        pl.col("flop").sum().alias("numerator"),
-        pl.col("peak_flop").sum().alias("denominator"),
+        (flop / peak_flop).alias("value"),
+        flop.alias("numerator"),
+        peak_flop.alias("denominator"),
         pl.len().cast(pl.Int64).alias("n"),
-        (pl.col("flop").sum() / pl.col("peak_flop").sum()).alias("bound_low"),
-        (pl.col("flop_most").sum() / pl.col("peak_flop").sum()).alias("bound_high"),
+        (flop / peak_flop).alias("bound_low"),
+        (flop_most / peak_flop).alias("bound_high"),
         pl.lit(share).alias("evidence_log"),
         pl.lit(1 - share).alias("evidence_accounting"),
         pl.lit(f"{used}; over all time that {by_run.height} logged runs were allocated GPUs").alias("note"),

@@ -26,7 +26,7 @@ sampled_hours AS (
     FROM samples
     WHERE active IS NOT NULL
     GROUP BY ALL
-    HAVING SUM(epoch(ends - samples.ts)) >= 3540
+    HAVING SUM(epoch_us(ends) - epoch_us(samples.ts)) >= 3540000000
 ),
 
 rolled_up AS (

@@ -5,8 +5,9 @@ WITH gpus AS (
         node,
         gpu,
         ts,
-        MAX(mean) FILTER (metric = 'tensor_active') AS tensor,
-        MAX(mean) FILTER (metric = 'sm_clock_hz') AS clock_hz
+        -- Decimals: a sum of floats depends on its order.
+        TRY_CAST(MAX(mean) FILTER (metric = 'tensor_active') AS DECIMAL(20, 12)) AS tensor,
+        TRY_CAST(MAX(mean) FILTER (metric = 'sm_clock_hz') AS DECIMAL(16, 2)) AS clock_hz
     FROM gpu_hours
     WHERE
         cluster = $cluster AND ts >= $since AND ts + INTERVAL 1 HOUR <= $until

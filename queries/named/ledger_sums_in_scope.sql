@@ -41,8 +41,10 @@ SELECT
     c.cause,
     c.evidence,
     SUM(CAST(c.gpus * c.clipped_us * 0.000001 AS DECIMAL(38, 9))) AS gpu_seconds,
-    CAST(SUM(c.straggling_gpu_seconds * (c.clipped_us / (epoch_us(c.ended_at) - epoch_us(c.started_at))))
-        AS DECIMAL(38, 9)) AS straggling_gpu_seconds
+    -- Rounded before it is summed up: a sum of floats depends on its order.
+    SUM(CAST(
+        c.straggling_gpu_seconds * (c.clipped_us / (epoch_us(c.ended_at) - epoch_us(c.started_at))) AS DECIMAL(38, 9)
+    )) AS straggling_gpu_seconds
 FROM clipped AS c
 LEFT JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
 GROUP BY ALL;
