@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import UTC, date, datetime, time
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -19,8 +18,10 @@ from pydantic import (
     model_validator,
 )
 
+from app import toml_file
 from app.errors import ClaimsError, UsageError
 from app.times import iso, parse_period, parse_time
+from ingest.errors import InputError
 from ingest.nodelist import NodeListError, expand
 from metrics.ledger import ALLOCATED, CATEGORIES
 from metrics.mfu import Convention
@@ -346,11 +347,13 @@ def read_claims(path: Path | None) -> list[Claim]:
     """
     origin = "the default claims" if path is None else str(path)
     try:
-        text = (resources.files("app") / "claims.toml").read_text("utf-8") if path is None else path.read_text("utf-8")
-        entries = _File.model_validate(tomllib.loads(text), context={"used": set()}).claim
-    except OSError as error:
-        raise ClaimsError(f"{origin} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = (resources.files("app") / "claims.toml").read_text("utf-8") if path is None else toml_file.read(path)
+        entries = _File.model_validate(toml_file.parse(text), context={"used": set()}).claim
+    except FileNotFoundError:
+        raise ClaimsError(f"{origin} cannot be read: No such file or directory") from None
+    except InputError as error:
+        raise ClaimsError(f"the claims cannot be read: {error}") from None
+    except toml_file.NotTomlError as error:
         raise ClaimsError(f"{origin} is not TOML: {error}") from None
     except ValidationError as error:
         found = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]

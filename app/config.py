@@ -8,17 +8,27 @@ import glob
 import ipaddress
 import os
 import re
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
 import polars as pl
 from polars.exceptions import ComputeError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from app import config_mistakes
+from app import config_mistakes, toml_file
 from app.errors import ConfigError
+from ingest.errors import InputError
 from ingest.mapping import MappingError, builtin, parse_metric
 from ingest.sample_merge import GPUS
 from ingest.slurm_nodes import PLANNED_REASONS
@@ -199,8 +209,26 @@ _CREDENTIALS = re.compile(r"://[^/\s]*@")
 """User and password in an address, wherever it was put by mistake."""
 
 
+_LONGEST: Final = {"days": 36_525.0, "hours": 876_600.0, "minutes": 52_596_000.0, "s": 3.2e9, "seconds": 3.2e9}
+"""Of lengths of time by the end of their names: a century. Longer ones cannot be added to a date."""
+
+_LARGEST = 1e12
+"""Of other numbers."""
+
+
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_usable(cls, value: object, info: ValidationInfo) -> object:
+        most = _LONGEST.get(str(info.field_name).rpartition("_")[2], _LARGEST)
+        if isinstance(value, int | float) and value > most:
+            raise ValueError(f"too large; allowed: at most {most:g}")
+        inside = value if isinstance(value, tuple) else (value,)
+        if any("\0" in str(each) for each in inside if isinstance(each, str | Path)):
+            raise ValueError("it holds a NUL, which no name, path or address can")
+        return value
 
 
 class Slurm(_Section):
@@ -438,12 +466,12 @@ def _beside(config: Config, folder: Path) -> Config:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return toml_file.parse(toml_file.read(path))
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration file {path}") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InputError as error:
+        raise ConfigError(f"the configuration cannot be read: {error}") from None
+    except toml_file.NotTomlError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
 
 

@@ -86,7 +86,7 @@ def ingest_files(
             if kind == "slurm.accounting" and not is_json(source.head):
                 parsed = load_accounting(writer, source, given, now=now, progress=progress)
             else:
-                data = source.whole()
+                data = b"".join(source.in_lines())
                 parsed = _parse(data, kind, given, told, writer)
                 parsed = load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
         except UntimedError as error:
@@ -115,11 +115,6 @@ def once_only(files: Sequence[str]) -> None:
 def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
     """When an input has its turn."""
     return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
-
-
-def standard_input() -> bytes:
-    """What was piped in, unpacked."""
-    return Input("-").whole()
 
 
 def _given(source: Input, kind: SourceName, config: Config, options: Options, told: list[Parsed]) -> Given:

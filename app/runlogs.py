@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.ingesting import standard_input
 from app.loading import Report, account_row
 from ingest.errors import InputError
 from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+from ingest.pieces import Input
 from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
-from ingest.sniff import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +51,7 @@ def ingest_files(
     for number, name in enumerate(files):
         progress(name, number, len(files))
         try:
-            data = standard_input() if name == "-" else read_bytes(Path(name))
+            data = b"".join(Input(name).with_short_lines())
             parsed = parse_runlog(data, origin=name, cluster=cluster)
         except InputError as error:
             reports.append(Report(name, error=error))

@@ -41,7 +41,7 @@ def load_accounting(
     """
     tally = Tally(given.origin, given.cluster, given.since, given.until)
     blocks = accounting_blocks(
-        source,
+        source.in_lines(),
         tally,
         timezone=given.timezone,
         delimiter=given.delimiter,

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError, shorten
 from ingest.frames import RAW_LIMIT, REAL, TEXT, WHOLE, Schema
+from ingest.pieces import LONGEST_LINE
 from ingest.times import EARLIEST_S
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ MILLISECONDS_FROM: Final = 1e11
 
 AHEAD_S: Final = 86_400.0
 """How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
-
-LONGEST_LINE: Final = 1 << 20
-"""Bytes. What has no end of a line for longer is no text of ours."""
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'

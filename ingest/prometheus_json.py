@@ -48,8 +48,21 @@ def samples_of(body: bytes) -> Samples:
     try:
         return _quickly(body)
     except (_NotSoError, PolarsError):
-        found = json.loads(body)["data"]["result"]
+        found = _loaded(body)["data"]["result"]
         return checked(series_of(found, "values"))
+
+
+def _loaded(text: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """What the text says.
+
+    Raises:
+        ValueError: it is no JSON, or nested without end.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        message = "lists or objects within one another without end"
+        raise ValueError(message) from None
 
 
 def checked(series: Series) -> Samples:
@@ -133,7 +146,7 @@ def _pairs(text: npt.NDArray[np.uint8]) -> int:
 
 def _labels(rest: bytes, count: int) -> list[dict[str, str]]:
     """Labels of the series, from the answer without its numbers."""
-    told: Any = json.loads(rest)
+    told = _loaded(rest)
     series = series_of(told["data"]["result"], "values")
     if len(series) != count or any(one["values"] for one in series):
         raise _NotSoError

@@ -163,6 +163,9 @@ def kind_of_json(text: str, *, origin: str) -> SourceName:
     raise UnrecognisedInputError(message)
 
 
+_BEYOND_64_BITS: Final = 2**63
+
+
 def whole(value: Whole) -> int | None:
     """The number, or None where it is not set.
 
@@ -171,7 +174,7 @@ def whole(value: Whole) -> int | None:
     """
     if isinstance(value, Number):
         value = value.number if value.set and not value.infinite else None
-    return None if value is None or value in UNSET else int(value)
+    return None if value is None or value in UNSET or abs(value) >= _BEYOND_64_BITS else int(value)
 
 
 def words(value: Words) -> list[str]:
@@ -199,6 +202,9 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
             answer: Any = msgspec.json.decode(data, type=_answer_of(name, row))  # type: ignore[arg-type]  # a class is hashable
         except msgspec.ValidationError:  # behind the row that is not as declared, the text may be damaged, too
             return _row_by_row(data, name, row, origin, warnings)
+    except RecursionError:
+        message = f"{origin}: not the JSON of Slurm (lists or objects within one another without end)"
+        raise InputError(message) from None
     except msgspec.DecodeError as error:
         if _TRUNCATED not in str(error):
             message = f"{origin}: not the JSON of Slurm ({error})"
@@ -241,7 +247,7 @@ def _names(data: bytes, name: str) -> list[str]:
     text = data[beginning.end() : beginning.end() + (1 << 20)].decode(errors="ignore").lstrip()
     try:
         first, _ = json.JSONDecoder().raw_decode(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, numbers of thousands of digits, depth without end
         return []
     return sorted(first) if isinstance(first, dict) else []
 
@@ -299,7 +305,7 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
     while (at := _skip(text, at)) < len(text):
         try:
             _, stop = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             rest = text[at:]
             break
         parts.append(text[at:stop].encode())
@@ -374,7 +380,7 @@ def told_problems(data: bytes) -> list[tuple[int | None, str]]:
     """
     try:
         answer = msgspec.json.decode(data, type=Envelope)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [(problem.get("error_number"), _said(problem)) for problem in _problems(answer.errors)[:SHOWN]]
 

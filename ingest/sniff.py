@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from typing import TYPE_CHECKING, Final
 
-from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError, shorten
+from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
 from ingest.header import SEARCHED_LINES, Layout, find_header
 from ingest.lines import clean
 from ingest.reservations import HISTORY, is_listing
@@ -22,12 +20,10 @@ from ingest.topology import is_topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ingest.frames import SourceName
 
 SNIFFED_BYTES: Final = 1 << 16
-GZIP: Final = b"\x1f\x8b"
 
 _NODES = re.compile(r"(?m)^\s*NodeName=\S")
 _SETTINGS = re.compile(r"(?m)^\s*(?:AccountingStorage\w+|SlurmdTimeout|SLURM_VERSION)\s+= ")
@@ -108,32 +104,3 @@ def _fits(lines: list[str], layout: Layout, telling: frozenset[str], origin: str
             raise
         return False
     return bool(telling & set(header.names))
-
-
-def read_bytes(path: Path) -> bytes:
-    """A file's bytes; gzip is unpacked, whatever the file is called.
-
-    Raises:
-        InputError: The file cannot be read, or is damaged.
-        TruncatedInputError: The gzip stream ends too early.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        message = f"{path}: {error.strerror or error}"
-        raise InputError(message) from None
-    return unpack(data, origin=str(path))
-
-
-def unpack(data: bytes, *, origin: str) -> bytes:
-    """The bytes themselves, or what is inside the gzip stream."""
-    if not data.startswith(GZIP):
-        return data
-    try:
-        return gzip.decompress(data)
-    except EOFError:
-        message = f"{origin}: the gzip stream is cut off; copy or write the file again"
-        raise TruncatedInputError(message) from None
-    except (OSError, zlib.error) as error:
-        message = f"{origin}: the gzip stream is damaged ({error}); copy or write the file again"
-        raise InputError(message) from None

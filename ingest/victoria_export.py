@@ -141,7 +141,7 @@ def _samples(lines: list[bytes]) -> Samples:
 def _labels(text: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(text, type=dict[str, str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise GarbledError(_shown(text)) from None
 
 
@@ -168,7 +168,7 @@ def _one_by_one(lines: list[bytes]) -> Samples:
         try:
             one = msgspec.json.decode(line, type=_Line)
             values = [float("nan") if value is None else float(value) for value in one.values]
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             raise GarbledError(_shown(line)) from None
         if len(values) != len(one.timestamps):
             raise GarbledError("a series with more values than times, or fewer")

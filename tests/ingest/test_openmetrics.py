@@ -13,7 +13,7 @@ from ingest import file_sources
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
 from ingest.mapping import builtin
 from ingest.openmetrics import parse_openmetrics
-from ingest.openmetrics_lines import LONGEST_LINE
+from ingest.pieces import LONGEST_LINE
 from ingest.sniff import kind_of
 from tests.ingest.helpers import at, refusals
 

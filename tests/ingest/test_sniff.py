@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.pieces import Input
 from ingest.slurm import DOCUMENTED_ORDER
-from ingest.sniff import kind_of, read_bytes
+from ingest.sniff import kind_of
 from tests.ingest.helpers import DATA, ROW, text
 
 if TYPE_CHECKING:
@@ -60,20 +61,20 @@ def test_a_table_for_people_is_told_from_other_commands_tables() -> None:
 def test_gzip_is_unpacked_whatever_the_file_is_called(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(gzip.compress(b"hello"))
     (tmp_path / "b.gz").write_bytes(b"hello")
-    assert read_bytes(tmp_path / "a.txt") == read_bytes(tmp_path / "b.gz") == b"hello"
+    assert Input(str(tmp_path / "a.txt")).whole() == Input(str(tmp_path / "b.gz")).whole() == b"hello"
 
 
 def test_a_gzip_stream_that_was_cut_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"hello" * 1000)[:-12])
     with pytest.raises(TruncatedInputError, match="cut off"):
-        read_bytes(path)
+        Input(str(path)).whole()
 
 
 def test_a_damaged_gzip_stream_and_a_missing_file_are_input_errors(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(b"\x1f\x8b" + b"x" * 50)
     with pytest.raises(InputError, match="damaged"):
-        read_bytes(path)
+        Input(str(path)).whole()
     with pytest.raises(InputError, match="No such file"):
-        read_bytes(tmp_path / "none")
+        Input(str(tmp_path / "none")).whole()
