@@ -20,6 +20,7 @@ from ingest.errors import SourceError
 from ingest.live import subprocess_runner
 from ingest.prometheus import READER, nothing_there
 from ingest.slurm_nodes import fetch_settings
+from queries import confinement
 from queries.errors import NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader
 
@@ -70,6 +71,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
             "fail", f"{', '.join(others)} also installs a package called {name!r}: give Trackside its own environment"
         )
         worst = 1
+    _sandbox(confinement.measures())
     output.say("\nwarehouse")
     broken, loaded = _warehouse(root, now)
     worst = max(worst, broken)
@@ -87,6 +89,15 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     for names, adds in ADDS.items():
         _line("ok" if loaded & set(names) else "-", adds)
     return worst
+
+
+def _sandbox(measures: confinement.Measures) -> None:
+    """What keeps `trackside sql` from files and network, beside DuckDB's own settings."""
+    lacking = (
+        "; without them only the check of the SQL and DuckDB's settings keep people's SQL from other files and the "
+        "network: let nobody run `sql` here as a user with more rights (Landlock: Linux 5.13, CONFIG_SECURITY_LANDLOCK)"
+    )
+    _line("ok" if measures.complete else "warn", f"sandbox of `sql`: {measures}{'' if measures.complete else lacking}")
 
 
 def _line(state: State, text: str) -> None:

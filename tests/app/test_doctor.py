@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from app import doctor
+from queries.confinement import Measures
 from tests.app.dumps import tiny
 from tests.app.runs import trackside
 from tests.app.test_live_rest import slurmrestd
@@ -74,3 +78,18 @@ def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> No
     assert trackside("ingest", "slurm", *files, *where).returncode == 0
     said = trackside("show", "goodput", *where)
     assert "since the last computation; run: trackside compute" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("landlock", "seccomp", "line"),
+    [
+        (7, True, "ok   sandbox of `sql`: Landlock ABI 7, seccomp"),
+        (0, True, "warn sandbox of `sql`: Landlock not available, seccomp; without"),
+        (4, False, "warn sandbox of `sql`: Landlock ABI 4, seccomp not available; without"),
+    ],
+)
+def test_it_says_what_confines_a_persons_sql(
+    landlock: int, seccomp: bool, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doctor._sandbox(Measures(landlock, seccomp))  # noqa: SLF001 - kernels that we do not have
+    assert line in capsys.readouterr().out
