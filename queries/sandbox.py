@@ -1,28 +1,36 @@
 """A person's SQL: one SELECT on the published copy, with nothing else within reach.
 
-It runs in a process of its own, so that limits on time and memory hold whatever the engine does: the parent kills a
-child that is late, and the child may not map more memory than it is given.
+It runs in a process of its own, behind three walls: the gate allows only what is known to read and compute
+(`queries.sql_gate`), DuckDB's settings lock away files, network and extensions, and the system holds the process to
+the warehouse's files, without network, for a limited time and memory (`queries.confinement`).
 """
 
 from __future__ import annotations
 
 import json
-import resource
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import duckdb
 import polars as pl
+import pyarrow as pa
 
 from queries.errors import QueryError
+from queries.sandbox_child import FAILED, MEMORY, UNEXPECTED
 from queries.warehouse import open_reader
 
-MEBIBYTE = 2**20
-OWN_MEMORY = 1024 * MEBIBYTE
-"""What Python, polars and DuckDB need before the query begins."""
+if TYPE_CHECKING:
+    from io import BufferedRandom
+    from pathlib import Path
+
+GRACE_S = 5
+"""What a process needs to start and to hand over its rows; on top of the limit."""
+
+_ENVIRONMENT = ("PYTHON", "LC_", "LD_LIBRARY_PATH", "LANG", "PATH", "TZ", "MALLOC_")
+"""Beginnings of names of variables that the process gets: no token, password or address of this one's environment."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
     """Run one SELECT of a person on the published copy.
 
     The copy is opened read-only; files outside the warehouse's samples, network, extensions and settings are locked
-    away before the text is looked at.
+    away before the text is read. Columns of kinds that frames do not have (intervals, unions, times without end)
+    come as text.
 
     Returns:
         The rows, and whether there were more than the limits allow.
@@ -49,95 +58,83 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
         WarehouseError: there is no warehouse, or it cannot be read.
     """
     limits = limits or Limits()
-    with open_reader(root):  # what is wrong with the warehouse is said here, in our own words
+    with open_reader(root):  # what is wrong with the warehouse is reported here, in our own words
         pass
-    task = json.dumps({"root": str(root.absolute()), "sql": sql, "limits": asdict(limits)})
+    task = {"root": str(root.absolute()), "sql": sql, "parent": os.getpid(), "limits": asdict(limits)}
+    with _memory() as answer, _memory() as messages:
+        status = _run(json.dumps(task).encode(), limits, answer, messages)
+        _raise_for(status, _text(messages), limits)
+        answer.seek(0)
+        more = answer.read(1) == b"1"
+        table = pa.ipc.open_stream(answer).read_all()
+    return pl.DataFrame(pl.from_arrow(table)), more
+
+
+def _run(task: bytes, limits: Limits, answer: BufferedRandom, messages: BufferedRandom) -> int:
+    """Exit status of the process; it writes to files, so that it can neither fill our memory nor wait for us."""
     # -P: nothing that lies in the current directory is imported in our packages' stead.
-    command = [sys.executable, "-P", "-c", "from queries.sandbox import child; child()"]
+    command = [sys.executable, "-P", "-c", "from queries.sandbox_child import main; main()"]
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command, stdin=subprocess.PIPE, stdout=answer, stderr=messages, start_new_session=True, env=environment
     )
     try:
-        answer, said = process.communicate(task.encode(), timeout=limits.seconds + 5)
+        process.communicate(task, timeout=limits.seconds + GRACE_S)
     except subprocess.TimeoutExpired:
-        raise QueryError(f"the query took longer than {limits.seconds:g} s and was stopped") from None
+        raise _took_longer(limits) from None
     finally:
         process.kill()
-        process.communicate()
-    if process.returncode == _FAILED:
-        raise QueryError(said.decode(errors="replace").strip())
-    if process.returncode != 0:
-        raise QueryError(f"the query needed more memory than {limits.memory_mb} MB and was stopped")
-    return pl.read_ipc_stream(answer[1:]), answer[:1] == b"1"
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    return process.returncode
 
 
-_FAILED = 9
+def _memory() -> BufferedRandom:
+    """A file in memory: what people read does not pass by the disk."""
+    return os.fdopen(os.memfd_create("trackside-sql"), "w+b")
 
 
-def child() -> None:
-    """The process that runs the query: a task on stdin; on stdout a mark for "more", then rows as an Arrow stream."""
-    task = json.loads(sys.stdin.read())
-    limits = Limits(**task["limits"])
-    memory = limits.memory_mb * MEBIBYTE + OWN_MEMORY
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(limits.seconds * 8) + 10,) * 2)  # in case the parent was killed
-    try:
-        with open_reader(Path(task["root"])) as reader:
-            rows, more = _run(reader._connection, Path(task["root"]), task["sql"], limits)  # noqa: SLF001 - locked down
-    except (QueryError, duckdb.Error) as error:
-        sys.stderr.write(str(error))
-        sys.exit(_FAILED)
-    sys.stdout.buffer.write(b"1" if more else b"0")
-    rows.write_ipc_stream(sys.stdout.buffer)
+def _text(messages: BufferedRandom) -> str:
+    messages.seek(0)
+    return messages.read(100_000).decode(errors="replace").strip()
 
 
-def _run(connection: duckdb.DuckDBPyConnection, root: Path, sql: str, limits: Limits) -> tuple[pl.DataFrame, bool]:
-    samples = str(root / "raw").replace("'", "''")
-    connection.execute(f"SET memory_limit = '{limits.memory_mb}MB'")
-    connection.execute("SET temp_directory = ''")
-    connection.execute(f"SET allowed_directories = ['{samples}']")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    statements = connection.extract_statements(sql)
-    # EXPLAIN stays out: EXPLAIN ANALYZE runs what it explains, and that may be a COPY.
-    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        raise QueryError("only one SELECT at a time: the published copy is for reading")
-    batches = connection.execute(sql).to_arrow_reader(1_000)
-    taken, more = [], False
-    left, room = limits.rows, limits.result_mb * MEBIBYTE
-    for batch in batches:
-        more = batch.num_rows > left or batch.nbytes > room
-        if batch.nbytes > room:
-            break
-        taken.append(batch.slice(0, left))
-        left, room = left - taken[-1].num_rows, room - batch.nbytes
-        if more:
-            break
-    return _frame(taken, batches.schema), more
+def _took_longer(limits: Limits) -> QueryError:
+    return QueryError(f"the query took longer than {limits.seconds:g} s and was stopped (config: sql.seconds)")
 
 
-def _frame(batches: list[Any], schema: Any) -> pl.DataFrame:  # noqa: ANN401 - pyarrow carries no types
-    import pyarrow as pa  # noqa: PLC0415 - only here
-
-    table = pa.Table.from_batches(batches, schema=schema)
-    for number, field in enumerate(schema):
-        if pa.types.is_interval(field.type):  # polars has no such type
-            told = [None if each is None else _interval(*each) for each in table.column(number).to_pylist()]
-            table = table.set_column(number, field.name, pa.array(told, pa.string()))
-    return pl.DataFrame(pl.from_arrow(table))
+_ALLOCATION = ("bad_alloc", "memory allocation", "Cannot allocate memory", "out of memory", "MemoryError")
+"""How the libraries report, as they go down, that they got no memory."""
 
 
-def _interval(months: int, days: int, nanoseconds: int) -> str:
-    """An interval in words.
+def _raise_for(status: int, message: str, limits: Limits) -> None:
+    """What the process's end means for the person."""
+    if status == 0:
+        return
+    if status == FAILED:
+        raise QueryError(message)
+    if status == MEMORY or (status != UNEXPECTED and any(words in message for words in _ALLOCATION)):
+        raise QueryError(
+            f"the query needed more memory than {limits.memory_mb} MB and was stopped (config: sql.memory_mb)"
+        )
+    if status == UNEXPECTED:
+        raise QueryError(f"the query ran, but its rows cannot be handed over: {message}\nCast its columns: x::VARCHAR")
+    if -status in {signal.SIGXCPU, signal.SIGALRM}:
+        raise _took_longer(limits)
+    if -status == signal.SIGXFSZ:
+        raise QueryError(f"the result is larger than {limits.result_mb} MB (config: sql.result_mb)")
+    if -status == signal.SIGKILL:
+        raise QueryError("the system stopped the query: it took too long, or the machine is short of memory")
+    raise QueryError(
+        f"the engine broke down ({_ended(status)}): a fault of DuckDB or Trackside, please report the query"
+    )
 
-    >>> _interval(14, 1, 3_723_000_000_000), _interval(0, 0, -1_500_000_000), _interval(0, 0, 0)
-    ('14 months 1 days 01:02:03', '-00:00:01.500000', '00:00:00')
+
+def _ended(status: int) -> str:
+    """How a process ended.
+
+    >>> _ended(-11), _ended(1)
+    ('signal SIGSEGV', 'exit status 1')
     """
-    parts = [f"{months} months"] if months else []
-    parts += [f"{days} days"] if days else []
-    if nanoseconds or not parts:
-        seconds, micro = divmod(abs(nanoseconds) // 1000, 1_000_000)
-        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{micro:06d}" if micro else ""))
-    return " ".join(parts)
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

@@ -296,7 +296,7 @@ def test_a_persons_sql_may_ask_how_long_something_took(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     asked = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
     rows, _ = user_sql(tmp_path / "w", asked)
-    assert rows.row(0) == ("26:00:00", "1 days 00:00:01.500000", None)
+    assert rows.row(0) == ("26:00:00", "1 day 00:00:01.5", None)
 
 
 def test_a_persons_sql_has_limits(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""The process that runs a person's SQL (see `queries.sandbox`).
+
+Its limits are set and its view of the files is narrowed before anything is imported that the query could reach.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from queries import confinement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from io import BufferedIOBase
+
+    import duckdb
+    import pyarrow as pa
+
+FAILED, MEMORY, UNEXPECTED = 9, 10, 11
+"""Exit statuses: the query was refused or failed; it needed too much memory; something that nobody foresaw."""
+
+_MEBIBYTE: Final = 2**20
+_OWN_MEMORY: Final = 1024 * _MEBIBYTE
+"""What Python, Arrow and DuckDB need before the query begins."""
+
+OUTPUT_SPARE: Final = 8
+"""Text of a value takes so many times the room of the value, at most."""
+
+_ALARM_S: Final = 10
+"""So long after its limit the system ends the process, if the parent did not."""
+
+
+def main() -> None:
+    """A task on stdin; on stdout a mark for "more", then rows as an Arrow stream."""
+    task = json.loads(sys.stdin.read())
+    limits, root = task["limits"], Path(task["root"])
+    confinement.die_with(task["parent"])
+    confinement.end_after(limits["seconds"] + _ALARM_S)
+    confinement.limit(
+        memory=limits["memory_mb"] * _MEBIBYTE + _OWN_MEMORY,
+        output=(limits["result_mb"] * OUTPUT_SPARE + 64) * _MEBIBYTE,
+        cpu_s=int(max(limits["seconds"], 0) * 8) + 10,
+    )
+    confinement.no_new_privileges()
+    warehouse = confinement.reads_of(root, ("published", "raw"))
+    libraries, listed = confinement.interpreter()
+    confinement.may_only_read([*warehouse, *libraries], listed=listed)
+    answer = _guarded(root, task["sql"], limits, warehouse)
+    with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+        _send(*answer, out)
+
+
+def _guarded(root: Path, sql: str, limits: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table, bool]:
+    # Not before the process is confined; and all here, for afterwards no file of a library can be read.
+    import duckdb  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    from queries import sql_gate, sql_results, texts  # noqa: PLC0415
+    from queries import warehouse as opening  # noqa: PLC0415
+    from queries.errors import QueryError  # noqa: PLC0415
+
+    for read in (texts.schema_steps, texts.views):  # our own SQL files
+        read()
+    confinement.may_only_read([*warehouse, *confinement.ENGINE])
+    confinement.refuse_system_calls()
+    try:
+        with opening.open_reader(root) as reader:
+            connection = reader._connection  # noqa: SLF001 - locked down in the next line
+            _lock_down(connection, [root / "raw", *confinement.reads_of(root, ("raw",))], limits)
+            sql_gate.admit(connection, sql)
+            return sql_results.answer(connection.sql(sql), limits["rows"], limits["result_mb"] * _MEBIBYTE)
+    except (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException):
+        _end(MEMORY, "")
+    except (QueryError, duckdb.Error) as error:
+        _end(FAILED, str(error))
+    except Exception as error:  # noqa: BLE001 - the last line of this process: the parent tells the person
+        _end(UNEXPECTED, f"{type(error).__name__}: {error}")
+
+
+def _end(status: int, message: str) -> NoReturn:
+    sys.stderr.write(message)
+    sys.exit(status)
+
+
+def _lock_down(connection: duckdb.DuckDBPyConnection, places: Sequence[Path], limits: dict[str, Any]) -> None:
+    samples = ", ".join("'" + str(place).replace("'", "''") + "'" for place in places)
+    for setting in (
+        f"memory_limit = '{limits['memory_mb']}MB'",
+        "temp_directory = ''",
+        "python_enable_replacements = false",
+        f"allowed_directories = [{samples}]",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.execute(f"SET {setting}")
+
+
+def _send(rows: pa.Table, more: bool, out: BufferedIOBase) -> None:  # noqa: FBT001 - a pair, as it was returned
+    import pyarrow as pa  # noqa: PLC0415 - not before the process is confined
+
+    out.write(b"1" if more else b"0")
+    with pa.ipc.new_stream(out, rows.schema) as stream:
+        stream.write_table(rows)
