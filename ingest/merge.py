@@ -7,6 +7,8 @@ makes no difference, and loading twice is loading once. For that to be true
 - what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any sighting;
 - what can change (state, times, nodes, partition, exit) is taken from the sightings that know most, as they have it: a
   gap in them is not filled from an older one, because whether "older" is a matter of order could not be told later;
+- sightings of one end show the same record of the accounting database, each with the columns that were exported: they
+  fill each other's gaps, column by column;
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
 
 Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
@@ -15,11 +17,14 @@ input is found without looking at all of it. Hence nothing is said here of the o
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from ingest.frames import ATTEMPTS, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LASTING: Final = (
     *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
@@ -27,17 +32,26 @@ LASTING: Final = (
 )
 """Facts that are the same in all sightings that tell them."""
 
-RANKING: Final = ("#phase", "ended_at", "elapsed_s", "started_at", "state")
-"""What makes one sighting know more than another, most important first."""
+SHOWN: Final = ("#shown", "array_task_id", "display_id")
+"""The same of the id that people see. Without a JobID column it is the raw id; before its time, that of all tasks."""
 
-GROUPS: Final = (
-    ("exit_code", "exit_signal"),
-    ("derived_exit_code", "derived_exit_signal"),
-    ("array_task_id", "display_id"),
+RANKING: Final = ("#phase", "ended_at", "#elapsed", "#started", "state")
+"""What makes one sighting know more than another, most important first. Those in between are of open attempts only."""
+
+_EXITS: Final = (("exit_code", "exit_signal"), ("derived_exit_code", "derived_exit_signal"))
+
+OPEN_GROUPS: Final = (
+    *_EXITS,
     ("node_list", "n_nodes", "n_gpus", "n_cpus", "gpu_model", "alloc_mem_bytes", "alloc_tres"),
     ("req_tres", "req_nodes", "req_cpus", "req_gpus", "req_mem_bytes"),
 )
-"""Columns that tell one thing together: equal sightings never mix them."""
+"""Columns that tell one thing together: equal sightings of an open attempt never mix them."""
+
+ENDED_GROUPS: Final = (*_EXITS, ("elapsed_s", "started_at", "suspended_s"), ("node_list", "n_nodes"))
+"""The same of an attempt that has ended: what it held or requested does not change any more, and is filled."""
+
+_ENDED: Final = 3
+"""The phase of an attempt that tells its end."""
 
 _SECOND = ("cluster", "scheduler", "job_id", "#second")
 _ATTEMPT = (*_SECOND, "#index")
@@ -77,23 +91,35 @@ def _join(rows: pl.DataFrame) -> pl.DataFrame:
     """The join of all sightings of each attempt. Only the few that contradict each other take the slow way."""
     ended = pl.col("ended_at").is_not_null()
     told = ended & pl.col("end_guessed").is_null()
-    phase = pl.when(told).then(3).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
+    phase = pl.when(told).then(_ENDED).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
     first_index = pl.col("db_index").min().over(_SECOND)
     rows = rows.with_columns(
-        phase.otherwise(0).alias("#phase"), pl.col("db_index").fill_null(first_index).alias("#index")
+        phase.otherwise(0).alias("#phase"),
+        pl.col("db_index").fill_null(first_index).alias("#index"),
+        (pl.col("display_id") != pl.col("job_id")).alias("#shown"),
+        pl.when(~told).then("elapsed_s").alias("#elapsed"),
+        pl.when(~told).then("started_at").alias("#started"),
     )
-    lasting = rows.group_by(_ATTEMPT).agg(pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING))
-    changing = [name for name in ATTEMPTS if name not in {*LASTING, *_ATTEMPT, "cancelled_by", "submitted_at"}]
-    best = _best(rows).select(*_ATTEMPT, *changing).unique()
-    agreed = best.filter(pl.len().over(_ATTEMPT) == 1)
-    groups = [*GROUPS, *((name,) for name in changing if not any(name in group for group in GROUPS))]
-    disputed = (
-        best.filter(pl.len().over(_ATTEMPT) > 1)
-        .group_by(_ATTEMPT)
-        .agg(one for group in groups for one in _greatest(group))
+    lasting = rows.group_by(_ATTEMPT).agg(
+        pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING), *_greatest(SHOWN)[1:]
     )
-    both = pl.concat([agreed, disputed.select(agreed.columns)])
+    changing = [name for name in ATTEMPTS if name not in {*LASTING, *SHOWN, *_ATTEMPT, "cancelled_by", "submitted_at"}]
+    best = _best(rows).select(*_ATTEMPT, "#phase", *changing).unique()
+    several = pl.len().over(_ATTEMPT) > 1
+    has_ended = pl.col("#phase") == _ENDED
+    joined = [
+        best.filter(~several),
+        _joined(best.filter(several & has_ended), ENDED_GROUPS, changing),
+        _joined(best.filter(several & ~has_ended), OPEN_GROUPS, changing),
+    ]
+    both = pl.concat([each.select(*_ATTEMPT, *changing) for each in joined])
     return _distinct_times(both.join(lasting, on=_ATTEMPT, nulls_equal=True)).sort(_ATTEMPT)
+
+
+def _joined(best: pl.DataFrame, groups: Sequence[tuple[str, ...]], changing: Sequence[str]) -> pl.DataFrame:
+    """One row for the equal sightings of each attempt: the greatest values, those of a group together."""
+    alone = [(name,) for name in changing if not any(name in group for group in groups)]
+    return best.group_by(_ATTEMPT).agg(one for group in (*groups, *alone) for one in _greatest(group))
 
 
 def _best(rows: pl.DataFrame) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 -- One row is an attempt of the frame `incoming`, known by the id that people see, with its raw id from the warehouse: the
--- only one that this id ever had there, else the one of the same second of submission.
+-- only one that this id ever had there, else the one of the same second of submission. A job's attempts share its raw id,
+-- so what must be one is the different raw ids, not the rows that have them.
 WITH told AS (
     SELECT DISTINCT
         a.cluster,
@@ -16,9 +17,10 @@ counted AS (
     FROM told
     WINDOW of_id AS (PARTITION BY cluster, scheduler, display_id)
 )
-SELECT DISTINCT i.cluster, i.scheduler, i.job_id, i."second", c.raw_id
+SELECT i.cluster, i.scheduler, i.job_id, i."second", ANY_VALUE(c.raw_id) AS raw_id
 FROM incoming AS i
 JOIN counted AS c
     ON c.cluster = i.cluster AND c.scheduler = i.scheduler AND c.display_id = i.job_id
     AND (c.only_one OR c."second" = i."second")
-QUALIFY COUNT(*) OVER (PARTITION BY i.cluster, i.scheduler, i.job_id, i."second") = 1;
+GROUP BY i.cluster, i.scheduler, i.job_id, i."second"
+HAVING COUNT(DISTINCT c.raw_id) = 1;

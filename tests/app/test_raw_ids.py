@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,17 +11,19 @@ import pytest
 from app import ingesting
 from app.config import Config
 from queries.warehouse import open_reader, open_writer
-from tests.app.warehouses import NOW
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
 
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
 HEAD = "Cluster|Submit|Start|End|State|NodeList|AllocTRES|User|JobID"
 ROWS = (
     ("29_0", "32", "1795247000|1795247010|1795247110|COMPLETED|n1|gres/gpu=8,node=1|amara"),
     ("29_1", "29", "1795247000|1795247020|1795247120|FAILED|n2|gres/gpu=8,node=1|amara"),
+    ("29_2", "33", "1795247000|1795247020|1795247120|NODE_FAIL|n7|gres/gpu=8,node=1|amara"),
+    ("29_2", "33", "1795247130|1795247300|1795247900|COMPLETED|n8|gres/gpu=8,node=1|amara"),
     ("11+0", "11", "1795247000|1795247010|1795247110|COMPLETED|n3|gres/gpu=4,node=1|bjorn"),
     ("11+1", "12", "1795247000|1795247010|1795247110|COMPLETED|n4|gres/gpu=4,node=1|bjorn"),
     ("40", "40", "1795247000|1795247010|1795247110|NODE_FAIL|n5|gres/gpu=8,node=1|chen"),
@@ -57,13 +60,13 @@ def test_a_dump_with_raw_ids_and_one_without_make_the_same_attempts(tmp_path: Pa
 
     assert attempts.equals(expected)
     assert nodes.equals(expected_nodes)
-    assert attempts["job_id"].to_list() == ["11", "12", "29", "32", "40", "40"]
+    assert attempts["job_id"].to_list() == ["11", "12", "29", "32", "33", "33", "40", "40"]
 
 
 def test_without_raw_ids_anywhere_the_ids_that_people_see_are_the_key(tmp_path: Path) -> None:
     attempts, _ = loaded(tmp_path / "w", dumps(tmp_path)["plain"])
 
-    assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "40", "40"]
+    assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "29_2", "29_2", "40", "40"]
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
@@ -80,7 +83,7 @@ def test_every_attempt_of_a_job_knows_its_first_submission(tmp_path: Path, piece
 
     first = attempts.filter(job_id="40")["first_submitted_at"].dt.epoch("s").to_list()
     assert first == [1795247000, 1795247000]
-    assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 6
+    assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 8
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
