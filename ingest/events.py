@@ -94,6 +94,7 @@ EVENTS: Final = Layout(
         "duration": re.compile(r"[\d:-]*", re.ASCII),
         "#end": re.compile(""),
     },
+    lists=frozenset({"tres"}),
     command=EVENTS_COMMAND,
 )
 

@@ -49,7 +49,8 @@ class Layout:
 
     `shapes` says what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
     `used` are the columns worth reading. `headerless` is the order of columns where there is no header, if any.
-    `beginnings` says how the text of some free columns begins, nearly always, unless it is empty.
+    `beginnings` says how the text of some free columns begins, nearly always, unless it is empty. `lists` are columns
+    whose values hold commas: resources, nodes, names.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Layout:
     command: str
     headerless: tuple[str, ...] = ()
     beginnings: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.frames import RAW_LIMIT
 from ingest.header import SEARCHED_LINES, Header, Layout, another_header, find_header
 from ingest.records import Assembler, Refused, Row, doubted
+from ingest.spreadsheet import MARK, plain, refuse_ambiguous
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -132,6 +133,8 @@ def read_blocks(
                 continue
             message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
             raise UnrecognisedInputError(message)
+        if delimiter == "," and MARK in data[:_HEADED].decode(errors="replace"):
+            delimiter = None  # a spreadsheet's, whose commas are gone
         header = header or find_header(_first_lines(data), layout, origin=origin, delimiter=delimiter)
         text = _Text(data, header.delimiter, offset)
         if not last:
@@ -142,6 +145,8 @@ def read_blocks(
                 continue
             rest.append(data[_bytes_of(data, text, stop) :])
             text = text.upto(stop)
+        above = _above(text, header)
+        refuse_ambiguous(text.counts[above:], header, layout, origin=origin, offset=text.offset + above)
         rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
         _one_header(rows, layout, origin)
         yield rows
@@ -187,7 +192,7 @@ def _whole_lines(pieces: Iterable[bytes], block: int, rest: list[bytes]) -> Iter
     waiting: list[bytes | memoryview] = []
     size = 0
     started = False
-    for piece in _decoded(pieces):
+    for piece in plain(_decoded(pieces)):
         waiting.append(piece)
         size += len(piece)
         if size < block or b"\n" not in piece:

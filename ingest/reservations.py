@@ -46,6 +46,7 @@ HISTORY: Final = Layout(
         "#end": re.compile(""),
     },
     command=HISTORY_COMMAND,
+    lists=frozenset(words("nodename tres assocs flags")),
 )
 
 NOBODY: Final = "No reservations in the system"

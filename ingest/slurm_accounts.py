@@ -106,6 +106,7 @@ ASSOCIATION_TABLE: Final = Layout(
         "#end": re.compile(""),
     },
     command="sacctmgr -P show assoc > assoc.txt",
+    lists=frozenset((*words("qos coordaccts flags"), *(name for name in ASSOCIATION_LIMITS if "tres" in name))),
 )
 ASSOCIATION_TELLS: Final = frozenset(
     {"share", "fairshare", "parentname", "parname", "defqos", "defaultqos", "admin", "adminlevel"}
@@ -126,6 +127,7 @@ QOS_TABLE: Final = Layout(
         "#end": re.compile(""),
     },
     command="sacctmgr -P show qos > qos.txt",
+    lists=frozenset((*words("preempt flags"), *(name for name in QOS_LIMITS if "tres" in name))),
 )
 QOS_TELLS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmode"}).union(
     name for name, limit in QOS_LIMITS.items() if limit.endswith(("PerUser", "PerAccount"))

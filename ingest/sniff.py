@@ -16,6 +16,7 @@ from ingest.slurm_accounts import ASSOCIATION_TABLE, ASSOCIATION_TELLS, QOS_TABL
 from ingest.slurm_json_answer import is_json, kind_of_json
 from ingest.slurm_nodes import EVENTS
 from ingest.slurm_transactions import TRANSACTION_TABLE, TRANSACTION_TELLS
+from ingest.spreadsheet import header_without_quotes
 from ingest.topology import is_topology
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
     text = beginning.decode(errors="replace")
     if is_json(beginning):
         return kind_of_json(text, origin=origin)
-    lines = text.split("\n")
+    lines = header_without_quotes(text.split("\n"))
     for source, layout, telling in _TABLES:
         if _fits(lines, layout, telling, origin):
             return source
