@@ -339,6 +339,7 @@ def _simulate_options(parser: argparse.ArgumentParser) -> None:
 
 def _retention_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
+    parser.add_argument("--future", action="store_true", help="take out rows of times that have not come yet instead")
 
 
 def _status_options(parser: argparse.ArgumentParser) -> None:

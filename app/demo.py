@@ -173,6 +173,11 @@ class _Step:
     work: Callable[[Tell], str]
 
 
+def _now(made: Folder) -> datetime:
+    """The time of the demo: a machine whose clock is behind the simulation must not take its data for the future."""
+    return max(clock.now(), datetime.fromtimestamp(made.simulated.end, UTC))
+
+
 def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     sources = made.path / "sources"
 
@@ -180,28 +185,28 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
         files = [str(sources / name) for name in SLURM_FILES]
         asked = ingesting.Options(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(ingesting.ingest_files(writer, settings, files, asked, now=clock.now(), progress=tell))
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
 
     def around(tell: Tell) -> str:
         files = [str(sources / name) for name in SNAPSHOT_FILES]
         asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
         with _writer(made.path) as writer:
-            return _read(ingesting.ingest_files(writer, settings, files, asked, now=clock.now(), progress=tell))
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
 
     def hours(tell: Tell) -> str:
         files = [str(sources / name) for name in TELEMETRY_FILES]
         asked = telemetry.Asked(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(telemetry.ingest_files(writer, settings, files, asked, now=clock.now(), progress=tell))
+            return _read(telemetry.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
 
     def logs(tell: Tell) -> str:
         files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         with _writer(made.path) as writer:
-            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=clock.now(), progress=tell))
+            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=tell))
 
     def compute(tell: Tell) -> str:
         with _writer(made.path) as writer:
-            computing.compute(writer, settings, now=clock.now(), progress=lambda what: tell(what, 0, 1))
+            computing.compute(writer, settings, now=_now(made), progress=lambda what: tell(what, 0, 1))
         return "every GPU-second in one category"
 
     return [

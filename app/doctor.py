@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from app import live_rest, live_roads, output
+from app import future_rows, live_rest, live_roads, output
 from app.errors import UsageError, exit_status
 from app.live_probe import probe
 from app.telemetry import READERS, connect, names_of, wanted_of
@@ -119,6 +119,8 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                     f"{row['cluster']} {row['source']}: {row['rows_loaded']:,} rows, {row['rows_rejected']:,} refused, "
                     + ("no time of its own" if age_s is None else f"ends {output.display(age_s, 'seconds')} ago"),
                 )
+            for line in future_rows.lines(reader, now=now):
+                _line("warn", line)
             for result in reader.checks():
                 _line(
                     "fail" if result.check.severity == "stop" else "warn",

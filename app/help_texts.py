@@ -122,7 +122,10 @@ No sample goes before its hour has a roll-up (mean, maximum, 95th percentile, se
 covered). The next compute goes by what is left: by hours, which do not tell whose an hour was that changed hands, and
 without those by accounting alone. Attempts, steps, health events and what schedulers count stay. Each removal is noted
 in the table removals, and shown by trackside status. trackside serve does this once a day.
-First look: trackside retention --dry-run"""
+First look: trackside retention --dry-run
+
+With --future what goes are rows of times later than now, from a clock that was wrong; they move to the table rejects.
+Loading refuses them; earlier versions did not, and trackside doctor lists what they stored."""
 
 RUNLOG_EPILOG = """\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that

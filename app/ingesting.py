@@ -68,6 +68,7 @@ def ingest_files(
     once_only(files)
     if options.since and options.until and options.since >= options.until:
         raise UsageError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
+    options = replace(options, until=min(options.until, now) if options.until else None)  # nobody can tell what comes
     reports: list[Report] = []
     inputs: list[tuple[Input, SourceName]] = []
     for name in files:
@@ -82,7 +83,7 @@ def ingest_files(
     for number, (source, kind) in enumerate(chain(inputs, waiting)):
         progress(source.name, min(number, len(inputs) - 1), len(inputs))
         try:
-            given = _given(source, kind, config, options, told)
+            given = _given(source, kind, config, options, told, now)
             if kind == "slurm.accounting" and not is_json(source.head):
                 parsed = load_accounting(writer, source, given, now=now, progress=progress)
             else:
@@ -117,7 +118,9 @@ def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
     return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
 
 
-def _given(source: Input, kind: SourceName, config: Config, options: Options, told: list[Parsed]) -> Given:
+def _given(  # noqa: PLR0917 - private, and every one of them is needed
+    source: Input, kind: SourceName, config: Config, options: Options, told: list[Parsed], now: datetime
+) -> Given:
     """What is known of an input.
 
     Raises:
@@ -131,6 +134,7 @@ def _given(source: Input, kind: SourceName, config: Config, options: Options, to
         accept_truncated=options.accept_truncated,
         since=options.since,
         until=options.until,
+        now=now,
         # The time of loading would make two things of a file that is loaded twice.
         reached=max((each.covers_until for each in told if each.covers_until), default=None),
         planned_reasons=config.rules.planned_reasons,

@@ -12,6 +12,7 @@ import polars as pl
 from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
 from ingest import catalog
+from ingest.future import without_future
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
 
@@ -74,6 +75,7 @@ def load(
     """
     with writer.transaction():
         growth = Growth(writer, parsed.source)
+        parsed = without_future(parsed, origin=origin, now=now)
         parsed = replace(parsed, warnings=[*parsed.warnings, *loading_nodes.removed(writer, parsed)])
         ways = WAYS if parsed.rejects.is_empty() else WAYS | IN_PART
         for name, frame in parsed.frames.items():

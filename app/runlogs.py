@@ -11,6 +11,7 @@ import polars as pl
 from app.loading import Report, account_row
 from ingest.errors import InputError
 from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+from ingest.future import without_future
 from ingest.pieces import Input
 from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
 
@@ -41,7 +42,7 @@ def ingest_files(
         writer: the warehouse.
         files: names of files; `-` is standard input.
         cluster: of sessions that name none.
-        now: kept as the time of loading.
+        now: kept as the time of loading; lines of later are refused.
         progress: told which file is being read, its number, and how many there are.
 
     Returns:
@@ -52,17 +53,17 @@ def ingest_files(
         progress(name, number, len(files))
         try:
             data = b"".join(Input(name).with_short_lines())
-            parsed = parse_runlog(data, origin=name, cluster=cluster)
+            parsed = parse_runlog(data, origin=name, cluster=cluster, now=now)
         except InputError as error:
             reports.append(Report(name, error=error))
             continue
-        load(writer, parsed, origin=name, data=data, now=now)
-        reports.append(Report(name, parsed))
+        reports.append(Report(name, load(writer, parsed, origin=name, data=data, now=now)))
     return reports
 
 
-def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> None:
+def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> Parsed:
     """Merge one parsed log with what is there. In any order, and again, it gives the same warehouse."""
+    parsed = without_future(parsed, origin=origin, now=now)
     sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
     sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
     with writer.transaction():
@@ -76,6 +77,7 @@ def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datet
         writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
             writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
+    return parsed
 
 
 def _write_steps(writer: Writer, steps: pl.DataFrame) -> None:

@@ -8,6 +8,7 @@ from app import loading_people
 from app.attempts import AttemptWriter
 from app.loading import Growth, booked, write_account
 from ingest.ahead import one_ahead
+from ingest.future import within
 from ingest.slurm import accounting_blocks
 from ingest.tally import SOURCE, Tally
 
@@ -39,7 +40,7 @@ def load_accounting(
     Raises:
         InputError: The text cannot be read; nothing is changed then.
     """
-    tally = Tally(given.origin, given.cluster, given.since, given.until)
+    tally = Tally(given.origin, given.cluster, given.since, given.until, now)
     blocks = accounting_blocks(
         source.in_lines(),
         tally,
@@ -54,7 +55,7 @@ def load_accounting(
             attempts.add(block.attempts)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
             progress(given.origin, source.done, source.size)
-        parsed = booked(tally.parsed({}, rows_loaded=attempts.finish()), given.cluster)
+        parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), given.cluster)
         loading_people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
         write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)

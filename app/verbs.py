@@ -19,6 +19,7 @@ from queries.warehouse import open_reader, open_writer
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     import polars as pl
@@ -63,6 +64,20 @@ def serve(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def _future(root: Path, now: datetime, options: argparse.Namespace) -> int:
+    from app import future_rows
+
+    if options.dry_run:
+        with open_reader(root) as reader:
+            found = future_rows.stored(reader, now=now)
+    else:
+        with open_writer(root, verb="trackside retention", now=now) as writer:
+            found = future_rows.take_out(writer, now=now)
+    if not options.quiet:
+        future_rows.say(found, done=not options.dry_run)
+    return 0
+
+
 def retention(options: argparse.Namespace) -> int:
     """Take out what is older than it is to be kept."""
     from app import retention as retaining
@@ -70,6 +85,8 @@ def retention(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     _must_exist(root)
     now = clock.now()
+    if options.future:
+        return _future(root, now, options)
     if options.dry_run:
         with open_reader(root) as reader:
             found = retaining.due(reader, settings.retention, now=now)

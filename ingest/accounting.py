@@ -7,11 +7,11 @@ counted in a warning. Nothing that is missing becomes zero, except the holdings 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest import values
+from ingest import future, values
 from ingest.columns import Columns
 from ingest.frames import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
 from ingest.lines import LINE
@@ -19,7 +19,13 @@ from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMO
 from ingest.submit_line import without_values
 from ingest.times import settle
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 SCHEDULER: Final = "slurm"
+
+CLOCKS_S: Final = 60
+"""How far an End may lie before its Start: where the clock was set back in between, or two machines tell them."""
 
 ZOMBIE_S: Final = 30 * 86_400
 """A job open for longer may be one whose end slurmdbd never heard of."""
@@ -44,13 +50,15 @@ class Facts:
     gpus: pl.DataFrame
 
 
-def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str) -> Facts:
-    """Turn rows (steps already gone) into attempts."""
+def read_facts(
+    frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
+) -> Facts:
+    """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is given."""
     columns = Columns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
     table = pl.concat([table, _holdings(columns, table)], how="horizontal")
     table = pl.concat([table, _requests(columns, table), _labels(columns)], how="horizontal")
-    table = table.with_columns(frame[LINE])
+    table = table.with_columns(frame[LINE], _ahead(now).alias("!future"))
     bad = pl.coalesce([name for name in table.columns if name.startswith("!")])
     refused = table.select(LINE, "cluster", bad.alias("reason")).filter(pl.col("reason").is_not_null())
     good = table.filter(bad.is_null())
@@ -63,6 +71,15 @@ def read_facts(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None
         lists=_held(columns.lists, attempts),
         gpus=_gpus_seen(good),
     )
+
+
+def _ahead(now: datetime | None) -> pl.Expr:
+    """Why a row cannot be of now. The Start of a waiting job is an estimate, and may lie ahead."""
+    shown = {"submitted_at": "Submit", "started_at": "Start", "ended_at": "End"}
+    if now is None:
+        return pl.lit(None, dtype=pl.String)
+    latest = future.latest(now)
+    return pl.coalesce(pl.when(pl.col(name) > latest).then(future.reason(name, said)) for name, said in shown.items())
 
 
 def _held(lists: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -122,7 +139,8 @@ def _times(columns: Columns) -> pl.DataFrame:
     times = settle(submit=submit, eligible=eligible, start=start, end=end, elapsed_s=elapsed, suspended_s=suspended)
     columns.unreadable["eligible"] += eligible.error.count()
     missing = pl.when(pl.col("submit").is_null()).then(pl.lit("no Submit time"))
-    backwards = pl.when(pl.col("end") < pl.col("start")).then(pl.lit("End is before Start"))
+    behind = pl.col("start") - pl.col("end")
+    backwards = pl.when(behind > pl.duration(seconds=CLOCKS_S)).then(pl.lit("End is before Start"))
     table = times.with_columns(
         elapsed_s=elapsed, suspended=suspended, submit_error=submit.error, start_error=start.error, end_error=end.error
     )
@@ -132,8 +150,9 @@ def _times(columns: Columns) -> pl.DataFrame:
         pl.col("submit").alias("submitted_at"),
         pl.col("eligible").alias("eligible_at"),
         pl.col("start").alias("start"),
-        pl.col("end").alias("end"),
+        pl.when(behind > pl.duration()).then("start").otherwise("end").alias("end"),
         "unsure",
+        (behind > pl.duration()).alias("backwards"),
         pl.coalesce("submit_error", missing, "start_error", "end_error", backwards).alias("!time"),
     )
 
@@ -301,10 +320,23 @@ UNSURE: Final = (
 )
 
 
+BACKWARDS: Final = (
+    "rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when they start"
+)
+
+
 CUT: Final = (
     "rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window asked for. "
     "Their End is not believed, but what their Start was cannot be told. Export again without it"
 )
+
+
+CUT_LIST: Final = (
+    "jobs run and tell an End: slurmdbd cuts Start and End to the window of a request, unless it says otherwise. Their "
+    "End is not believed, but what their Start was cannot be told. Request the list again with "
+    "disable_truncate_usage_time=true"
+)
+"""The same of a list from slurmrestd: nobody ran sacct."""
 
 
 def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
@@ -319,6 +351,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
         *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
         *_counted(good, "cut", CUT),
+        *_counted(good.filter(pl.col("ended_at").is_not_null()), "backwards", BACKWARDS),
         *_counted(good, "unsure", UNSURE),
         *_counted(good, "oversized", "rows tell more CPUs or memory than their nodes can have, which are left out"),
         *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),

@@ -26,6 +26,7 @@ class Given:
         since: Start of the window that the input was asked for.
         until: End of that window; for what holds at a moment only, when it was made.
         reached: How far the inputs that were loaded with it reach: of that time is what does not say when it was made.
+        now: The time; what lies later is refused. None: nothing is.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
     """
 
@@ -37,6 +38,7 @@ class Given:
     since: datetime | None = None
     until: datetime | None = None
     reached: datetime | None = None
+    now: datetime | None = None
     planned_reasons: Sequence[str] = PLANNED_REASONS
 
     def seen_at(self) -> datetime:

@@ -42,7 +42,7 @@ def parse_openmetrics(
     """Telemetry text, source by source; the first has the account of the lines that belong to none.
 
     Every line that is not a comment is a row. Of metrics that nobody wants it is skipped, and outside since and until;
-    a line without a timestamp is refused, and so is one of before the year 2000 or of more than a day after `now`.
+    a line without a timestamp is refused, and so is one of before the year 2000 or of ten minutes after `now`.
 
     Args:
         pieces: the text, in any pieces.

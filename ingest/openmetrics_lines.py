@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError, shorten
 from ingest.frames import RAW_LIMIT, REAL, TEXT, WHOLE, Schema
+from ingest.future import TOLERANCE
 from ingest.pieces import LONGEST_LINE
 from ingest.times import EARLIEST_S
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 MILLISECONDS_FROM: Final = 1e11
 """Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
 
-AHEAD_S: Final = 86_400.0
+AHEAD_S: Final = TOLERANCE.total_seconds()
 """How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"

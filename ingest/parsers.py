@@ -89,6 +89,7 @@ def _accounting(data: bytes, given: Given) -> Parsed:
             since=given.since,
             until=given.until,
             accept_truncated=given.accept_truncated,
+            now=given.now,
         )
     return parse_accounting(
         data,
@@ -99,6 +100,7 @@ def _accounting(data: bytes, given: Given) -> Parsed:
         accept_truncated=given.accept_truncated,
         since=given.since,
         until=given.until,
+        now=given.now,
     )
 
 
@@ -124,6 +126,7 @@ def _nodes(data: bytes, given: Given) -> Parsed:
             cluster=given.cluster,
             as_of=given.until,
             planned_reasons=given.planned_reasons,
+            now=given.now,
         )
     return parse_nodes(
         data,
@@ -133,6 +136,7 @@ def _nodes(data: bytes, given: Given) -> Parsed:
         as_of=given.until,
         planned_reasons=given.planned_reasons,
         reached=given.reached,
+        now=given.now,
     )
 
 

@@ -71,6 +71,7 @@ import polars as pl
 from ingest.clusters import TOO_LONG, fits_a_folder
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.frames import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
+from ingest.future import latest
 from ingest.lines import clean
 from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog_lines import (
@@ -129,6 +130,7 @@ class _Log:
 
     origin: str
     cluster: str | None
+    latest_us: float = math.inf
     sessions: list[_Session] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -156,7 +158,9 @@ class _Log:
         """Book one line that was understood."""
         if isinstance(found, Run):
             self.open, self.lost_at = False, number
-            self.sessions.append(_session(found, self.cluster, self.origin, len(self.steps), self.warnings))
+            session = _session(found, self.cluster, self.origin, len(self.steps), self.warnings)
+            self._is_past(session.began)
+            self.sessions.append(session)
             self.open = True
             return
         if not self.open:
@@ -172,11 +176,16 @@ class _Log:
         session = self.sessions[-1]
         event = save_row(found) if isinstance(found, Ckpt) else event_row(found)
         told = [event[name] for name in ("ts", "ended_at", "durable_at") if event[name] is not None]
+        self._is_past(*told)
         session.ended = max(session.ended, *told)
         if session.rank:
             self.n_skipped += 1
         else:
             self.events.append(_of(session) | event)
+
+    def _is_past(self, *told: int) -> None:
+        if max(told) > self.latest_us:
+            raise RefusedLineError(_ahead(max(told)))
 
     def refuse(self, number: int, reason: str, line: bytes, session: int = -1) -> None:
         """Keep a line that cannot be used, under the cluster of its session."""
@@ -226,13 +235,20 @@ class _Log:
         raise RefusedLineError(CUT if "truncated" in str(error) else f"not JSON: {error}")
 
 
-def parse_runlog(data: bytes, *, origin: str = "input", cluster: str | None = None) -> Parsed:
+def _ahead(us: float) -> str:
+    return f"it lies in the future: {_moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_runlog(
+    data: bytes, *, origin: str = "input", cluster: str | None = None, now: datetime | None = None
+) -> Parsed:
     """Read a run log.
 
     Args:
         data: the bytes, unpacked.
         origin: where they came from, for messages and for `run_sessions.origin`.
         cluster: the cluster of sessions that name none.
+        now: the time: lines of later are refused, and so are those of a session that begins later.
 
     Returns:
         `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
@@ -242,7 +258,8 @@ def parse_runlog(data: bytes, *, origin: str = "input", cluster: str | None = No
         InputError: a session names no cluster, and `cluster` is None.
     """
     data, warnings = clean(data, origin)
-    log = _read(data, _Log(origin, cluster, warnings=warnings))
+    latest_us = math.inf if now is None else latest(now).timestamp() * US
+    log = _read(data, _Log(origin, cluster, latest_us, warnings=warnings))
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log, data))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -424,6 +441,8 @@ def _step_table(log: _Log) -> pl.DataFrame:
     bound = RUN_LOG["duration_s"]
     too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
     bad |= {at: f"duration_s is {steps[at].duration_s:g}, which cannot be: {bound.why}" for at in too_long}
+    ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
+    bad |= {at: _ahead(moments[at] * US + (steps[at].duration_s or 0) * US) for at in ahead if at not in bad}
     table = table.with_columns(_if_plausible(table, name, log) for name in ("tokens", "loss"))
     for at, reason in bad.items():
         number = log.step_lines[at]

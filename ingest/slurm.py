@@ -103,6 +103,14 @@ USED: Final = frozenset(
     {name.lower() for name in WANTED} | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
 )
 
+LISTS: Final = frozenset(
+    (
+        *words("alloctres reqtres allocgres reqgres nodelist partition flags licenses constraints"),
+        *(name for name in MEASURES if name.startswith("tresusage")),
+    )
+)
+"""Columns whose values hold commas."""
+
 ACCOUNTING: Final = Layout(
     kind="sacct output",
     known=USED | FREE_TEXT | frozenset(SHAPES),
@@ -112,6 +120,7 @@ ACCOUNTING: Final = Layout(
     command=COMMAND,
     headerless=DOCUMENTED_ORDER,
     beginnings=BEGINNINGS,
+    lists=LISTS,
 )
 
 REQUIRED: Final = (
@@ -136,6 +145,7 @@ def parse_accounting(
     accept_truncated: bool = False,
     since: datetime | None = None,
     until: datetime | None = None,
+    now: datetime | None = None,
 ) -> Parsed:
     """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
@@ -152,11 +162,12 @@ def parse_accounting(
         accept_truncated: Refuse a last row that is cut off instead of the whole input.
         since: Start of the window asked for.
         until: End of the window asked for.
+        now: The time: rows of later are refused.
 
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
-    tally = Tally(origin, cluster, since, until)
+    tally = Tally(origin, cluster, since, until, now)
     [block] = accounting_blocks(
         [data],
         tally,
@@ -199,7 +210,7 @@ def accounting_blocks(
         _require(rows.header, tally.cluster, tally.origin)
         steps = _is_step(rows.frame)
         jobs = rows.frame.filter(~steps) if steps.any() else rows.frame
-        facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin)
+        facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin, now=tally.now)
         tally.add(rows, facts)
         yield Block(merge_attempts(facts.attempts), facts.lists)
 

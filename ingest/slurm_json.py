@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.accounting import Facts, read_facts
+from ingest.accounting import CUT, CUT_LIST, Facts, read_facts
 from ingest.frames import RAW_LIMIT, REJECTS, Parsed
 from ingest.header import words as names_of
 from ingest.lines import LINE
@@ -88,6 +88,7 @@ def parse_accounting_json(
     since: datetime | None = None,
     until: datetime | None = None,
     accept_truncated: bool = False,
+    now: datetime | None = None,
 ) -> Parsed:
     """Attempts and the nodes they held, from `sacct --json` or slurmrestd's slurmdb jobs.
 
@@ -101,6 +102,7 @@ def parse_accounting_json(
         since: Start of the window asked for.
         until: End of the window asked for.
         accept_truncated: Read the whole jobs of an answer that is cut off, and refuse the last one.
+        now: The time: jobs of later are refused.
 
     Raises:
         SlurmAnswerError: The answer tells of errors instead of jobs.
@@ -109,12 +111,13 @@ def parse_accounting_json(
     rows = read_rows(data, "jobs", Job, origin=origin, accept_truncated=accept_truncated)
     named = cluster or rows.form.cluster
     frame = _frame(rows)
-    facts = read_facts(frame, cluster=named, timezone=None, origin=origin)
+    facts = read_facts(frame, cluster=named, timezone=None, origin=origin, now=now)
     attempts = merge_attempts(facts.attempts)
     rejects = _rejects(rows, facts, named, origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
     foreign = [f"rows name other clusters than {cluster}: {', '.join(others)}"] if others else []
+    said = [each.replace(CUT, CUT_LIST) for each in facts.warnings]
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),
@@ -125,7 +128,7 @@ def parse_accounting_json(
         rows_duplicate=facts.attempts.height - attempts.height,
         rows_rejected=rejects.height,
         columns=rows.names,
-        warnings=[*rows.form.warnings, *_not_told(rows), *rows.warnings, *foreign, *facts.warnings],
+        warnings=[*rows.form.warnings, *_not_told(rows), *rows.warnings, *foreign, *said],
         covers_from=since or first,
         covers_until=until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
     )

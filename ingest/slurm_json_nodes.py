@@ -55,6 +55,7 @@ def parse_nodes_json(
     origin: str,
     cluster: str | None = None,
     as_of: datetime | None = None,
+    now: datetime | None = None,
     planned_reasons: Sequence[str] = PLANNED_REASONS,
 ) -> Parsed:
     """Inventory, and the nodes that are out of service now; as from text (`ingest.slurm_nodes.parse_nodes`).
@@ -66,6 +67,7 @@ def parse_nodes_json(
         origin: File name, command or address, for messages and rejects.
         cluster: The cluster, where the answer does not name it (before 0.0.40 none does).
         as_of: When it was asked; else the latest time in it.
+        now: The time: no time in it is later.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
 
     Raises:
@@ -84,7 +86,7 @@ def parse_nodes_json(
         return _nothing_good(rows, rejects, named)
     text = "\n".join(_node_record(node) for _, node in rows.rows).encode()
     found = parse_nodes(
-        text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons
+        text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons, now=now
     )
     return in_their_places(found, rows, rejects)
 

@@ -12,6 +12,7 @@ from ingest import scontrol, values
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError, shorten
 from ingest.events import EVENTS, PLANNED_REASONS, as_node_states, node_state, parse_events
 from ingest.frames import CLUSTER_SETTINGS, NODES, RAW_LIMIT, REJECTS, TIME, Parsed
+from ingest.future import latest
 from ingest.given import untimed
 from ingest.lines import clean
 from ingest.live import Fetched, Runner, run
@@ -69,12 +70,13 @@ def parse_nodes(
     as_of: datetime | None = None,
     planned_reasons: Sequence[str] = PLANNED_REASONS,
     reached: datetime | None = None,
+    now: datetime | None = None,
 ) -> Parsed:
     """Inventory from `scontrol show node` (with or without -o), and the nodes that are out of service now.
 
     `as_of` says when the command ran; else it is the latest time in the text, which is never after that. `reached`
-    is what to take where there is none. A node out of service is so since the stamp in its Reason (since `as_of` where
-    there is none), and still is.
+    is what to take where there is none. A time later than `now` counts as none: one wrong clock must not date them all.
+    A node out of service is so since the stamp in its Reason (since `as_of` where there is none), and still is.
 
     Raises:
         UnrecognisedInputError: There is no `NodeName=` record.
@@ -88,7 +90,7 @@ def parse_nodes(
         message = f"{origin}: no NodeName= record; it begins with\n  {shorten(beginning)}"
         raise UnrecognisedInputError(message)
     told = [scontrol.node_values(record) for _, record in records]
-    moments = _moments(told, timezone, origin)
+    moments = _moments(told, timezone, origin, now)
     seen_at = as_of or max(filter(None, moments.values()), default=None) or reached
     if seen_at is None:
         raise untimed(origin)
@@ -124,12 +126,17 @@ def _inventory(
     return pl.DataFrame(good, schema=NODES, orient="row"), pl.DataFrame(bad, schema=REJECTS, orient="row")
 
 
-def _moments(records: list[dict[str, str]], timezone: str | None, origin: str) -> dict[str, datetime | None]:
-    """All time texts of the records, read once each."""
+def _moments(
+    records: list[dict[str, str]], timezone: str | None, origin: str, now: datetime | None
+) -> dict[str, datetime | None]:
+    """All time texts of the records, read once each. What lies ahead of `now` is null."""
     texts = {node[key] for node in records for key in _SEEN if key in node}
     texts |= {stamp[2] for node in records if (stamp := _STAMP.search(node.get("Reason", "")))}
     column = pl.Series("BootTime", sorted(texts), pl.String)
-    return dict(zip(column, read_instants(column, timezone=timezone, origin=origin).early, strict=True))
+    times = read_instants(column, timezone=timezone, origin=origin).early
+    if now is not None:
+        times = times.set((times > latest(now)).fill_null(value=False), None)
+    return dict(zip(column, times, strict=True))
 
 
 def _node_row(node: dict[str, str], cluster: str, seen_at: datetime) -> dict[str, object]:

@@ -38,9 +38,11 @@ class Tally:
         cluster: Cluster of rows that do not name one.
         since: Start of the window asked for, if known.
         until: End of the window asked for, if known.
+        now: The time, if known: rows of later are refused.
         rows_read: Rows of all blocks.
         rows_believed: Rows that tell of an attempt; several may tell of the same.
         rows_skipped: Job steps and repeated headers.
+        steps: Job steps alone.
         clusters: Clusters that the attempts are of.
         columns: Names of the columns as the dump shows them.
     """
@@ -49,9 +51,11 @@ class Tally:
     cluster: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    now: datetime | None = None
     rows_read: int = 0
     rows_believed: int = 0
     rows_skipped: int = 0
+    steps: int = 0
     clusters: set[str] = field(default_factory=set)
     columns: list[str] = field(default_factory=list)
     _rejects: list[pl.DataFrame] = field(default_factory=list)
@@ -69,6 +73,7 @@ class Tally:
         self.rows_read += rows.n_read
         self.rows_believed += attempts.height
         self.rows_skipped += rows.n_skipped + rows.frame.height - attempts.height - facts.refused.height
+        self.steps += rows.frame.height - attempts.height - facts.refused.height
         self.clusters.update(attempts["cluster"].unique())
         self.columns = list(rows.header.shown)
         self._n_damaged += rows.n_damaged
@@ -100,6 +105,7 @@ class Tally:
             rows_rejected=rejects.height,
             columns=self.columns,
             warnings=[
+                *self._steps_only(),
                 *damaged(self._n_damaged),
                 *doubted(self._doubts),
                 *foreign(self.cluster, self.clusters),
@@ -109,6 +115,15 @@ class Tally:
             covers_from=self.since or self._started or self._submitted,
             covers_until=self.until or self._last,
         )
+
+    def _steps_only(self) -> list[str]:
+        """A dump of steps tells of no allocation: whoever made it left out the rows that count."""
+        if not self.steps or self.rows_believed or any(each.height for each in self._rejects):
+            return []
+        return [
+            f"no job rows: all {self.steps} rows are job steps (9.batch, 9.0), and steps do not tell what a job held. "
+            f"Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
+        ]
 
 
 def added_up(warnings: Iterable[str]) -> list[str]:

@@ -52,7 +52,7 @@ def ingest_files(
             found = _parse(writer, settings, asked, source, now, tell)
             named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
             fallback = named or cluster_of(writer, settings, asked)
-            load(writer, settings, found, fallback, origin=name, digest=source.digest(), now=now)
+            found = load(writer, settings, found, fallback, origin=name, digest=source.digest(), now=now)
         except (InputError, UsageError) as error:
             reports.append(Report(name, error=error))
         else:

@@ -11,6 +11,7 @@ import polars as pl
 from app.loading import write_account
 from ingest import health
 from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
+from ingest.future import without_future
 from ingest.gpu_hours import once_each
 from ingest.gpu_samples import end
 from ingest.roll_up import Activity, nodes_rolled_up, rolled_up
@@ -38,7 +39,7 @@ _HOUR: Final = timedelta(hours=1)
 
 def load(
     writer: Writer, settings: Config, told: Sequence[Parsed], cluster: str, *, origin: str, digest: str, now: datetime
-) -> None:
+) -> list[Parsed]:
     """Write what an input tells of its sources, in one transaction.
 
     All or nothing, and as often as one likes: what is there already changes nothing.
@@ -51,12 +52,17 @@ def load(
         origin: Where it comes from.
         digest: SHA-256 of what was read, in hex.
         now: The time.
+
+    Returns:
+        The same, without what lies in the future.
     """
+    told = [without_future(parsed, origin=origin, now=now) for parsed in told]
     with writer.transaction():
         for parsed in sorted(told, key=lambda each: "node_aliases" not in each.frames):  # names before their use
             whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
             _write(writer, settings, whole)
             write_account(writer, whole, origin=origin, digest=digest, now=now)
+    return told
 
 
 def _write(writer: Writer, settings: Config, parsed: Parsed) -> None:

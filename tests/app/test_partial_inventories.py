@@ -33,14 +33,14 @@ def inventory(names: str, *, refused: str = "", gpus: int = 8) -> bytes:
 
 def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
     """Load inventories of some seconds after T; what each load warned of."""
-    with open_writer(root, verb="test", now=at(T)) as writer:
+    with open_writer(root, verb="test", now=at(T + 86_400)) as writer:
         return [
             loading.load(
                 writer,
                 parse("slurm.nodes", data, Given(origin="nodes.txt", cluster="c", until=at(T + seconds))),
                 origin="nodes.txt",
                 data=data,
-                now=at(T),
+                now=at(T + 86_400),
                 cluster="c",
             ).warnings
             for seconds, data in inputs

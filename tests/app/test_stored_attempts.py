@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ingest.frames import Parsed
 
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = ["cluster", "scheduler", "job_id", "submitted_at"]
 BEFORE = 8
 """The last schema step in which every node of an attempt had a row of its own."""

@@ -86,7 +86,7 @@ def test_a_line_is_a_sample_in_base_units(line: str, column: str, value: float) 
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 1e99', "lies in the future"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 9999999999', "lies in the future"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 9999999999000', "lies in the future"),
-        (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + 3600 + 86_401}', "lies in the future"),
+        (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + 3600 + 601}', "lies in the future"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 946684799', "before the year 2000"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 50 NaN', "not a timestamp"),
         (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0"}} 50 {T}', "no label names the node and the GPU"),
@@ -107,7 +107,7 @@ def test_a_line_that_cannot_be_used_is_kept_with_its_reason(line: str, reason: s
 
 
 def test_a_clock_that_is_a_little_ahead_is_believed() -> None:
-    assert parse(GOOD.replace(str(T + 60), str(T + 3600 + 86_400))).rejects.is_empty()
+    assert parse(GOOD.replace(str(T + 60), str(T + 3600 + 600))).rejects.is_empty()
 
 
 def test_every_row_is_accounted_for() -> None:

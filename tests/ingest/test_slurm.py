@@ -238,6 +238,18 @@ def test_a_running_job_has_no_end_and_tells_when_the_dump_was_made() -> None:
     assert parsed.covers_until == at(1795249188 + 50)
 
 
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_a_dump_with_steps_only_says_that_it_has_no_job_rows(skipped: int) -> None:
+    data = text({"JobID": "7.batch", "JobIDRaw": "7.batch"}, {"JobID": "7.0", "JobIDRaw": "7.0"})
+    parsed = parse(data + data.splitlines(keepends=True)[0] * skipped)
+    assert (parsed.rows_read, parsed.rows_skipped) == (2 + skipped, 2 + skipped)
+    assert "no job rows: all 2 rows are job steps" in "\n".join(parsed.warnings)
+    both = parse(text({}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
+    assert not any("no job rows" in said for said in both.warnings)
+    refused = parse(text({"End": "soon"}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
+    assert not any("no job rows" in said for said in refused.warnings)
+
+
 def test_the_end_that_truncate_gives_a_running_job_is_not_its_end() -> None:
     assert attempt({"State": "RUNNING"})["ended_at"] is None
 

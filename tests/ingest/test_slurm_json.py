@@ -350,6 +350,14 @@ def test_a_refused_job_is_kept_as_it_came_though_its_characters_are_damaged_or_t
     assert (cut.rows_read, cut.rows_rejected) == (1, 1)
 
 
+def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
+    found = read(job(state={"current": ["RUNNING"]}))
+    [said] = [each for each in found.warnings if "run and tell an End" in each]
+    assert said.startswith("1 jobs run and tell an End")
+    assert "disable_truncate_usage_time=true" in said
+    assert "sacct" not in said
+
+
 # --- jobs that are refused -----------------------------------------------------------------------------
 
 BAD: list[tuple[object, str]] = [
@@ -363,7 +371,7 @@ BAD: list[tuple[object, str]] = [
     (job(state={"current": []}), "no state"),
     (job(time={}), "no Submit time"),
     (job(time=dict(job()["time"], start=-5)), "Start: not a time: '-5'"),
-    (job(time=dict(job()["time"], end=1_790_000_010)), "End is before Start"),
+    (job(time=dict(job()["time"], end=1_789_990_000)), "End is before Start"),
     (job(tres={"allocated": [{"type": "gres", "name": "gpu", "count": 10**12}], "requested": []}), "TRES item"),
     (7, "expected object"),
     (None, "expected object"),

@@ -290,3 +290,23 @@ def test_a_record_outside_the_window_asked_for_is_kept() -> None:
     parsed = parse(text({}), since=since, until=until)
     assert parsed.rows_loaded == 1
     assert (parsed.covers_from, parsed.covers_until) == (since, until)
+
+
+# --- an End before the Start --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [1, 7, 60])
+def test_an_end_a_little_before_the_start_is_a_clock_that_was_set_back_and_the_length_is_0(seconds: int) -> None:
+    parsed = parse(text({"End": str(START - seconds), "ElapsedRaw": "0"}, {"JobID": "8", "JobIDRaw": "8"}))
+    assert parsed.rejects.is_empty()
+    found = parsed.frames["attempts"].sort("job_id").row(0, named=True)
+    assert (found["started_at"], found["ended_at"], found["n_gpus"]) == (at(START), at(START), 16)
+    assert [said for said in parsed.warnings if "before their Start" in said] == [
+        "1 rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when they "
+        "start"
+    ]
+
+
+def test_an_end_longer_before_the_start_is_refused_and_a_right_one_gives_no_warning() -> None:
+    assert refused({"End": str(START - 61)}) == "End is before Start"
+    assert not any("before their Start" in said for said in parse(text({})).warnings)

@@ -1,0 +1,126 @@
+"""What lies later than now: a clock that was wrong, or a slip of a digit. Nothing of it may enter a table.
+
+One row of the year 2033 would make a ledger of seven years, most of them without a job. Readers that know the line of
+the input refuse it themselves; here is what holds for the rows of all sources. A time may be later than now where it is
+a plan: when a waiting job becomes eligible, and when a reservation begins and ends.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.frames import RAW_LIMIT, REJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ingest.frames import Parsed
+
+TOLERANCE: Final = timedelta(minutes=10)
+"""How far ahead of ours another machine's clock may be."""
+
+HAPPENED: Final[Mapping[str, tuple[str, ...]]] = {
+    "attempts": ("submitted_at", "started_at", "ended_at"),
+    "nodes": ("valid_from", "last_seen_at"),
+    "node_states": ("started_at", "ended_at"),
+    "node_topology": ("valid_from", "last_seen_at"),
+    "reservations": ("last_seen_at",),
+    "users": ("provisioned_at", "first_job_at"),
+    "associations": ("first_seen_at", "last_seen_at"),
+    "qos": ("first_seen_at", "last_seen_at"),
+    "transactions": ("ts",),
+    "scheduler_stats": ("ts",),
+    "runaway_jobs": ("submitted_at", "started_at", "first_seen_at", "last_seen_at"),
+    "gpu_samples": ("ts",),
+    "gpu_hours": ("ts",),
+    "node_samples": ("ts",),
+    "cluster_samples": ("ts",),
+    "node_hours": ("ts",),
+    "node_aliases": ("valid_from",),
+    "health_events": ("ts",),
+    "run_sessions": ("started_at", "ended_at"),
+    "steps": ("submitted_at", "ts"),
+    "run_events": ("submitted_at", "ts", "ended_at", "durable_at"),
+}
+"""The columns of each table that hold when something happened."""
+
+PLANNED: Final[Mapping[str, tuple[str, ...]]] = {
+    "attempts": ("eligible_at",),
+    "reservations": ("started_at", "ended_at"),
+    "run_sessions": ("read_at",),
+}
+"""Those that may lie ahead, or are ours."""
+
+
+def latest(now: datetime) -> datetime:
+    """The latest time that is believed."""
+    return now + TOLERANCE
+
+
+def reason(column: str, shown: str) -> pl.Expr:
+    """Why a row is refused whose `column`, which people know as `shown`, lies in the future. The same in every load."""
+    return pl.format("{} lies in the future: {}", pl.lit(shown), pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def without_future(parsed: Parsed, *, origin: str, now: datetime) -> Parsed:
+    """The input without rows of times that have not come yet: they are refused. What it covers ends now at the latest.
+
+    Args:
+        parsed: One input.
+        origin: What to call it in its refused rows.
+        now: The time.
+    """
+    frames, refused = dict(parsed.frames), [parsed.rejects]
+    for table in frames.keys() & HAPPENED.keys():
+        frame = frames[table]
+        late = [pl.col(name) > latest(now) for name in HAPPENED[table]]
+        ahead = frame.filter(pl.any_horizontal(late).fill_null(value=False))
+        if ahead.is_empty():
+            continue
+        frames[table] = frame.filter(~pl.any_horizontal(late).fill_null(value=False))
+        refused.append(_refused(ahead, table, parsed, origin, now))
+    rejects = pl.concat(refused)
+    loaded = max(parsed.rows_loaded - (rejects.height - parsed.rejects.height), 0)
+    others = parsed.rows_duplicate + parsed.rows_skipped
+    return replace(
+        within(parsed, now),
+        frames=frames,
+        rejects=rejects,
+        rows_loaded=loaded,
+        rows_rejected=rejects.height,
+        rows_read=loaded + others + rejects.height,
+    )
+
+
+def within(parsed: Parsed, now: datetime) -> Parsed:
+    """The input, of which nothing that is still to come is covered."""
+    since, until = parsed.covers_from, parsed.covers_until
+    if until is not None and until > now:
+        until = now
+    if since is not None and since > now:
+        since = until = None
+    return replace(parsed, covers_from=since, covers_until=until)
+
+
+def as_json(rows: pl.DataFrame) -> pl.Series:
+    """Rows of a table as they are kept among the refused."""
+    texts = [json.dumps(row, default=str, ensure_ascii=False)[:RAW_LIMIT] for row in rows.iter_rows(named=True)]
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _refused(ahead: pl.DataFrame, table: str, parsed: Parsed, origin: str, now: datetime) -> pl.DataFrame:
+    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in HAPPENED[table]]
+    return ahead.select(
+        "cluster",
+        pl.lit(parsed.source).alias("source"),
+        pl.lit(origin).alias("origin"),
+        pl.lit(None, dtype=pl.Int64).alias("line"),
+        pl.coalesce(why).alias("reason"),
+        as_json(ahead).alias("raw"),
+    ).cast(REJECTS)  # type: ignore[arg-type]  # a schema is a mapping of names to types
