@@ -1,6 +1,7 @@
 """The warehouse directory as files: its lock, its published copies, its Parquet files. No DuckDB here.
 
 Every step is a rename or an unlink at the end, so a process that dies in between leaves the old state or the new one.
+What nothing refers to, and what is damaged, is moved to `set-aside/` and never deleted here.
 """
 
 from __future__ import annotations
@@ -11,26 +12,33 @@ import json
 import os
 import shutil
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from queries.errors import LockedWarehouseError, NoWarehouseError, WriteError
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator
     from datetime import datetime
     from pathlib import Path
 
 PUBLISHED_KEPT = 2
 """Published copies that stay: the current one, and the one before it for readers who have just resolved it."""
 
+DATABASE: Final = "warehouse.duckdb"
+WAL: Final = "warehouse.duckdb.wal"
+SET_ASIDE: Final = "set-aside"
+SCANNED: Final = "scanned.json"
+OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED})
+"""What a warehouse directory has beside its database."""
+
 
 def refuse_other_folders(root: Path) -> None:
     """Keep a mistyped --warehouse from filling somebody's home directory."""
     if root.is_file():
         raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
-    if not root.is_dir() or (root / "warehouse.duckdb").exists():
+    if not root.is_dir() or (root / DATABASE).exists():
         return
-    strangers = [item.name for item in root.iterdir() if item.name not in {"lock", "published", "raw"}]
+    strangers = [item.name for item in root.iterdir() if item.name not in OURS]
     if strangers:
         raise NoWarehouseError(
             f"{root} holds other things ({', '.join(sorted(strangers)[:3])} ...) and no warehouse. "
@@ -38,9 +46,30 @@ def refuse_other_folders(root: Path) -> None:
         )
 
 
+class Lock:
+    """The lock of a directory, held for writing; what it says stays when its process is killed.
+
+    Attributes:
+        before: what the holder before this one left there; None where there was no lock file.
+    """
+
+    def __init__(self, descriptor: int, before: dict[str, Any] | None) -> None:
+        self.before = before
+        self._descriptor = descriptor
+        self._holder: dict[str, object] = {"database": (before or {}).get("database")}
+
+    def note(self, **more: object) -> None:
+        """Write more about the holder into the lock file."""
+        self._holder |= more
+        content = json.dumps(self._holder).encode()
+        os.pwrite(self._descriptor, content, 0)
+        os.ftruncate(self._descriptor, len(content))
+
+
 @contextlib.contextmanager
-def locked(root: Path, *, verb: str, now: datetime) -> Iterator[None]:
+def locked(root: Path, *, verb: str, now: datetime) -> Iterator[Lock]:
     """Hold the directory for writing, under a name that whoever meets the lock can read."""
+    before = last_holder(root)
     try:
         descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
@@ -50,19 +79,29 @@ def locked(root: Path, *, verb: str, now: datetime) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LockedWarehouseError(_who_holds(root)) from error
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "verb": verb, "since": now.isoformat()}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
-        yield
+        lock = Lock(descriptor, before if before is None else last_holder(root))
+        lock.note(pid=os.getpid(), host=socket.gethostname(), verb=verb, since=now.isoformat())
+        yield lock
     finally:
         os.close(descriptor)
 
 
+def last_holder(root: Path) -> dict[str, Any] | None:
+    """What the lock file says of its last holder; None if there is no lock file."""
+    try:
+        holder = json.loads((root / "lock").read_text() or "{}")
+    except OSError:
+        return None
+    except ValueError:
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
 def _who_holds(root: Path) -> str:
     try:
-        holder = json.loads((root / "lock").read_text())
+        holder = last_holder(root) or {}
         who = f"process {holder['pid']} on {holder['host']} ({holder['verb']}, since {holder['since']})"
-    except (OSError, ValueError, KeyError):
+    except KeyError:
         who = "another process"
     return (
         f"{root} is being written by {who}.\nWait until it is done, or stop it: whatever it has not finished, "
@@ -70,14 +109,42 @@ def _who_holds(root: Path) -> str:
     )
 
 
-def current_copy(root: Path) -> Path | None:
-    """The published copy that readers see."""
+# Published copies ------------------------------------------------------------------------------------------------
+
+
+def copies(root: Path) -> list[Path]:
+    """The published copies, by number."""
+    numbered = [copy for copy in (root / "published").glob("*.duckdb") if copy.stem.isdecimal() and copy.is_file()]
+    return sorted(numbered, key=number)
+
+
+def number(file: Path) -> int:
+    """The data version in a file's name: of a published copy, or of a Parquet file.
+
+    >>> from pathlib import Path
+    >>> number(Path("published/00000012.duckdb")), number(Path("day=2026-10-31/00000012-1.parquet")), number(Path("x"))
+    (12, 12, 0)
+    """
+    digits = file.stem.partition("-")[0]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def pointed(root: Path) -> Path | None:
+    """The published copy that `current` points at; None where it is no link, or points at nothing."""
     pointer = root / "published" / "current"
     try:
         target = pointer.parent / pointer.readlink()
     except OSError:
         return None
-    return target if target.exists() else None
+    return target if target.stem.isdecimal() and target.exists() else None
+
+
+def current_copy(root: Path) -> Path | None:
+    """The published copy that readers see: the one pointed at, else the newest.
+
+    A copy gets its name when it is whole. A tool that copies directories may lose the pointer, or follow it.
+    """
+    return pointed(root) or max(copies(root), key=number, default=None)
 
 
 def copy_and_point(live: Path, target: Path) -> None:
@@ -92,22 +159,63 @@ def copy_and_point(live: Path, target: Path) -> None:
     pointer.unlink(missing_ok=True)
     pointer.symlink_to(target.name)
     pointer.replace(folder / "current")
+    sync(folder)
 
 
-def sweep(root: Path, manifest: Sequence[tuple[str, int | None]]) -> None:
-    """Remove old copies, unfinished files, and Parquet files that no copy kept refers to."""
-    folder = root / "published"
-    copies = sorted(folder.glob("*.duckdb"))
-    for old in [*copies[:-PUBLISHED_KEPT], *folder.glob("*.unfinished")]:
-        old.unlink()
-    oldest_kept = int(copies[-PUBLISHED_KEPT:][0].stem)
-    wanted = {path for path, removed in manifest if removed is None or removed > oldest_kept}
-    for file in (root / "raw").glob("*/cluster=*/day=*/*.parquet"):
-        if str(file.relative_to(root)) not in wanted:
-            file.unlink()
+def sweep(root: Path, retired: Collection[str]) -> None:
+    """Remove old copies, unfinished files, and Parquet files that were retired and that no copy kept refers to."""
+    current = pointed(root)
+    for old in copies(root)[:-PUBLISHED_KEPT]:
+        if old != current:
+            old.unlink()
+    for unfinished in (root / "published").glob("*.unfinished"):
+        unfinished.unlink()
+    for path in retired:
+        (root / path).unlink(missing_ok=True)
+
+
+# Parquet files, and what is set aside ----------------------------------------------------------------------------
+
+
+def raw_files(root: Path) -> list[str]:
+    """Parquet files of samples, as paths below the warehouse directory."""
+    found = (root / "raw").glob("*/cluster=*/day=*/*.parquet")
+    return sorted(str(file.relative_to(root)) for file in found)
+
+
+def highest_number(root: Path) -> int:
+    """The highest data version that a file in the directory is named after, those set aside among them."""
+    aside = (root / SET_ASIDE).rglob("*")
+    files = [*copies(root), *(file for file in aside if file.suffix in {".parquet", ".duckdb"})]
+    return max((number(file) for file in files), default=0)
+
+
+def set_aside(root: Path, path: str) -> Path:
+    """Move a file out of the way, to where nothing reads it and nothing deletes it."""
+    target = root / SET_ASIDE / path
+    again = 0
+    while target.exists():
+        again += 1
+        target = root / SET_ASIDE / f"{path}.{again}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        (root / path).rename(target)
+    return target
+
+
+def refuse_database_without_copies(root: Path) -> None:
+    """Say what is missing where there are samples, and neither a database nor a copy of one."""
+    raise CorruptWarehouseError(
+        f"{root}: {DATABASE} is missing and nothing is published, but raw/ holds samples: a copy or a restore of this "
+        f"directory is incomplete.\nCopy {DATABASE} or published/ here, too (published/ is enough). Where they are "
+        "lost, move raw/ away and ingest again from the sources. Nothing was changed."
+    )
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold what the file says."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    """Have the disk hold what the file, or the directory, says."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

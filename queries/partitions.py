@@ -15,7 +15,7 @@ from urllib.parse import quote
 import polars as pl
 import pyarrow.parquet as pq
 
-from queries import folder
+from queries import folder, integrity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,7 @@ def write(rows: pl.DataFrame, path: Path) -> None:
         row_group_size=ROW_GROUP,
         use_dictionary=[name for name in rows.columns if name not in {*many, *times}],  # type: ignore[arg-type]  # names are fine
         use_byte_stream_split=many,  # type: ignore[arg-type]  # as above
+        write_page_checksum=True,  # for readers that compare it: ours go by the digest of the file
         column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
     )
 
@@ -77,6 +78,8 @@ class Files:
     connection: duckdb.DuckDBPyConnection
     table: str
     version: int
+    written: list[Path]
+    """Files that were written, for whoever has to take them away if the transaction fails."""
 
     def replace(self, cluster: str, day: date, rows: pl.DataFrame) -> None:
         """Have a day be these rows."""
@@ -88,33 +91,35 @@ class Files:
 
         Files that hold none of the rows to go stay as they are, but for those that the new one outgrows.
         """
-        files = self._of(cluster, day)
+        files = dict(self._of(cluster, day))
         kept = [into.select(out.columns)]
-        for path in list(files) if out.height else []:
-            rows = self._read([path])
+        for file in list(files) if out.height else []:
+            rows = self._read([file])
             left = rows.join(out, on=rows.columns, how="anti", nulls_equal=True)
             if left.height < rows.height:
-                self.retire(cluster, day, path)
+                self.retire(cluster, day, file.path)
                 kept.append(left.select(out.columns))
-                del files[path]
+                del files[file]
         height = sum(rows.height for rows in kept)
         if height == 0:
             return
         for place in outgrown(list(files.values()), height):
-            path = list(files)[place]
-            self.retire(cluster, day, path)
-            kept.append(self._read([path]).select(out.columns))
+            file = list(files)[place]
+            self.retire(cluster, day, file.path)
+            kept.append(self._read([file]).select(out.columns))
         self._add(cluster, day, pl.concat(kept).sort(order))
 
     def compact(self, cluster: str, *, before: date, order: Sequence[str]) -> None:
-        """Make one file of those of each earlier day that has several."""
+        """Make one file of those of each earlier day that has several; a day that is damaged is left as it is."""
         found = self.connection.execute(
             "SELECT day FROM partitions WHERE table_name = ? AND cluster = ? AND day < ? AND removed_version IS NULL "
             "GROUP BY day HAVING count(*) > 1 ORDER BY day",
             [self.table, cluster, before],
         ).fetchall()
         for (day,) in found:
-            self.replace(cluster, day, self._read(list(self._of(cluster, day))).sort(order))
+            files = [file for file, _ in self._of(cluster, day)]
+            if not integrity.damaged(self.root, files):
+                self.replace(cluster, day, self._read(files).sort(order))
 
     def retire(self, cluster: str, day: date, path: str | None = None) -> None:
         """Have the files of a day, or one of them, count no longer; it goes when no published copy names it."""
@@ -124,19 +129,29 @@ class Files:
             {"version": self.version, "table": self.table, "cluster": cluster, "day": day, "path": path},
         )
 
-    def _of(self, cluster: str, day: date) -> dict[str, int]:
-        """Paths of the files of a day that count, and how many rows each has."""
+    def forget(self, cluster: str, day: date, path: str) -> int:
+        """Have a damaged file count no longer, as `retire`; returns how many rows the day had with it."""
+        rows = sum(rows for _, rows in self._of(cluster, day))
+        self.retire(cluster, day, path)
+        return rows
+
+    def _of(self, cluster: str, day: date) -> list[tuple[integrity.File, int]]:
+        """The files of a day that count, and how many rows each has."""
         found = self.connection.execute(
-            "SELECT path, rows FROM partitions WHERE table_name = ? AND cluster = ? AND day = ? "
+            "SELECT path, bytes, sha256, rows FROM partitions WHERE table_name = ? AND cluster = ? AND day = ? "
             "AND removed_version IS NULL ORDER BY path",
             [self.table, cluster, day],
         )
-        return dict(found.fetchall())
+        return [
+            (integrity.File(self.table, cluster, day, path, n_bytes, sha256), rows)
+            for path, n_bytes, sha256, rows in found.fetchall()
+        ]
 
-    def _read(self, paths: Sequence[str]) -> pl.DataFrame:
-        """All rows of some files; a column that a file of an older version lacks is null."""
+    def _read(self, files: Sequence[integrity.File]) -> pl.DataFrame:
+        """All rows of some files, if those are as they were written; a column that an older one lacks is null."""
+        integrity.require(self.root, files)
         return pl.concat(
-            [pl.read_parquet(self.root / path, hive_partitioning=False, glob=False) for path in paths],
+            [pl.read_parquet(self.root / file.path, hive_partitioning=False, glob=False) for file in files],
             how="diagonal_relaxed",
         )
 
@@ -149,6 +164,7 @@ class Files:
         row = there.fetchone()
         more = f"-{row[0]}" if row is not None and row[0] else ""  # the day changes twice in this transaction
         path = f"{begins}{more}.parquet"
+        self.written.append(self.root / path)
         write(rows, self.root / path)
         folder.sync(self.root / path)
         content = (self.root / path).read_bytes()

@@ -4,6 +4,7 @@
     DIR/raw/<table>/cluster=../day=../*.parquet   samples and steps, listed in the table `partitions`
     DIR/published/NNNNNNNN.duckdb, current        numbered read-only copies, and a pointer to the newest
     DIR/lock                   who writes (an flock: it is gone when its process is)
+    DIR/set-aside/             what was damaged, or what nothing refers to; nothing reads it
 
 A writer works in transactions; when it is done it checkpoints and publishes a copy. Readers open the published
 copy, so they work while a writer runs. Whatever instant a writer dies at, the next one finds the last committed
@@ -15,24 +16,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 
-from queries import folder, partitions, texts
+from queries import folder, integrity, partitions, recovery, texts
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
-    LockedWarehouseError,
     NewerWarehouseError,
     NoWarehouseError,
     QueryError,
     WarehouseError,
     WriteError,
 )
+from queries.opening import KINDS, connect, corrupt, disk_errors, duckdb_errors, explained, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,15 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Params = dict[str, Any]
-
-_RUN_AGAIN = "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
-_CONFIG = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    # How a new file is laid out: dictionaries over compressed text are half the work to write.
-    "storage_compatibility_version": "v1.3.0",
-    "write_buffer_row_group_count": "2",
-}
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
@@ -68,18 +61,56 @@ class CheckResult:
 class _Connection:
     """A DuckDB connection in UTC that speaks polars and the named queries."""
 
-    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.root = root
         self._connection = connection
-        connection.execute("SET TimeZone = 'UTC'")
+        self._path = path
+        with duckdb_errors(root, path):
+            connection.execute("SET TimeZone = 'UTC'")
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
-        """Rows of a query of ours (never of a person's: see `user_sql`)."""
+        """Rows of a query of ours (never of a person's: see `user_sql`).
+
+        Raises:
+            CorruptWarehouseError: something that the query reads is damaged or missing.
+        """
         try:
+            self._have_samples(sql, params or {})
             found: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
         except duckdb.OutOfMemoryException as error:
-            raise WriteError(f"{self.root}: DuckDB ran out of memory: {_first_line(error)}") from error
+            raise WriteError(f"{self.root}: DuckDB ran out of memory: {first_line(error)}") from error
+        except KINDS as error:
+            raise explained(error, self._path, self.root) from error
         return found
+
+    def _have_samples(self, sql: str, params: Params) -> None:
+        """Have the views of the samples that a query reads be of its cluster and time, and check the files."""
+        for table in integrity.sample_tables_in(sql):
+            cluster, first, last = integrity.scope(sql, params)
+            files = [
+                file for file in self._files(table) if cluster in {None, file.cluster} and first <= file.day <= last
+            ]
+            integrity.require(self.root, files)
+            self._connection.execute(_sample_view(self.root, table, files, temporary=True))
+
+    def _files(self, table: str | None = None) -> list[integrity.File]:
+        """The Parquet files that count, of one table or of all."""
+        rows = self._connection.execute(recovery.LIVE_FILES).fetchall()
+        return [file for file in (integrity.File(*row) for row in rows) if table in {None, file.table}]
+
+    def files(self) -> list[integrity.File]:
+        """The Parquet files of samples that count."""
+        with duckdb_errors(self.root, self._path):
+            return self._files()
+
+    def check_samples(self, sql: str) -> None:
+        """Have the samples that a person's SQL may read be as they were written.
+
+        Raises:
+            CorruptWarehouseError: some are damaged or missing.
+        """
+        tables = integrity.sample_tables_named(sql)
+        integrity.require(self.root, [file for file in self.files() if file.table in tables])
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query; parameters it does not use are left out.
@@ -103,7 +134,8 @@ class _Connection:
 
     def meta(self, key: str) -> str | None:
         """A fact about the warehouse itself."""
-        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+        with duckdb_errors(self.root, self._path):
+            row = self._connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
         return None if row is None else str(row[0])
 
     @property
@@ -112,10 +144,20 @@ class _Connection:
         return int(self.meta("data_version") or 0)
 
     def checks(self) -> list[CheckResult]:
-        """Run every data check and return those that found something."""
+        """Run every data check and return those that found something.
+
+        A warning that needs damaged samples says that it could not be checked: what needs none is not kept back.
+        """
         found = []
         for check in texts.checks():
-            rows = self.frame(check.sql)
+            try:
+                rows = self.frame(check.sql)
+            except CorruptWarehouseError as error:
+                if check.severity == "stop":
+                    raise
+                unchecked = f"not checked, for samples are damaged (trackside doctor lists them): {check.description}"
+                rows = pl.DataFrame({"error": [str(error)]})
+                check = replace(check, description=unchecked)  # noqa: PLW2901 - the same check
             if rows.height:
                 found.append(CheckResult(check, rows.height, rows.head(5)))
         return found
@@ -128,24 +170,60 @@ class _Connection:
 class Reader(_Connection):
     """A published copy, opened read-only."""
 
+    def tables(self) -> list[str]:
+        """Names of what the copy itself holds, for `check_table`."""
+        with duckdb_errors(self.root, self._path):
+            return recovery.tables(self._connection)
+
+    def check_table(self, name: str) -> None:
+        """Read all of a table of `tables`.
+
+        Raises:
+            CorruptWarehouseError: it is damaged.
+        """
+        with duckdb_errors(self.root, self._path):
+            recovery.read_table(self._connection, name)
+
 
 class Writer(_Connection):
     """The one process that may change the warehouse."""
 
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, lock: folder.Lock) -> None:
+        super().__init__(root, connection, root / folder.DATABASE)
+        self._lock = lock
+        self._highest = folder.highest_number(root)
+        self._written: list[Path] = []
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
         """All or nothing: commits at the end with a new data version, rolls back on any error."""
-        with _duckdb_errors(self.root):
+        with duckdb_errors(self.root):
             self._connection.execute("BEGIN TRANSACTION")
             try:
                 yield self
-                self._put_meta("data_version", str(self.data_version + 1))
+                version = self._next_version
+                self._put_meta("data_version", str(version))
                 self._refresh_sample_views()
+                self._note(committed=version)
                 self._connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(duckdb.Error):  # a failed statement may have ended the transaction already
                     self._connection.execute("ROLLBACK")
+                for file in self._written:
+                    file.unlink(missing_ok=True)
                 raise
+            finally:
+                self._written.clear()
+
+    @property
+    def _next_version(self) -> int:
+        """The number of the next change: higher than that of any file in the directory, so that none is used twice."""
+        return max(self.data_version, self._highest) + 1
+
+    def _note(self, **versions: int) -> None:
+        """Write into the lock which state of which database a write-ahead log belongs to."""
+        known = self._noted = {**getattr(self, "_noted", {}), "warehouse": self.meta("warehouse"), **versions}
+        self._lock.note(database=known)
 
     def height(self, table: str) -> int:
         """How many rows a table has."""
@@ -267,15 +345,31 @@ class Writer(_Connection):
     def _partitions(self, table: str) -> Iterator[partitions.Files]:
         if table not in texts.sample_tables():
             raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(texts.sample_tables())}")
-        with _disk_errors(self.root):
-            yield partitions.Files(self.root, self._connection, table, self.data_version + 1)
+        with disk_errors(self.root):
+            yield partitions.Files(self.root, self._connection, table, self._next_version, self._written)
+
+    def forget_file(self, file: integrity.File) -> int:
+        """Have a damaged file count no longer, within the open transaction; returns how many rows its day had."""
+        with self._partitions(file.table) as files:
+            return files.forget(file.cluster, file.day, file.path)
 
     def _refresh_sample_views(self) -> None:
-        """Point the views of the sample tables at the files of the manifest."""
+        """Point the views of the sample tables at the files of the manifest: people may open the file with a DuckDB."""
         for table in texts.sample_tables():
-            self._connection.execute(_sample_view(self._connection, self.root, table, temporary=False))
+            _view_whole(self._connection, self.root, table, self._files(table), temporary=False)
 
     # Opening and publishing ------------------------------------------------------------------------------------
+
+    def begin(self, *, checkpoint: bool) -> None:
+        """Bring the schema up to date; with `checkpoint` take in the write-ahead log of a writer that was killed."""
+        if checkpoint:
+            self._connection.execute("CHECKPOINT")
+        applied = bool(self._applied_steps())
+        if applied:
+            self._note(opened=self.data_version, committed=self.data_version)
+        self.upgrade()
+        if not applied:
+            self._note(opened=0, committed=self.data_version)
 
     def upgrade(self) -> None:
         """Apply the schema steps that this warehouse has not seen, then renew the views.
@@ -300,9 +394,11 @@ class Writer(_Connection):
                     "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
                 )
         made_of = _made_of(texts.views())
-        if self.meta("views") == made_of and self.meta("root") == str(self.root):
+        if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
         with self.transaction():
+            if not self.meta("warehouse"):
+                self._put_meta("warehouse", uuid.uuid4().hex)
             for view in texts.views():
                 self._connection.execute(view.sql)
                 self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {_literal(view.description)}')
@@ -333,18 +429,23 @@ class Writer(_Connection):
     def publish(self) -> None:
         """Checkpoint, close, and make this version the one that readers see."""
         version = self.data_version
-        with _disk_errors(self.root):
-            before = folder.current_copy(self.root)
-            if before is not None and int(before.stem) < version:  # files that it does not name go: so do their rows
-                self._connection.execute("DELETE FROM partitions WHERE removed_version <= ?", [int(before.stem)])
+        with disk_errors(self.root):
+            before, gone = folder.pointed(self.root), []
+            if (
+                before is not None and folder.number(before) < version
+            ):  # files that it does not name go: so do their rows
+                gone = self._connection.execute(
+                    "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [folder.number(before)]
+                ).fetchall()
             self._connection.execute("CHECKPOINT")
-            paths = self._connection.execute("SELECT path, removed_version FROM partitions").fetchall()
+            kept = {path for (path,) in self._connection.execute("SELECT path FROM partitions").fetchall()}
             # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.
             self.close()
+            self._lock.note(database={})  # a write-ahead log that lies there from now on is not ours
             target = self.root / "published" / f"{version:08d}.duckdb"
-            if folder.current_copy(self.root) != target:
-                folder.copy_and_point(self.root / "warehouse.duckdb", target)
-            folder.sweep(self.root, paths)
+            if folder.pointed(self.root) != target:
+                folder.copy_and_point(self.root / folder.DATABASE, target)
+            folder.sweep(self.root, [path for (path,) in gone if path not in kept])
 
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
@@ -366,13 +467,14 @@ def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
 
 
 @contextlib.contextmanager
-def open_writer(root: Path, *, verb: str, now: datetime) -> Iterator[Writer]:
-    """Open a warehouse for writing, making or upgrading it as needed; publish when the caller is done.
+def open_writer(root: Path, *, verb: str, now: datetime, repair: bool = False) -> Iterator[Writer]:
+    """Open a warehouse for writing, making, restoring or upgrading it as needed; publish when the caller is done.
 
     Args:
         root: the warehouse directory.
         verb: what the caller is doing, for whoever meets the lock.
         now: the time, for the same purpose.
+        repair: put a damaged or mixed-up directory right as a person has asked for (see `queries.recovery`).
 
     Raises:
         LockedWarehouseError: another process is writing; the message names it.
@@ -381,13 +483,16 @@ def open_writer(root: Path, *, verb: str, now: datetime) -> Iterator[Writer]:
     """
     root = root.absolute()
     folder.refuse_other_folders(root)
-    with _disk_errors(root):
+    with disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
-    with folder.locked(root, verb=verb, now=now):
-        writer = Writer(root, _connect(root / "warehouse.duckdb", root, read_only=False))
+    with folder.locked(root, verb=verb, now=now) as lock:
+        with disk_errors(root):
+            recovery.before_opening(root, lock.before, repair=repair)
+        left_open = (root / folder.WAL).exists()
+        writer = Writer(root, connect(root / folder.DATABASE, root, read_only=False), lock)
         try:
-            with _duckdb_errors(root):
-                writer.upgrade()
+            with duckdb_errors(root):
+                writer.begin(checkpoint=left_open)
             yield writer
             writer.publish()
         finally:
@@ -403,58 +508,33 @@ def open_reader(root: Path) -> Iterator[Reader]:
         NewerWarehouseError, CorruptWarehouseError: as they say.
     """
     root = root.absolute()
-    reader = Reader(root, _connect(_published(root), root, read_only=True))
+    path = _published(root)
+    reader = Reader(root, connect(path, root, read_only=True), path)
     try:
-        _refuse_newer(reader)
-        if reader.meta("root") != str(root):  # the directory was moved: its views name files at the old place
-            for table in texts.sample_tables():
-                reader._connection.execute(_sample_view(reader._connection, root, table, temporary=True))  # noqa: SLF001 - our own class
-        if reader.meta("views") != _made_of(texts.views()):  # the last writer was another Trackside
-            for view in texts.views():
-                reader._connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))  # noqa: SLF001 - our own class
+        with duckdb_errors(root, path):
+            _refuse_newer(reader)
+            _renew_views(reader)
         yield reader
     finally:
         reader.close()
 
 
-def _connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    try:
-        return duckdb.connect(str(path), read_only=read_only, config=dict(_CONFIG))
-    except duckdb.Error as error:
-        if "lock" in str(error).lower():
-            raise LockedWarehouseError(f"{path} is open in another program: {_first_line(error)}") from error
-        _raise_if_disk(error, root)
-        raise CorruptWarehouseError(_corrupt(path, root, error)) from error
-
-
-_CUT_OFF = "could not read enough bytes"
-"""What DuckDB says of a file that ends too early."""
-
-_DISK = ("no space left", "disk full", "read-only file system", "permission denied", "quota exceeded")
-
-
-def _raise_if_disk(error: Exception, root: Path) -> None:
-    """DuckDB calls many things fatal that only need room or permission."""
-    if any(words in str(error).lower() for words in _DISK):
-        raise WriteError(f"{root} cannot be written: {_first_line(error)}.\n{_RUN_AGAIN}") from error
-
-
-def _corrupt(path: Path, root: Path, error: Exception) -> str:
-    copies = [copy.name for copy in sorted((root / "published").glob("*.duckdb")) if copy != path]
-    way_back = (
-        f"The published copy {root / 'published' / copies[-1]} may be whole: copy it over {root / 'warehouse.duckdb'} "
-        "and ingest again; loading twice equals loading once."
-        if copies
-        else "Move the directory away and ingest again from the sources."
-    )
-    return f"{path} cannot be read as a warehouse: {_first_line(error)}\n{way_back}"
+def _renew_views(reader: Reader) -> None:
+    """Have views that were made elsewhere, or by another Trackside, be as they ought to be here."""
+    connection = reader._connection  # noqa: SLF001 - our own class
+    if reader.meta("root") != str(reader.root):  # the directory was moved: its views name files at the old place
+        for table in texts.sample_tables():
+            _view_whole(connection, reader.root, table, [f for f in reader.files() if f.table == table], temporary=True)
+    if reader.meta("views") != _made_of(texts.views()):  # the last writer was another Trackside
+        for view in texts.views():
+            connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
 
 
 def _refuse_newer(reader: Reader) -> None:
     try:
         row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001 - our own class
     except duckdb.Error as error:
-        raise CorruptWarehouseError(_corrupt(_published(reader.root), reader.root, error)) from error
+        raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, first_line(error))) from error
     known = texts.schema_steps()[-1].number
     if row is not None and row[0] is not None and row[0] > known:
         raise NewerWarehouseError(
@@ -470,6 +550,13 @@ def _refuse_newer(reader: Reader) -> None:
 
 def _published(root: Path) -> Path:
     current = folder.current_copy(root)
+    if current is None and (root / folder.DATABASE).exists():
+        raise NoWarehouseError(
+            f"{root}: nothing is published: the first load is under way or was stopped, or published/ was not copied.\n"
+            "The next command that writes publishes what there is:  trackside compute   (or any ingest)"
+        )
+    if current is None and folder.raw_files(root):
+        folder.refuse_database_without_copies(root)
     if current is None:
         raise NoWarehouseError(
             f"there is no warehouse in {root} yet.\n"
@@ -479,45 +566,35 @@ def _published(root: Path) -> Path:
     return current
 
 
-@contextlib.contextmanager
-def _disk_errors(root: Path) -> Iterator[None]:
-    """Turn what a full or forbidden disk raises in our own file work into our error."""
-    try:
-        with _duckdb_errors(root):
-            yield
-    except OSError as error:
-        raise WriteError(f"{root} cannot be written: {error.strerror or error}.\n{_RUN_AGAIN}") from error
-
-
-@contextlib.contextmanager
-def _duckdb_errors(root: Path) -> Iterator[None]:
-    """Turn DuckDB's own errors about files and memory into ours; programming errors stay what they are."""
-    try:
-        yield
-    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        if _CUT_OFF in str(error).lower():
-            raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
-        raise WriteError(f"{root} cannot be written: {_first_line(error)}.\n{_RUN_AGAIN}") from error
-    except (duckdb.FatalException, duckdb.SerializationException, duckdb.InternalException) as error:
-        _raise_if_disk(error, root)
-        raise CorruptWarehouseError(_corrupt(root / "warehouse.duckdb", root, error)) from error
-
-
 def _made_of(views: Sequence[texts.Named]) -> str:
     """What tells these views from those of another version: `SELECT *` follows the schema, too."""
     last = texts.schema_steps()[-1].sha256
     return hashlib.sha256("".join([last, *(view.sql for view in views)]).encode()).hexdigest()
 
 
-def _sample_view(connection: duckdb.DuckDBPyConnection, root: Path, table: str, *, temporary: bool) -> str:
-    """SQL of the view that joins a sample table's declaration with its files."""
-    rows = connection.execute(
-        "SELECT path FROM partitions WHERE table_name = ? AND removed_version IS NULL ORDER BY path", [table]
-    ).fetchall()
-    files = ", ".join(_literal(str(root / path)) for (path,) in rows)
-    reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{files}], hive_partitioning = false)" if files else ""  # noqa: S608 - our own names and files
+def _sample_view(root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool) -> str:
+    """SQL of the view that joins a sample table's declaration with files."""
+    named = ", ".join(_literal(str(root / file.path)) for file in files)
+    reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{named}], hive_partitioning = false)" if named else ""  # noqa: S608 - our own names and files
     kind = "TEMP VIEW" if temporary else "VIEW"
     return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"  # noqa: S608 - as above
+
+
+def _view_whole(
+    connection: duckdb.DuckDBPyConnection, root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool
+) -> None:
+    """Make the view of all of a table's files but those that are damaged: DuckDB opens some of them for it.
+
+    Nobody reads less unawares: whoever reads by way of this module has the manifest's files checked first.
+    """
+    bad = {damage.file for damage in integrity.damaged(root, files, digest=False)}
+    try:
+        whole = [file for file in files if file not in bad]
+        connection.execute(_sample_view(root, table, whole, temporary=temporary))
+    except duckdb.Error:
+        bad = {damage.file for damage in integrity.damaged(root, files)}
+        whole = [file for file in files if file not in bad]
+        connection.execute(_sample_view(root, table, whole, temporary=temporary))
 
 
 def _named(table: str) -> str:
@@ -528,7 +605,3 @@ def _named(table: str) -> str:
 def _literal(text: str) -> str:
     """A SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -1,0 +1,192 @@
+"""Whether the Parquet files of samples are those that the manifest (the table `partitions`) names.
+
+Size is compared whenever a file is to be read, the digest too: once per process and state of the file, since neither
+DuckDB nor polars notices most flipped bits. What does not agree is named with its cluster and day, and what mends it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from queries import texts
+from queries.errors import CorruptWarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+SHOWN: Final = 3
+"""So many damaged files a message names; the others it counts."""
+
+_THREADS: Final = min(4, len(os.sched_getaffinity(0)))
+
+
+@dataclass(frozen=True)
+class File:
+    """A Parquet file as the manifest has it."""
+
+    table: str
+    cluster: str
+    day: date
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file that is not as the manifest has it, and what is wrong."""
+
+    file: File
+    what: str
+
+    def __str__(self) -> str:
+        file = self.file
+        return f"{file.table} of cluster {file.cluster} on {file.day.isoformat()}: {file.path} {self.what}"
+
+
+class _Verified:
+    """Files whose digest was right, by what changes when somebody writes them. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[object, ...]] = {}
+
+    def has(self, name: str, state: tuple[object, ...]) -> bool:
+        with self._lock:
+            return self._known.get(name) == state
+
+    def add(self, name: str, state: tuple[object, ...]) -> None:
+        with self._lock:
+            self._known[name] = state
+
+
+_verified = _Verified()
+
+
+def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> Damage | None:
+    """What is wrong with a file; None if nothing is.
+
+    Args:
+        root: the warehouse directory.
+        file: the file as it ought to be.
+        digest: read it and compare the digest, not only the size.
+        again: read it even if its digest was right before.
+    """
+    try:
+        found = (root / file.path).stat()
+        if found.st_size != file.bytes:
+            return Damage(file, f"has {found.st_size:,} bytes instead of {file.bytes:,}")
+        name, state = str(root / file.path), (found.st_size, found.st_mtime_ns, found.st_ino, file.sha256)
+        if not digest or (not again and _verified.has(name, state)):
+            return None
+        if _digest(root / file.path) != file.sha256:
+            return Damage(file, "does not have the contents it was written with")
+    except FileNotFoundError:
+        return Damage(file, "is missing")
+    except OSError as error:
+        return Damage(file, f"cannot be read ({error.strerror})")
+    _verified.add(name, state)
+    return None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damaged(root: Path, files: Iterable[File], *, digest: bool = True, again: bool = False) -> list[Damage]:
+    """Those of the files that are damaged, and how."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(lambda file: check(root, file, digest=digest, again=again), files)
+        return [each for each in found if each is not None]
+
+
+def require(root: Path, files: Sequence[File]) -> None:
+    """Have every file be as it was written.
+
+    Raises:
+        CorruptWarehouseError: some are not; the message names them and says how they are mended.
+    """
+    found = damaged(root, files)
+    if found:
+        raise CorruptWarehouseError(message(root, found))
+
+
+def message(root: Path, found: Sequence[Damage]) -> str:
+    """What is damaged, and the commands that mend it."""
+    lines = [f"{root}: damaged or missing samples.", *(f"  {each}" for each in found[:SHOWN])]
+    if len(found) > SHOWN:
+        lines.append(f"  ... and {len(found) - SHOWN:,} more files (trackside doctor lists them)")
+    lines.append("Copy the files back from a backup, or set them aside and load those days again:")
+    lines += ["  trackside doctor --repair", *(f"  {command}" for command in commands([each.file for each in found]))]
+    return "\n".join([*lines, "What does not need these days still answers."])
+
+
+def commands(files: Iterable[File]) -> list[str]:
+    """The commands that load the days of files again."""
+    days: dict[str, list[date]] = {}
+    run_logs = False
+    for file in files:
+        run_logs |= file.table == "steps"
+        if file.table != "steps":
+            days.setdefault(file.cluster, []).append(file.day)
+    found = [
+        f"trackside ingest prometheus --cluster {cluster} --since {min(of)} --until {max(of) + timedelta(days=1)}"
+        for cluster, of in sorted(days.items())
+    ]
+    return [*found, "trackside ingest runlog FILE ...    (the run logs of those days)"] if run_logs else found
+
+
+# Which files a query reads ---------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"--[^\n]*")
+_READ = re.compile(r"\b(?:FROM|JOIN)\s+\"?(\w+)", re.IGNORECASE)
+_DEFINED = re.compile(r"\b(\w+)\s+AS\s+(?:NOT\s+MATERIALIZED\s+|MATERIALIZED\s+)?\(", re.IGNORECASE)
+
+
+@functools.cache
+def sample_tables_in(sql: str) -> frozenset[str]:
+    """Sample tables that SQL of ours reads.
+
+    >>> sorted(sample_tables_in("SELECT * FROM gpu_samples -- FROM steps"))
+    ['gpu_samples']
+    >>> sorted(sample_tables_in("WITH steps AS (SELECT 1) SELECT * FROM steps"))
+    []
+    """
+    plain = _COMMENT.sub("", sql)
+    return (frozenset(_READ.findall(plain)) - frozenset(_DEFINED.findall(plain))) & frozenset(texts.sample_tables())
+
+
+def sample_tables_named(sql: str) -> frozenset[str]:
+    """Sample tables that a person's SQL may read: those whose names occur in it."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    return frozenset(name for name in texts.sample_tables() if name in words)
+
+
+_AROUND: Final = "date_trunc('hour', $since"
+"""How a query begins that reads samples of the hours around its time, too: the longest lasts an hour."""
+
+
+def scope(sql: str, params: Mapping[str, object]) -> tuple[str | None, date, date]:
+    """Cluster (None: all), first and last day of the samples that a query with such parameters reads.
+
+    A sample lies in the file of the day that it begins in.
+    """
+    cluster, since, until = (params.get(name) for name in ("cluster", "since", "until"))
+    around = timedelta(hours=2 if _AROUND in sql else 0)
+    first = _day(since - around) if isinstance(since, datetime) else date.min
+    last = _day(until + around - timedelta(microseconds=1)) if isinstance(until, datetime) else date.max
+    return (cluster if isinstance(cluster, str) else None), first, last
+
+
+def _day(moment: datetime) -> date:
+    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date()

@@ -1,0 +1,117 @@
+"""Opening DuckDB files, and what its errors mean for a person."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from queries import folder
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, WriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_CONFIG = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # How a new file is laid out: dictionaries over compressed text are half the work to write.
+    "storage_compatibility_version": "v1.3.0",
+    "write_buffer_row_group_count": "2",
+}
+
+_RUN_AGAIN: Final = (
+    "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
+)
+_DISK: Final = ("no space left", "disk full", "read-only file system", "permission denied", "quota exceeded")
+_LOCKED: Final = ("set lock", "conflicting lock")
+_DAMAGED: Final = (
+    "could not read enough bytes",
+    "checksum",
+    "corrupt",
+    "not a valid duckdb",
+    "replaying wal",
+    "no files found",
+    "no magic bytes",
+)
+"""What DuckDB says of a file that is cut off, changed or missing."""
+
+KINDS: Final = (
+    duckdb.IOException,
+    duckdb.OutOfMemoryException,
+    duckdb.FatalException,
+    duckdb.SerializationException,
+    duckdb.InternalException,
+)
+"""Errors that come of files and memory; others are faults of whoever wrote the query."""
+
+
+def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB file of a warehouse.
+
+    Raises:
+        LockedWarehouseError, WriteError, CorruptWarehouseError: as they say.
+    """
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=dict(_CONFIG))
+    except duckdb.Error as error:
+        if any(words in str(error).lower() for words in _LOCKED):
+            raise LockedWarehouseError(f"{path} is open in another program: {first_line(error)}") from error
+        if any(words in str(error).lower() for words in _DISK):
+            raise _no_room(root, error) from error
+        raise CorruptWarehouseError(corrupt(path, root, first_line(error))) from error
+
+
+def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
+    """DuckDB's error about a file or memory as one of ours."""
+    text = str(error).lower()
+    if any(words in text for words in _DISK) or isinstance(error, duckdb.OutOfMemoryException):
+        return _no_room(root, error)
+    if isinstance(error, duckdb.IOException) and not any(words in text for words in _DAMAGED):
+        return _no_room(root, error)
+    return CorruptWarehouseError(corrupt(path, root, first_line(error)))
+
+
+@contextlib.contextmanager
+def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
+    """Turn DuckDB's own errors about files and memory into ours; programming errors stay what they are."""
+    try:
+        yield
+    except KINDS as error:
+        raise explained(error, path or root / folder.DATABASE, root) from error
+
+
+@contextlib.contextmanager
+def disk_errors(root: Path) -> Iterator[None]:
+    """Turn what a full or forbidden disk raises in our own file work into our error."""
+    try:
+        with duckdb_errors(root):
+            yield
+    except OSError as error:
+        raise WriteError(f"{root} cannot be written: {error.strerror or error}.\n{_RUN_AGAIN}") from error
+
+
+def corrupt(path: Path, root: Path, why: str) -> str:
+    """That a file cannot be used, and the way back."""
+    copies = [copy for copy in folder.copies(root) if copy != path]
+    if path != root / folder.DATABASE:
+        way_back = "Write it anew from the database, or go back to the copy before it: trackside doctor --repair"
+    elif copies:
+        way_back = (
+            f"Go back to the newest published copy that is whole: trackside doctor --repair    (or copy {copies[-1]} "
+            f"over {path} by hand),\nthen ingest again what came later; loading twice equals loading once."
+        )
+    else:
+        way_back = "Copy it back from a backup, or move the directory away and ingest again from the sources."
+    return f"{path} cannot be read as a warehouse: {why}\n{way_back}"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _no_room(root: Path, error: Exception) -> WriteError:
+    return WriteError(f"{root} cannot be written: {first_line(error)}.\n{_RUN_AGAIN}")

@@ -1,0 +1,305 @@
+"""What a writer does before it opens a warehouse directory that was copied in part, restored, rolled back or damaged.
+
+Either the directory is as it should be; or the one thing that is surely right is done and reported (a missing database
+comes back from its published copy, what nothing refers to is set aside); or the writer refuses and names the way back.
+With `repair`, which a person requests (`trackside doctor --repair`), the newest published copy that is whole takes the
+place of a database that is not. Nothing is deleted: what has to go is moved to `set-aside/`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from queries import folder, integrity
+from queries.errors import CorruptWarehouseError
+from queries.integrity import File
+from queries.opening import connect, corrupt, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+log = logging.getLogger("trackside.warehouse")
+"""What was done is a warning: Python prints those on stderr where nothing else is configured."""
+
+REPAIR: Final = "trackside doctor --repair"
+LIVE_FILES: Final = (
+    "SELECT table_name, cluster, day, path, bytes, sha256 FROM partitions WHERE removed_version IS NULL ORDER BY path"
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a database file says of itself.
+
+    Attributes:
+        warehouse: which warehouse it is of; None if it was written before warehouses had names.
+        version: its data version.
+        paths: every Parquet file that its manifest names.
+        files: those of them that count.
+    """
+
+    warehouse: str | None = None
+    version: int = 0
+    paths: frozenset[str] = frozenset()
+    files: tuple[File, ...] = ()
+
+
+def contents(path: Path, *, whole: bool = False) -> Contents:
+    """Read what a database file says of itself; `whole` reads every row of it, so that damage anywhere shows.
+
+    Raises:
+        CorruptWarehouseError: it is damaged, or no warehouse.
+        LockedWarehouseError: another program has it open.
+    """
+    root = path.parent if path.name == folder.DATABASE else path.parent.parent
+    connection = connect(path, root, read_only=True)
+    try:
+        if whole:
+            read_whole(connection)
+        return _contents(connection)
+    except duckdb.Error as error:
+        raise CorruptWarehouseError(corrupt(path, root, first_line(error))) from error
+    finally:
+        connection.close()
+
+
+def _contents(connection: duckdb.DuckDBPyConnection) -> Contents:
+    named = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not {"meta", "partitions"} <= named:
+        return Contents()
+    meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    paths = connection.execute("SELECT path FROM partitions").fetchall()
+    files = tuple(File(*row) for row in connection.execute(LIVE_FILES).fetchall())
+    version = int(meta.get("data_version", 0))
+    return Contents(meta.get("warehouse"), version, frozenset(path for (path,) in paths), files)
+
+
+def read_whole(connection: duckdb.DuckDBPyConnection) -> None:
+    """Read every row of every table: DuckDB compares the checksum of each block that it reads.
+
+    Raises:
+        duckdb.Error: something is damaged.
+    """
+    for table in tables(connection):
+        read_table(connection, table)
+
+
+def tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Names of all tables of a database, quoted."""
+    found = connection.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL")
+    return [f'"{schema}"."{name}"' for schema, name in found.fetchall()]
+
+
+def read_table(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Read every row of a table."""
+    connection.execute(f"SELECT bit_xor(hash(t)) FROM {table} AS t").fetchall()  # noqa: S608 - a name of our own
+
+
+def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool) -> None:
+    """Have the directory be one that may be written to. To be called with the lock held.
+
+    Args:
+        root: the warehouse directory.
+        holder: what the last holder of the lock left in it; None where there was no lock file.
+        repair: put things right that only a person may decide on.
+
+    Raises:
+        CorruptWarehouseError: it is not, and the message says what to do.
+    """
+    live = root / folder.DATABASE
+    if not live.exists() or live.stat().st_size == 0:
+        _bring_back(root, anything=repair)
+        if not live.exists():
+            return
+    _drop_foreign_wal(root, holder)
+    if repair:
+        _go_back_if_damaged(root)
+    found = contents(live)
+    _compare_with_copies(root, found, repair=repair)
+    _set_aside_unnamed(root, contents(live) if repair else found, repair=repair)
+
+
+# The database is missing -----------------------------------------------------------------------------------------
+
+
+def _bring_back(root: Path, *, anything: bool) -> None:
+    """Restore the database from its newest published copy; with `anything` from the newest that can be used at all."""
+    copies = folder.copies(root)
+    if not copies:
+        if folder.raw_files(root):
+            folder.refuse_database_without_copies(root)
+        for name in (folder.DATABASE, folder.WAL):
+            _set_aside(root, name, "it is empty, or belongs to no database")
+        return
+    wrong = {copy: _unusable(root, copy, missing_files=not anything) for copy in reversed(copies)}
+    usable = [copy for copy, why in wrong.items() if why is None]
+    if not usable or (usable[0] != copies[-1] and not anything):
+        raise CorruptWarehouseError(
+            f"{root}: {folder.DATABASE} is missing, and the newest published copy cannot take its place: "
+            f"{wrong[copies[-1]]}.\nA copy or a restore of this directory may be incomplete: copy {folder.DATABASE}, "
+            f"published/ and raw/ here, too.\nOr go on with what there is: {REPAIR}. Nothing was changed."
+        )
+    _restore(root, usable[0], "it was missing")
+
+
+def _unusable(root: Path, copy: Path, *, missing_files: bool) -> str | None:
+    """Why a published copy cannot take the place of the database; None if it can."""
+    try:
+        found = contents(copy, whole=True)
+    except CorruptWarehouseError as error:
+        return f"{copy} is damaged ({first_line(error)})"
+    lacking = integrity.damaged(root, found.files, digest=False) if missing_files else []
+    if lacking:
+        return f"of the {len(found.files):,} files of samples that it names {len(lacking):,} are missing or cut off"
+    return None
+
+
+def _restore(root: Path, copy: Path, why: str) -> None:
+    """Put a published copy in the place of the database."""
+    for name in (folder.DATABASE, folder.WAL):
+        _set_aside(root, name, "it is replaced")
+    unfinished = root / "published" / "restored.unfinished"
+    shutil.copyfile(copy, unfinished)
+    folder.sync(unfinished)
+    unfinished.replace(root / folder.DATABASE)
+    folder.sync(root)
+    log.warning(
+        "trackside: %s: %s was restored from the published copy %s (%s). What was loaded after that, if anything, "
+        "is to be loaded again.",
+        root, folder.DATABASE, copy.name, why,
+    )  # fmt: skip
+
+
+# The database is there -------------------------------------------------------------------------------------------
+
+
+def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
+    """Set a write-ahead log aside that was not written for this state of the database: DuckDB would apply any.
+
+    Whoever writes notes in the lock which warehouse it is, the version at the last checkpoint, and the last one since.
+    """
+    wal = root / folder.WAL
+    if not wal.exists() or wal.stat().st_size == 0:
+        return
+    if holder is None:
+        _set_aside(root, folder.WAL, "there is no lock file that says which database it belongs to")
+        return
+    noted = holder.get("database")
+    if not isinstance(noted, dict):  # an earlier Trackside wrote it
+        return
+    found = _without_wal(root)
+    ours = found.warehouse == noted.get("warehouse") or (found.warehouse is None and noted.get("opened") == 0)
+    if not ours or not noted.get("opened", 0) <= found.version <= noted.get("committed", 0):
+        _set_aside(root, folder.WAL, "it belongs to another database, or to another state of this one")
+
+
+def _without_wal(root: Path) -> Contents:
+    """What the database says of itself, its write-ahead log left out."""
+    other = root / "published" / "without-wal.unfinished"
+    other.parent.mkdir(exist_ok=True)
+    other.unlink(missing_ok=True)
+    try:
+        os.link(root / folder.DATABASE, other)
+    except OSError:  # no hard links on this filesystem
+        shutil.copyfile(root / folder.DATABASE, other)
+    try:
+        return contents(other)
+    finally:
+        other.unlink()
+
+
+def _go_back_if_damaged(root: Path) -> None:
+    """Put the newest copy that is whole in the place of a damaged database, without its write-ahead log first."""
+    live = root / folder.DATABASE
+    why = _damage(live)
+    if why is not None and (root / folder.WAL).exists():
+        _set_aside(root, folder.WAL, first_line(why))
+        why = _damage(live)
+    if why is None:
+        return
+    for copy in reversed(folder.copies(root)):
+        if _unusable(root, copy, missing_files=False) is None:
+            _restore(root, copy, "it was damaged")
+            return
+    raise CorruptWarehouseError(corrupt(live, root, f"{first_line(why)}; no published copy is whole either"))
+
+
+def _damage(path: Path) -> Exception | None:
+    try:
+        contents(path, whole=True)
+    except CorruptWarehouseError as error:
+        return error
+    return None
+
+
+def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
+    """The published copies are of this warehouse, and none is newer than the database.
+
+    A copy that cannot be read is set aside: the writer publishes a new one when it is done.
+    """
+    for copy in reversed(folder.copies(root)):
+        try:
+            found = contents(copy, whole=repair)
+        except CorruptWarehouseError as error:
+            _set_aside(root, f"published/{copy.name}", f"it cannot be read: {first_line(error)}")
+            continue
+        if found.warehouse and live.warehouse and found.warehouse != live.warehouse:
+            raise CorruptWarehouseError(
+                f"{root}: {folder.DATABASE} and published/{copy.name} belong to two different warehouses: directories "
+                "were mixed.\nMove published/ and raw/ of the other one away. Nothing was changed."
+            )
+        if found.version > live.version:
+            _refuse_rolled_back(root, copy, live, repair=repair)
+            return
+        if not repair:
+            return
+
+
+def _refuse_rolled_back(root: Path, copy: Path, live: Contents, *, repair: bool) -> None:
+    if repair:
+        _restore(root, copy, f"the database was older: data version {live.version}")
+        return
+    raise CorruptWarehouseError(
+        f"{root}: {folder.DATABASE} has data version {live.version}, older than published/{copy.name}: it was replaced "
+        f"by an older one, or emptied.\nGo on from the published copy: {REPAIR}\nOr keep the older database: move "
+        "published/ away (then the same command sets newer samples aside). Nothing was changed."
+    )
+
+
+def _set_aside_unnamed(root: Path, live: Contents, *, repair: bool) -> None:
+    """Move away Parquet files that the manifest does not name: a killed writer's last transaction leaves some.
+
+    Files of later versions than that one's show that the database is older than the samples.
+    """
+    unnamed = [path for path in folder.raw_files(root) if path not in live.paths]
+    newest = max((folder.number(root / path) for path in unnamed), default=0)
+    expected = max(live.version, folder.highest_number(root)) + 1
+    if newest > expected and not repair:
+        raise CorruptWarehouseError(
+            f"{root}: raw/ holds samples of data version {newest}, which {folder.DATABASE} (data version "
+            f"{live.version}) does not know: the database is an older one, its write-ahead log was lost, or raw/ is of "
+            f"another warehouse.\nCopy the database that belongs to raw/ here; or set the samples that it does not "
+            f"know aside: {REPAIR}\nNothing was changed."
+        )
+    for path in unnamed:
+        _set_aside(root, path, None)
+    if unnamed:
+        log.warning(
+            "trackside: %s: %d file%s of samples that the database does not know (of a writer that was killed, or of "
+            "another state of the warehouse) moved to %s/",
+            root, len(unnamed), "" if len(unnamed) == 1 else "s", folder.SET_ASIDE,
+        )  # fmt: skip
+
+
+def _set_aside(root: Path, path: str, why: str | None) -> None:
+    if (root / path).exists():
+        target = folder.set_aside(root, path)
+        if why is not None:
+            log.warning("trackside: %s: %s was moved to %s: %s", root, path, target.relative_to(root), why)
