@@ -146,7 +146,9 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=STATUS_EPILOG,
         )
     )
-    add("doctor", "check the installation, the warehouse and each source, and say which numbers they allow")
+    _doctor_options(
+        add("doctor", "check the installation, the warehouse and each source, and say which numbers they allow")
+    )
     _show_options(add("show", "answer a question about the cluster", epilog=SHOW_EPILOG))
     _verify_options(
         add("verify", "judge claims against the data: supported, refuted or undetermined", epilog=VERIFY_EPILOG)
@@ -340,6 +342,15 @@ def _simulate_options(parser: argparse.ArgumentParser) -> None:
 def _retention_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
     parser.add_argument("--future", action="store_true", help="take out rows of times that have not come yet instead")
+
+
+def _doctor_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="first move damaged samples aside, and go back to the newest published copy where the database is damaged "
+        "or older; nothing is deleted, and what is to be loaded again is listed",
+    )
 
 
 def _status_options(parser: argparse.ArgumentParser) -> None:

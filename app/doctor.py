@@ -7,10 +7,10 @@ import platform
 import shutil
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from app import future_rows, live_rest, live_roads, output
-from app.errors import UsageError, exit_status
+from app import future_rows, live_rest, live_roads, output, repairing
+from app.errors import EXIT_STATUS, UsageError, exit_status
 from app.live_probe import probe
 from app.telemetry import READERS, connect, names_of, wanted_of
 from ingest import catalog
@@ -21,15 +21,16 @@ from ingest.live import subprocess_runner
 from ingest.prometheus import READER, nothing_there
 from ingest.slurm_nodes import fetch_settings
 from queries import confinement
-from queries.errors import NoWarehouseError, WarehouseError
+from queries.errors import CorruptWarehouseError, NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
     from datetime import datetime
     from pathlib import Path
 
     from app.config import Config
+    from app.repairing import State
     from ingest.frames import SourceName
 
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
@@ -44,8 +45,6 @@ ADDS = {
     "them, trackside ingest runlog reads them)",
 }
 """What sources add to accounting's numbers, by their names."""
-
-State = Literal["ok", "warn", "fail", "-"]
 
 
 def versions() -> dict[str, str]:
@@ -74,7 +73,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     _sandbox(confinement.measures())
     output.say("\nwarehouse")
     broken, loaded = _warehouse(root, now)
-    worst = max(worst, broken)
+    worst = max(worst, broken, *(_integrity(root) if root.is_dir() else [0]))
     output.say("\nSlurm by slurmrestd" if live_roads.by_rest(settings) else "\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
     output.say("\nPrometheus")
@@ -132,6 +131,13 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
         _line("fail", str(error))
         return exit_status(error) or 1, loaded
     return 0, loaded
+
+
+def _integrity(root: Path) -> Iterator[int]:
+    """Whether files are as they were written; an exit status for each that is not."""
+    for found in repairing.examine(root):
+        _line(found.state, found.text)
+        yield EXIT_STATUS[CorruptWarehouseError][0] if found.state == "fail" else 0
 
 
 PATIENCE_S = 30.0

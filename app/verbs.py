@@ -353,6 +353,10 @@ def doctor(options: argparse.Namespace) -> int:
     from app.doctor import examine
 
     settings, root = _settings(options)
+    if options.repair:
+        from app import repairing
+
+        repairing.say(repairing.repair(root, now=clock.now()))
     return examine(root, settings, now=clock.now())
 
 
