@@ -45,7 +45,8 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
     {"type":"event","kind":"checkpoint_load","begin":1790812801,"end":1790812850,"step":16,"detail":null}
 
     Kinds with a meaning: `init`, `compile`, `data` (training waits for data), `checkpoint_load` (with the step it
-    goes on from), `eval`. Other names are kept as they are.
+    goes on from), `eval`. `step_start` (with the step, and no end) says that a step begins; the `step` line follows
+    when it is finished. Other names are kept as they are.
 
 Times are seconds since 1970 (a whole or a broken number) or ISO 8601 text with a zone. Fields that we do not know are
 ignored. Where `type` is left out the fields tell: `v` and `run_id` make a run; `begin` and `step` without `kind` a

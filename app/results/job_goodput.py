@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from metrics.job_goodput import JobGoodput
 
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]
+
+STEP_START: Final = "step_start"
+"""Kind of a run log's event: a step has begun. Only those of steps that were not finished tell anything new."""
 
 _RUN_ROWS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -82,21 +85,35 @@ def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], l
     inside = executed.filter((pl.col("stream") == "") & (pl.col("ts") >= low) & (pl.col("ts") < high))
     steps = inside.sort("run", "ts", "step").partition_by("run", as_dict=True)
     known = sessions.select(*_SESSION, "run").unique(_SESSION)
-    happened = logs.events.filter((pl.col("ts") >= low) & (pl.col("ended_at") <= high)).join(known, on=_SESSION)
+    logged = logs.events.filter(pl.col("ts") >= low).join(known, on=_SESSION)
+    happened = logged.filter(pl.col("ended_at") <= high)
     events = happened.sort("run", "ts").partition_by("run", as_dict=True)
+    begun = logged.filter((pl.col("kind") == STEP_START) & pl.col("step").is_not_null() & (pl.col("ts") < high))
+    unfinished = begun.join(executed, on=["run", "step", "ts"], how="anti").sort("run", "ts")
+    starts = unfinished.partition_by("run", as_dict=True)
     ends = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
     over = {row["run_id"]: row for row in ends.select("run_id", "state", "ended_at").iter_rows(named=True)}
     for (run,), own in sessions.sort("run", "started_at").partition_by("run", as_dict=True).items():
         if (run,) in steps and run in over:
-            log = _Log(own, steps[run,], events.get((run,), happened.clear()), over[run], window)
+            own_events, own_starts = (
+                events.get((run,), happened.clear()),
+                starts.get((run,), unfinished.clear()),
+            )
+            log = _Log(own, steps[run,], own_starts, own_events, over[run], window)
             yield log.rows(str(run))
 
 
 class _Log:
     """The log of one run within a window, in seconds since the window's begin."""
 
-    def __init__(
-        self, sessions: pl.DataFrame, steps: pl.DataFrame, events: pl.DataFrame, run: dict[str, Any], window: Window
+    def __init__(  # noqa: PLR0917 - private, and every one of them is needed
+        self,
+        sessions: pl.DataFrame,
+        steps: pl.DataFrame,
+        unfinished: pl.DataFrame,
+        events: pl.DataFrame,
+        run: dict[str, Any],
+        window: Window,
     ) -> None:
         self._cluster = window.cluster
         until = (window.until - window.since).total_seconds()
@@ -107,18 +124,33 @@ class _Log:
         moments = sessions.select(since("started_at"), since("ended_at"), since("read_at"))
         began = moments["started_at"].to_list()
         self._starts = sorted({max(0.0, min(began)), *(each for each in began if each > 0)})
-        self._numbers = steps["step"].to_list()
-        self._begins = steps.select(since("ts")).to_series().to_list()
+        begun = pl.concat([steps.select("step", since("ts")), unfinished.select("step", since("ts"))]).sort("ts")
+        self._numbers, self._begins = begun["step"].to_list(), begun["ts"].to_list()
+        self._highest = steps["step"].max()
         over = None if run["ended_at"] is None else (run["ended_at"] - window.since).total_seconds()
         last, heard = moments.select(pl.col("ended_at").max(), pl.col("read_at").max()).row(0)
         finished = run["state"] == "COMPLETED" and over is not None and over <= until
         self._end = min(last, until) if finished else None
         self._now = min(until, over if over is not None else until if heard is None else heard)
+        if self._end is None:
+            self._begin_next(steps, window)
         self._events = (
             events.with_columns(since("ts"), since("ended_at"))
             .rename({"ts": "begin", "ended_at": "end"})
             .filter((pl.col("kind") != "checkpoint_save") | pl.col("blocking").fill_null(value=True))
         )
+
+    def _begin_next(self, steps: pl.DataFrame, window: Window) -> None:
+        """Let the step behind the last finished one begin at its end, where the log does not tell a later begin.
+
+        The library knows a step's length only from the begin of the next. Of one that was finished our logs tell its
+        end, whether or not another one has been finished since.
+        """
+        last = steps.row(-1, named=True)
+        ended = last["end"] / 1e6 - window.since.timestamp()
+        if last["end"] > last["begin"] and self._begins[-1] < ended <= self._now:
+            self._numbers.append(last["step"] + 1)
+            self._begins.append(ended)
 
     def rows(self, run: str) -> tuple[dict[str, object], list[dict[str, object]]]:
         """The account as rows of both tables."""
@@ -137,7 +169,7 @@ class _Log:
             "total_s": theirs.total_s,
             "account": ours.goodput,
             "disruptions": theirs.disruptions,
-            "max_step": theirs.max_step,
+            "max_step": self._highest,
             "note": said,
         }
         spent = {"productive": theirs.productive_s} | theirs.badput_s

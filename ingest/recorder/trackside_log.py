@@ -42,6 +42,9 @@ import time
 VERSION = 1
 """Of the format; Trackside's `ingest/runlog.py` describes it."""
 
+START_LOGGED_S = 1.0
+"""The begin of a step is logged, too, if the step before took so many seconds (and of the first one)."""
+
 
 def start(
     path: str | os.PathLike[str],
@@ -191,6 +194,7 @@ class Log:
         self._path: object = path
         self._fd = -1
         self._torn = False
+        self._took = math.inf  # the last step; infinite before the first
         self._warned = path is None and problem is None  # another rank than 0 has nothing to say
         if problem is not None:
             self._warn(problem)
@@ -285,6 +289,15 @@ class Log:
             }
         )
 
+    def _begin_step(self, step: int, begin: float) -> None:
+        """Log that a step begins: what is under way when the log is read, or the process killed, is known by that.
+
+        Where steps are short it is left out, for their ends tell nearly the same.
+        """
+        if self._took >= START_LOGGED_S:
+            whole, began = _whole(step), round(begin, 6)
+            self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
+
     def write(self, line: dict[str, object]) -> None:
         """Append one line: one system call, whole or not at all (bar a kill or a full disk in the middle of it)."""
         if self._fd < 0:
@@ -341,12 +354,13 @@ class _Step:
 
     def __enter__(self) -> _Step:
         self._began = time.time()  # noqa: TID251 - the training node's clock
+        self._log._begin_step(self._number, self._began)  # noqa: SLF001 - of this file
         self._clock = time.perf_counter()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            took = time.perf_counter() - self._clock
+            took = self._log._took = time.perf_counter() - self._clock  # noqa: SLF001 - of this file
             self._log.record_step(self._number, self._began, took, self.tokens, self.loss)
 
 

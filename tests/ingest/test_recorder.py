@@ -76,6 +76,7 @@ def test_what_it_writes_is_read_without_a_warning(recorder: ModuleType, tmp_path
     assert dict(parsed.frames["run_events"].select("kind", "step").rows()) == {
         "checkpoint_load": 4,
         "checkpoint_save": 6,
+        "step_start": 5,
     }
     save = parsed.frames["run_events"].filter(kind="checkpoint_save").row(0, named=True)
     assert save["durable_at"] == save["ended_at"] >= save["ts"]
@@ -138,7 +139,30 @@ def test_a_step_that_raises_is_not_logged_and_raises(recorder: ModuleType, tmp_p
     log = recorder.start(tmp_path / "run.jsonl", run_id="r")
     with pytest.raises(KeyboardInterrupt), log.step(1):
         raise KeyboardInterrupt
-    assert [line["type"] for line in lines(tmp_path / "run.jsonl")] == ["run"]
+    assert [line.get("kind", line["type"]) for line in lines(tmp_path / "run.jsonl")] == ["run", "step_start"]
+
+
+@pytest.mark.parametrize(("took", "logged"), [(0.999, False), (1.0, True), (40.0, True)])
+def test_the_begin_of_the_step_under_way_is_in_the_log_unless_steps_are_short(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: float, logged: bool
+) -> None:
+    now = [1_790_812_800.0]
+    monkeypatch.setattr(recorder.time, "time", lambda: now[0])
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+    path = tmp_path / "run.jsonl"
+    log = recorder.start(path, run_id="r")
+    with log.step(1):
+        assert [line["step"] for line in lines(path)[1:]] == [1]  # the first one always: it may compile for long
+        now[0] += took
+    with log.step(2):
+        begun = [line["step"] for line in lines(path) if line.get("kind") == "step_start"]
+        assert begun == ([1, 2] if logged else [1])
+        now[0] += took
+    parsed = read(path)
+    assert parsed.rejects.is_empty()
+    assert parsed.frames["steps"]["step"].to_list() == [1, 2]
+    begins = parsed.frames["run_events"].join(parsed.frames["steps"], on=["step", "ts"], how="semi")
+    assert begins.height == len(begun)  # a begin is that of its step to the microsecond
 
 
 def test_a_save_that_raises_took_its_time_and_is_not_durable(recorder: ModuleType, tmp_path: Path) -> None:
@@ -201,7 +225,7 @@ def test_numbers_may_be_tensors_and_broken_ones_are_missing(recorder: ModuleType
     for number, loss in ((Tensor(1), Tensor(2.5)), (2, float("nan")), (3, Broken()), (4, "low")):
         with log.step(number, tokens=Tensor(64), loss=loss):
             pass
-    steps = lines(tmp_path / "run.jsonl")[1:]
+    steps = [line for line in lines(tmp_path / "run.jsonl") if line["type"] == "step"]
     assert [line["step"] for line in steps] == [1, 2, 3, 4]
     assert [line["loss"] for line in steps] == [2.5, None, None, None]
 
