@@ -1,8 +1,9 @@
-"""Which worker of pytest-xdist runs which tests, and in which order: whole modules, the labs first.
+"""Which worker of pytest-xdist runs which tests, and in which order: the labs first, then the other long ones.
 
-Tests of one module share fixtures that are dear to make, and tests of one `xdist_group` share a lab, a server or a
-browser: each of these is for one worker. xdist's own `--dist=loadgroup` would see to it, but with pytest 9.2 it leaves
-the marks unheeded without a word (its issue 1386, open in November 2026). Loaded by tests/conftest.py.
+Tests of one `xdist_group` share a lab, a server or a browser, and those of a module with fixtures of its own share what
+was dear to make: each of these is for one worker. Any other test may run anywhere. xdist's own `--dist=loadgroup` would
+see to the groups, but with pytest 9.2 it leaves the marks unheeded without a word (its issue 1386, open in November
+2026). Loaded by tests/conftest.py.
 """
 
 from __future__ import annotations
@@ -22,34 +23,48 @@ if TYPE_CHECKING:
 GROUP: Final = re.compile(r"""xdist_group\(["'](\w+)["']\)""")
 """Where a module says to which group it belongs, or one of its tests."""
 
+SHARED: Final = re.compile(
+    r"""scope=["'](?:module|session|package)["']|^@(?:functools\.)?(?:lru_)?cache\b""", re.MULTILINE
+)
+"""Where a module makes something that its tests share."""
+
 LONGEST_FIRST: Final = ("tests/app", "tests/dashboards", "tests")
 """Where the slow tests are; the labs come before them, and what stands nowhere here comes last."""
 
 
-class ByModule(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
-    """Hands out modules, and all modules of one group together."""
+class ByUnit(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
+    """Hands out single tests, whole modules where tests share something, and all modules of one group together."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
-        self._units: dict[str, str] = {}
+        self._units: dict[str, str | None] = {}
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         if module not in self._units:
             self._units[module] = unit_of(self.config.rootpath, module)
-        return self._units[module]
+        return self._units[module] or nodeid.partition("[")[0]
 
 
-def unit_of(root: Path, module: str) -> str:
-    """The group that a module speaks of, else the module itself. Workers tell no marks, so it is read."""
-    found = GROUP.search((root / module).read_text(encoding="utf-8"))
-    return found[1] if found else module
+def unit_of(root: Path, module: str) -> str | None:
+    """The group that a module speaks of, else itself if its tests share something; None: each test is on its own.
+
+    Workers tell no marks, so the text is read.
+    """
+    text = (root / module).read_text(encoding="utf-8")
+    group = GROUP.search(text)
+    if group:
+        return group[1]
+    beside = (root / module).with_name("conftest.py")
+    if beside.is_file() and beside.parent != root / "tests":
+        text += beside.read_text(encoding="utf-8")
+    return module if SHARED.search(text) else None
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByModule | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByUnit | None:
     """Ours, unless somebody asks for another."""
-    return ByModule(config, log) if config.getvalue("dist") == "loadfile" else None
+    return ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def turn(item: pytest.Item, root: Path) -> int:
     """The lower, the sooner."""
     if item.get_closest_marker("lab"):
-        return -1
+        return -2
+    if item.get_closest_marker("xdist_group"):
+        return -1  # they cannot be shared out
     folders = [folder.as_posix() for folder in item.path.relative_to(root).parents]
     return min((LONGEST_FIRST.index(folder) for folder in folders if folder in LONGEST_FIRST), default=99)
