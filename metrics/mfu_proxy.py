@@ -183,7 +183,7 @@ def fits(hours: pl.DataFrame) -> pl.DataFrame:
 
 def _fit(hours: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     w, x, y = pl.col("gpu_hours"), pl.col("hfu_est"), pl.col("mfu_log")
-    xx, xy, yy = (exact_sum(w * one * other, places=12) for one, other in ((x, x), (x, y), (y, y)))
+    xx, xy, yy = (exact_sum(w * one * other, places=18) for one, other in ((x, x), (x, y), (y, y)))
     total = exact_sum(w)
     enough = (pl.len() >= ENOUGH) & (xx > 0)
     left = ((yy - xy * xy / xx).clip(0) / total).sqrt()
@@ -192,9 +192,9 @@ def _fit(hours: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         .agg(
             n=pl.len().cast(pl.Int64),
             gpu_hours=total,
-            mfu_log=exact_sum(w * y, places=12) / total,
-            _least=exact_sum(w * pl.col("mfu_least"), places=12) / total,
-            hfu_est=exact_sum(w * x, places=12) / total,
+            mfu_log=exact_sum(w * y, places=18) / total,
+            _least=exact_sum(w * pl.col("mfu_least"), places=18) / total,
+            hfu_est=exact_sum(w * x, places=18) / total,
             slope=pl.when(enough).then(xy / xx),
             residual=pl.when(enough).then(left),
             _clocked=pl.col("clocked").all(),
@@ -258,7 +258,7 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
         .agg(
             n=pl.len().cast(pl.Int64),
             gpu_hours=exact_sum(w),
-            hfu_est=exact_sum(w * pl.col("hfu_est"), places=12) / exact_sum(w),
+            hfu_est=exact_sum(w * pl.col("hfu_est"), places=18) / exact_sum(w),
         )
         .join(known, on=["cluster", "gpu_model"])
         .with_columns(value=pl.col("slope") * pl.col("hfu_est"))
