@@ -186,5 +186,24 @@ def ratio_to_count(
     return _ratio(value, interval, "exact two-sample (Clopper-Pearson), 95 %")
 
 
+def p_of_counts(
+    failures: int, gpu_days: float, other_failures: int, other_gpu_days: float, *, phi: float = 1.0, both: bool = False
+) -> float | None:
+    """Exact two-sided p-value of our rate and one with a known count being one; None if either has no exposure.
+
+    It is given also where the other had no failure, and the ratio has no value. Counts that are divided by `phi` are
+    rounded to whole ones.
+
+    >>> p_of_counts(10, 100.0, 10, 100.0)
+    1.0
+    """
+    if not (gpu_days > 0 and other_gpu_days > 0):
+        return None
+    theirs = phi if both else 1.0
+    return statistics.two_rates_p(
+        round(failures / phi), gpu_days / phi, round(other_failures / theirs), other_gpu_days / theirs
+    )
+
+
 def _ratio(value: float, interval: Interval[float], method: str) -> Ratio:
     return Ratio(value, interval.low, None if math.isinf(interval.high) else interval.high, method)

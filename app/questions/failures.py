@@ -225,7 +225,8 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
 
 
 _FACTS = (
-    "A ratio below 1: this cluster fails less often than the reference.",
+    "A ratio below 1: this cluster fails less often than the reference. p of one rate: of counts as far apart as these, "
+    "or farther, if both failed at one rate (exact, two-sided, given their total); for references with a count.",
     "Meta's own numbers do not lie on one line: the fitted 6.50 per 1000 node-days (RSC-1) gives 28.8 h at 1024 GPUs, "
     "the paper also reports 7.9 h measured there, and 47.7 d at 8 GPUs where the fit gives 153.8 d. The failure "
     "definition behind the measured points must be wider.",
@@ -250,6 +251,7 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
             "rate_ratio": ("ours / theirs", "number"),
             "ci_low": ("95 % from", "number"),
             "ci_high": ("to", "number"),
+            "p_value": ("p of one rate", "number"),
             "at_gpus": ("at GPUs", "count"),
             "mttf_d": ("our MTTF d", "number"),
             "reference_mttf_d": ("theirs", "number"),
@@ -272,6 +274,7 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
             "ci_low": "ci_low",
             "ci_high": "ci_high",
             "ci_method": "ci_method",
+            "p_value": "p_value",
             "phi": "phi",
             "like_with_like": "like_with_like",
             "source": "source",

@@ -11,7 +11,7 @@ from metrics import theory
 from metrics.exposures import OVER_128, POOLED, Histories, Size, around, buckets, histories
 from metrics.failure_rates import CLASSES, law_in, rates_in
 from metrics.hazards import hazard_curves, hazards
-from metrics.references import REFERENCES, Ratio, Reference, ratio_to_constant, ratio_to_count
+from metrics.references import REFERENCES, Ratio, Reference, p_of_counts, ratio_to_constant, ratio_to_count
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ _REFERENCE: dict[str, pl.DataType] = {
     "ci_low": pl.Float64(),
     "ci_high": pl.Float64(),
     "ci_method": pl.String(),
+    "p_value": pl.Float64(),
     "phi": pl.Float64(),
     "like_with_like": pl.Boolean(),
     "note": pl.String(),
@@ -157,18 +158,19 @@ def _against(rates: pl.DataFrame, other: Reference, gpus: float) -> dict[str, An
     pooled = OVER_128 if other.large else POOLED
     size = pooled if other.size is None else around(other.size)
     ours = _rate(rates, other.kind, size)
+    counts = (ours["n_failures"], ours["exposure_gpu_days"])
+    p_value = None
     if other.failures is None or other.exposure_gpu_days is None:
-        found = ratio_to_constant(
-            ours["n_failures"], ours["exposure_gpu_days"], other.rate_per_gpu_day, phi=_divisor(ours)
-        )
+        found = ratio_to_constant(*counts, other.rate_per_gpu_day, phi=_divisor(ours))
     else:
-        found = ratio_to_count(
-            ours["n_failures"], ours["exposure_gpu_days"], other.failures, other.exposure_gpu_days, phi=_divisor(ours)
-        )
+        theirs = (other.failures, other.exposure_gpu_days)
+        found = ratio_to_count(*counts, *theirs, phi=_divisor(ours))
+        p_value = p_of_counts(*counts, *theirs, phi=_divisor(ours))
     return _beside(ours, found, other.rate_per_gpu_day, other.size or gpus) | {
         "reference": other.name,
         "reference_failures": other.failures,
         "reference_gpu_days": other.exposure_gpu_days,
+        "p_value": p_value,
         "like_with_like": other.like_with_like,
         "note": other.note,
         "source": other.source,
@@ -178,18 +180,13 @@ def _against(rates: pl.DataFrame, other: Reference, gpus: float) -> dict[str, An
 def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gpus: float) -> dict[str, Any]:
     """Our rate beside that of another cluster: two counts, the wider of the two overdispersions allowed for."""
     phi = max(_divisor(ours), _divisor(theirs))
-    found = ratio_to_count(
-        ours["n_failures"],
-        ours["exposure_gpu_days"],
-        theirs["n_failures"],
-        theirs["exposure_gpu_days"],
-        phi=phi,
-        both=True,
-    )
+    counts = [each[name] for each in (ours, theirs) for name in ("n_failures", "exposure_gpu_days")]
+    found = ratio_to_count(*counts, phi=phi, both=True)
     return _beside(ours, found, theirs["rate_per_gpu_day"], gpus) | {
         "reference": f"cluster {name}",
         "reference_failures": theirs["n_failures"],
         "reference_gpu_days": theirs["exposure_gpu_days"],
+        "p_value": p_of_counts(*counts, phi=phi, both=True),
         "like_with_like": True,
         "note": "counted alike in the same time; sizes of jobs and kinds of GPUs may differ",
         "source": "this warehouse",

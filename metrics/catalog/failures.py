@@ -84,6 +84,6 @@ METRICS = (
         "metrics.references.ratio_to_count",
         "exact two-sample (Clopper-Pearson) where the reference has a count, else the exact Poisson interval over a "
         "constant; 95 %, with phi",
-        "our definitions 7.1; Przyborowski and Wilenski 1940",
+        "our definitions 7.1; Przyborowski and Wilenski 1940; p_value: conditional binomial test, two-sided",
     ),
 )

@@ -144,6 +144,7 @@ def test_a_reference_is_set_beside_our_rate_of_its_class(reader: Reader, window:
     assert rows["Llama 3 405B"]["reference_failures"] == 419
     nothing = rows["Meta, 1024 GPUs"]
     assert (nothing["exposure_gpu_days"], nothing["rate_ratio"]) == (0, None)
+    assert vendor["p_value"] is None  # no count stands behind the constant
 
 
 class TwoClusters:
@@ -166,6 +167,7 @@ def test_clusters_are_set_beside_each_other_by_their_two_counts(reader: Reader, 
     assert twin["n_failures"] == twin["reference_failures"] > 0
     assert twin["rate_ratio"] == pytest.approx(1)
     assert twin["ci_low"] < 1 < twin["ci_high"]
+    assert twin["p_value"] == pytest.approx(1)
     assert twin["ci_method"].startswith("exact two-sample")
 
 

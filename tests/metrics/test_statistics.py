@@ -176,6 +176,36 @@ def test_rate_ratio_without_failures_says_nothing() -> None:
     assert statistics.rate_ratio_interval(0.0, 30.0, 0.0, 30.0) == (0, math.inf)
 
 
+@pytest.mark.parametrize(
+    ("counts_", "p"),
+    [
+        ((14, 30.0, 5, 30.0), 0.063568115),  # scipy.stats.binomtest(14, 19, 0.5)
+        ((7, 100.0, 21, 150.0), 0.123959314),  # binomtest(7, 28, 0.4)
+        ((0, 30.0, 6, 30.0), 2 / 2**6),
+        ((3, 10.0, 0, 90.0), 0.001),
+        ((210, 884_736.0, 419, 884_736.0), 5.708878e-17),
+        ((0, 30.0, 0, 30.0), 1.0),
+        ((10, 1.0, 10, 1.0), 1.0),
+    ],
+)
+def test_the_p_value_of_two_rates_is_as_published(counts_: tuple[int, float, int, float], p: float) -> None:
+    assert statistics.two_rates_p(*counts_) == pytest.approx(p, rel=1e-6)
+
+
+@given(st.integers(0, 400), exposures, st.integers(0, 400), exposures)
+def test_the_p_value_of_two_rates_is_the_binomial_tests(k_1: int, t_1: float, k_2: int, t_2: float) -> None:
+    found = statistics.two_rates_p(k_1, t_1, k_2, t_2)
+    expected = stats.binomtest(k_1, k_1 + k_2, t_1 / (t_1 + t_2)).pvalue if k_1 + k_2 else 1.0
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert statistics.two_rates_p(k_2, t_2, k_1, t_1) == pytest.approx(found, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("exposure", [0.0, -1.0])
+def test_two_rates_without_exposure_are_refused(exposure: float) -> None:
+    with pytest.raises(ValueError, match="no two rates"):
+        statistics.two_rates_p(1, exposure, 1, 30.0)
+
+
 # --- evidence for a claim -----------------------------------------------------------------------------
 
 
