@@ -44,7 +44,10 @@ BASELINE_STEPS = 1_000
 
 @dataclass(frozen=True)
 class JobGoodput:
-    """Where a job's wall time went, in seconds. `productive_s` and the buckets add up to `total_s`."""
+    """Where a job's wall time went, in seconds. `productive_s` and the buckets add up to `total_s`.
+
+    `max_step` is the last productive step: one that was kept, and was over. None where there is none.
+    """
 
     total_s: float
     productive_s: float
@@ -125,6 +128,7 @@ class _Account:
     def __init__(self, numbers: Longs, starts: Floats, began: float, total: float) -> None:
         self._numbers, self._starts, self._began, self._total = numbers, starts, began, total
         self._productive = 0.0
+        self._max_step: int | None = None
         self._buckets: dict[str, float] = {}
         back = (np.flatnonzero(np.diff(numbers) <= 0) + 1).tolist()
         self._segments = list(itertools.pairwise([0, *back, len(numbers)])) if len(numbers) else []
@@ -152,6 +156,12 @@ class _Account:
         startup = max(0.0, float(times[0] - others.mean())) if len(others) else 0.0
         self._add(PROGRAM_STARTUP, startup)
         self._productive += float(times.sum()) - startup
+        self._reach_steps(numbers[:-1][counted])
+
+    def _reach_steps(self, productive: Longs) -> None:
+        """Note the highest productive step."""
+        reached = productive.tolist() if self._max_step is None else [self._max_step, *productive.tolist()]
+        self._max_step = max(reached, default=None)
 
     def _within(self, starts: Floats, counted: npt.NDArray[np.bool_], events: Sequence[Event]) -> Floats:
         """Seconds of events that lie within each counted step, booked under their kinds."""
@@ -180,6 +190,7 @@ class _Account:
         """The last step has no successor; it ends with the job."""
         if job_end is not None and len(self._starts):
             self._productive += max(0.0, job_end - float(self._starts[-1]))
+            self._reach_steps(self._numbers[-1:])
             self._taken.append((float(self._starts[-1]), job_end))
 
     def book_between(self, events: Sequence[Event], ended: float) -> None:
@@ -208,9 +219,9 @@ class _Account:
     def closed(self, warnings: list[str]) -> JobGoodput:
         """The account, with the rest in `other`."""
         rest = self._total - self._productive - sum(self._buckets.values())
-        most = int(self._numbers.max()) if len(self._numbers) else None
         badput = self._buckets | {OTHER: self._buckets.get(OTHER, 0.0) + max(0.0, rest)}
-        return JobGoodput(self._total, self._productive, badput, most, max(0, len(self._segments) - 1), warnings)
+        disruptions = max(0, len(self._segments) - 1)
+        return JobGoodput(self._total, self._productive, badput, self._max_step, disruptions, warnings)
 
 
 # --- step times ------------------------------------------------------------------------------------------------------

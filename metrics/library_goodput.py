@@ -80,10 +80,11 @@ def library_goodput(
     saved = _of_steps(saves)
     if len(numbers):
         log.productive += (0.0 if job_end is None else job_end - log.last_start) - saved
+        log.max_step = log.max_step if job_end is None else log.last_number
     buckets = log.buckets | {name: _length(events, kind) for kind, name in WHOLE.items()}
     buckets |= {CHECKPOINT_SAVE: saved, CHECKPOINT_RESTORE: _of_steps(restores)}
     buckets |= _data(events, starts[breaks].tolist())
-    return _closed(total, log.productive, buckets, numbers, len(breaks))
+    return _closed(total, log.productive, buckets, log.max_step, len(breaks))
 
 
 def _disruptions(numbers: Longs) -> list[int]:
@@ -107,7 +108,9 @@ class _Log:
         self._numbers, self._starts, self._custom = numbers, starts, custom
         self.productive = 0.0
         self.buckets: dict[str, float] = {}
-        self.last_start = 0.0
+        self.last_start, self.last_number = 0.0, 0
+        self.max_step: int | None = None
+        """The last productive step of the last segment, as the library has it; None where it has none."""
 
     def book_segments(self, breaks: list[int], job_starts: list[float]) -> None:
         """Book every segment, and the recovery after each that was disrupted."""
@@ -120,11 +123,12 @@ class _Log:
             begin = at
         if len(self._numbers):
             highest = begin + int(np.argmax(self._numbers[begin:]))
-            self.last_start = float(self._starts[highest])
+            self.last_start, self.last_number = float(self._starts[highest]), int(self._numbers[highest])
             self._book(begin, len(self._numbers), int(self._numbers[highest]))
 
     def _book(self, first: int, stop: int, up_to: int) -> None:
         """Book the steps from one place to another; those that end at a number above `up_to` were wasted."""
+        self.max_step = None
         if up_to == 0:
             return
         numbers, starts = self._numbers[first:stop], self._starts[first:stop]
@@ -134,6 +138,7 @@ class _Log:
         self._add(WASTED_PROGRESS, float(lengths[~kept].sum()))
         if not counted.any():
             return
+        self.max_step = int(numbers[:-1][counted][-1])
         times = np.maximum(0.0, lengths - self._within(starts, counted))
         opening = counted & (numbers[:-1] == numbers.min())
         others = times[counted & ~opening]
@@ -187,7 +192,9 @@ def _data(events: Sequence[Event], disruptions: list[float]) -> dict[str, float]
     return {DATA_LOADING_SYNC: held_up, DATA_LOADING_ASYNC: sum(length for _, length in loads) - held_up}
 
 
-def _closed(total: float, productive: float, buckets: dict[str, float], numbers: Longs, disruptions: int) -> JobGoodput:
+def _closed(
+    total: float, productive: float, buckets: dict[str, float], max_step: int | None, disruptions: int
+) -> JobGoodput:
     """The account with `other`; buckets that make no sense are dropped, and it says so."""
     senseless = [name for name, seconds in buckets.items() if not 0 <= seconds <= total]
     kept = {name: seconds for name, seconds in buckets.items() if seconds > 0 and name not in senseless}
@@ -195,6 +202,5 @@ def _closed(total: float, productive: float, buckets: dict[str, float], numbers:
     warnings = [f"{name} could not be computed" for name in senseless]
     if not 0 <= productive <= total:
         warnings.append("the productive time lies outside the job's: the library refuses such a log")
-    most = int(numbers.max()) if len(numbers) else None
     badput = kept | {OTHER: max(0.0, total - productive - booked)}
-    return JobGoodput(total, productive, badput, most, disruptions, warnings)
+    return JobGoodput(total, productive, badput, max_step, disruptions, warnings)

@@ -225,8 +225,8 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
 
 
 _FACTS = (
-    "A ratio below 1: this cluster fails less often than the reference. p of one rate: of counts as far apart as these, "
-    "or farther, if both failed at one rate (exact, two-sided, given their total); for references with a count.",
+    "A ratio below 1: this cluster fails less often than the reference. p of one rate: of counts as far apart as "
+    "these, or farther, if both failed at one rate (exact, two-sided, given their total); for references with a count.",
     "Meta's own numbers do not lie on one line: the fitted 6.50 per 1000 node-days (RSC-1) gives 28.8 h at 1024 GPUs, "
     "the paper also reports 7.9 h measured there, and 47.7 d at 8 GPUs where the fit gives 153.8 d. The failure "
     "definition behind the measured points must be wider.",

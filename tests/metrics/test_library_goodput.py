@@ -86,7 +86,7 @@ CHECKPOINTED = Log([0, 25], [*enumerate(FIVE), (2, 30), (3, 33), (4, 36)], 39, 4
     [
         (G1, JobGoodput(20, 15, {"other": 5}, 4, 0)),
         (G2, JobGoodput(25, 15, {"program_startup": 5, "other": 5}, 4, 0)),
-        (G3, JobGoodput(38, 6, {"infrastructure_recovery_from_disruption": 8, "other": 24}, 4, 1)),
+        (G3, JobGoodput(38, 6, {"infrastructure_recovery_from_disruption": 8, "other": 24}, 1, 1)),
     ],
 )
 def test_the_golden_logs_give_the_golden_numbers_on_all_three_sides(
@@ -97,6 +97,7 @@ def test_the_golden_logs_give_the_golden_numbers_on_all_three_sides(
     assert theirs["percent"] == pytest.approx(100 * golden.goodput)
     assert theirs["buckets"] == pytest.approx(golden.badput_s)
     assert theirs["disruptions"] == golden.disruptions
+    assert theirs["highest"] == golden.max_step
     assert by_us(log) == account(log) == golden
 
 
@@ -105,6 +106,7 @@ def same(log: Log, theirs: dict[str, Any]) -> None:
     assert f"{(ours.goodput or 0) * 100:.4f}" == f"{theirs['percent']:.4f}"
     assert ours.productive_s == pytest.approx(theirs["productive_s"], abs=1e-4)
     assert ours.disruptions == theirs["disruptions"]
+    assert (ours.max_step or 0) == theirs["highest"]
     assert {name: seconds for name, seconds in ours.badput_s.items() if seconds > 1e-4} == pytest.approx(
         {name: seconds for name, seconds in theirs["buckets"].items() if seconds > 1e-4}, abs=1e-4
     )
