@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app import panics
 from app.errors import INTERNAL, INTERRUPTED, exit_status
 from app.help_texts import (
     ADJUDICATE_EPILOG,
@@ -64,6 +65,22 @@ def _guarded(options: argparse.Namespace) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
         return _said(error)
+    except BaseException as error:
+        if not panics.is_panic(error):
+            raise
+        return _panicked(error)
+
+
+def _panicked(error: BaseException) -> int:
+    """Say that a library gave up; it has printed on its own where, and our traceback would tell a person no more."""
+    if os.environ.get("TRACKSIDE_DEBUG"):
+        import traceback  # noqa: PLC0415 - only when something is wrong with us
+
+        traceback.print_exception(error)
+    _complain(
+        f"{panics.message(error)}: this is a fault of Trackside; please report it, with the command and what it read"
+    )
+    return INTERNAL
 
 
 def _said(error: Exception) -> int:

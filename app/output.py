@@ -180,10 +180,18 @@ def _json(value: object) -> bytes:
 
 
 def _flat(rows: pl.DataFrame) -> pl.DataFrame:
-    """Lists as text, which is all that CSV can hold; numbers that are not finite are empty, as null in JSON."""
-    lists = [name for name, kind in rows.schema.items() if isinstance(kind, pl.List)]
+    """Lists as text, which is all that CSV can hold; numbers that are not finite are empty, as null in JSON.
+
+    Structures, and lists of lists, are text in JSON.
+    """
+    lists = [name for name, kind in rows.schema.items() if isinstance(kind, pl.List) and not kind.inner.is_nested()]
+    nested = [name for name, kind in rows.schema.items() if kind.is_nested() and name not in lists]
     reals = [name for name, kind in rows.schema.items() if kind.is_float()]
     return rows.with_columns(
+        *(
+            pl.Series(name, [None if cell is None else as_json(cell) for cell in rows[name].to_list()], pl.String)
+            for name in nested
+        ),
         *(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists),
         *(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in reals),
     )

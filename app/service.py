@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Response, request
 from waitress.server import create_server
 
-from app import (
-    clock,
-    config,
-    exporter,
-    output,
-)
+from app import clock, config, exporter, output, panics
 from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import create_app
@@ -130,6 +125,7 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
         told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims)
         return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
 
+    application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
     return application
 
 

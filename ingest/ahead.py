@@ -21,12 +21,12 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     What goes wrong in the making is raised here. A caller who stops early does not wait for the item in the making: the
     making may hang (a pipe into which nobody writes), and nobody could stop it.
     """
-    made: SimpleQueue[tuple[Item] | Exception | None] = SimpleQueue()
+    made: SimpleQueue[tuple[Item] | BaseException | None] = SimpleQueue()
     wanted, enough = Semaphore(1), Event()
     Thread(target=_make, args=(items, made, wanted, enough), daemon=True).start()
     try:
         while (item := _waited_for(made)) is not None:
-            if isinstance(item, Exception):
+            if isinstance(item, BaseException):
                 raise item
             wanted.release()
             yield item[0]
@@ -40,19 +40,19 @@ def started(work: Callable[[], Item]) -> Callable[[], Item]:
 
     Nobody has to ask: a thread whose work is not wanted any more ends by itself, and holds up no exit.
     """
-    made: SimpleQueue[tuple[Item] | Exception] = SimpleQueue()
+    made: SimpleQueue[tuple[Item] | BaseException] = SimpleQueue()
 
     def run() -> None:
         try:
             made.put((work(),))
-        except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits for the item
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits; a panic is no Exception
             made.put(error)
 
     Thread(target=run, daemon=True).start()
 
     def wait() -> Item:
         item = _waited_for(made)
-        if isinstance(item, Exception):
+        if isinstance(item, BaseException):
             raise item
         return item[0]
 
@@ -72,7 +72,7 @@ def _waited_for(made: SimpleQueue[Item]) -> Item:
 
 
 def _make(
-    items: Iterator[Item], made: SimpleQueue[tuple[Item] | Exception | None], wanted: Semaphore, enough: Event
+    items: Iterator[Item], made: SimpleQueue[tuple[Item] | BaseException | None], wanted: Semaphore, enough: Event
 ) -> None:
     """Make one item each time that one is wanted; None says that there are no more. Ends when there are `enough`."""
     try:
@@ -84,7 +84,7 @@ def _make(
             made.put(item)
             if item is None:
                 return
-    except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits for the item
+    except BaseException as error:  # noqa: BLE001 - raised in the thread that waits; a panic is no Exception
         made.put(error)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import duckdb
     from duckdb.sqltypes import DuckDBPyType
 
-_NUMBERS: Final = """boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float
-    double decimal varchar"""
+_NUMBERS: Final = """boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint float
+    double decimal varchar"""  # UHUGEINT is exported as a signed number: large ones would be negative
 _TIMES: Final = "date time timestamp timestamp_s timestamp_ms timestamp_ns"
 _PLAIN: Final = frozenset({*_NUMBERS.split(), *_TIMES.split(), "timestamp with time zone", "null", '"null"'})
 _NESTED: Final = frozenset({"list", "array", "struct"})

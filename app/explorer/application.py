@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from app import results
+from app import panics, results
 from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
@@ -88,6 +88,7 @@ class Explorer:
         self.answers = answers
         self.claims = claims
 
+    @panics.as_errors()
     def view(self, search: str | None) -> View:
         """The checked address.
 
@@ -137,6 +138,7 @@ class Explorer:
         """What words and numbers mean."""
         return definitions.layout(self.answers.ask(drawer.constants, shown.window.cluster))
 
+    @panics.as_errors()
     def about(self, metric: str, shown: View) -> tuple[str, Component]:
         """Title and contents of the drawer of a headline number."""
         found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
@@ -154,6 +156,7 @@ class NothingYetError(Exception):
         self.found = found
 
 
+@panics.as_errors()
 def page(
     explorer: Explorer, path: str | None, search: str | None
 ) -> tuple[Component, Component | None, Component, str]:

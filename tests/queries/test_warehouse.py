@@ -299,6 +299,13 @@ def test_a_persons_sql_may_ask_how_long_something_took(tmp_path: Path) -> None:
     assert rows.row(0) == ("26:00:00", "1 day 00:00:01.5", None)
 
 
+def test_a_persons_sql_may_have_columns_of_any_name_and_type(tmp_path: Path) -> None:
+    put(tmp_path / "w", "alice")
+    asked = "SELECT 1 AS n, 2 AS n, 'infinity'::TIMESTAMPTZ AS t, union_value(k := 1) AS u, [INTERVAL 1 DAY] AS i"
+    rows, _ = user_sql(tmp_path / "w", asked)
+    assert rows.rows(named=True) == [{"n": 1, "n_1": 2, "t": "infinity", "u": "1", "i": "[1 day]"}]
+
+
 def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
