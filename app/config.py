@@ -237,13 +237,13 @@ class Slurm(_Section):
     lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")
     window_days: float = Field(default=7.0, gt=0, description="accounting is asked for in windows of this length")
     overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
-    timeout_s: float = Field(default=300.0, gt=0, description="longest wait for one Slurm command")
+    timeout_s: float = Field(default=300.0, gt=0, le=86_400, description="longest wait for one Slurm command")
     clusters: tuple[str, ...] = Field(default=(), description="clusters to ask for (-M); none: the one of this machine")
     retries: int = Field(
-        default=3, ge=0, description="how often a failed question is put again, waiting longer each time"
+        default=3, ge=0, le=100, description="how often a failed question is put again, waiting longer each time"
     )
-    retry_s: float = Field(default=2.0, ge=0, description="first wait before asking again; doubled each time")
-    pause_s: float = Field(default=0.2, ge=0, description="pause between two windows of accounting")
+    retry_s: float = Field(default=2.0, ge=0, le=3_600, description="first wait before asking again; doubled each time")
+    pause_s: float = Field(default=0.2, ge=0, le=3_600, description="pause between two windows of accounting")
     answer_mb: int = Field(default=256, gt=0, description="larger answers make the next windows half as long")
     recheck_jobs: int = Field(
         default=1000, ge=0, description="open jobs that windows miss: so many are asked for by id"
@@ -352,7 +352,9 @@ class Serve(_Section):
     names: tuple[Host, ...] = Field(
         default=(), description="names by which a proxy on this machine asks, answered besides localhost"
     )
-    every_minutes: float = Field(default=15.0, ge=0, description="`serve` ingests and computes that often; 0: never")
+    every_minutes: float = Field(
+        default=15.0, ge=0, le=525_600, description="`serve` ingests and computes that often; 0: never"
+    )
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` reads: file patterns")
 
 
@@ -403,10 +405,10 @@ class Rules(_Section):
 class Sql(_Section):
     """Limits of `trackside sql`."""
 
-    rows: int = Field(default=10_000, gt=0, description="most rows")
-    seconds: float = Field(default=60.0, gt=0, description="longest time")
-    memory_mb: int = Field(default=2_000, ge=100, description="most memory")
-    result_mb: int = Field(default=64, gt=0, description="largest result")
+    rows: int = Field(default=10_000, gt=0, le=1_000_000_000, description="most rows")
+    seconds: float = Field(default=60.0, gt=0, le=86_400, description="longest time")
+    memory_mb: int = Field(default=2_000, ge=100, le=16_777_216, description="most memory")
+    result_mb: int = Field(default=64, gt=0, le=65_536, description="largest result")
 
 
 class Config(_Section):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from pydantic import BaseModel
 
 from app import config
+from app.config import Config
 from app.errors import ConfigError
 from tests.app.dumps import tiny
 from tests.app.runs import trackside
@@ -83,6 +86,43 @@ def test_a_rule_that_cannot_be_used_stops_compute_in_words(tmp_path: Path) -> No
 def test_how_much_of_telemetry_is_asked_for_and_how_long_has_limits(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"prometheus.{name} = "):
         config.parse({"prometheus": {name: value}}, origin="test")
+
+
+NUMBERS = [
+    (section, name)
+    for section, field in Config.model_fields.items()
+    if isinstance(field.default, BaseModel)
+    for name, inner in type(field.default).model_fields.items()
+    if inner.annotation in {int, float}
+]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300, 10**30, -1, -1e-9])
+@pytest.mark.parametrize(("section", "name"), NUMBERS)
+def test_no_number_is_without_end_unknown_or_negative(section: str, name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{section}.{name}"):
+        config.parse({section: {name: value}}, origin="test")
+
+
+def test_there_are_numbers_in_most_sections() -> None:
+    assert {section for section, _ in NUMBERS} >= {"slurm", "prometheus", "retention", "serve", "rules", "sql"}
+
+
+@pytest.mark.parametrize("value", [0, 10**18, "1e400", "ten"])
+@pytest.mark.parametrize("name", ["rows", "seconds", "memory_mb", "result_mb"])
+def test_limits_of_sql_are_numbers_that_a_process_can_be_held_to(name: str, value: float | str) -> None:
+    with pytest.raises(ConfigError, match=f"sql.{name}"):
+        config.parse({"sql": {name: value}}, origin="test")
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "most"),
+    [("slurm", "timeout_s", 86_400), ("sql", "seconds", 86_400), ("serve", "every_minutes", 525_600)],
+)
+def test_no_wait_is_longer_than_the_system_can_wait(section: str, name: str, most: int) -> None:
+    assert getattr(getattr(config.parse({section: {name: most}}, origin="test"), section), name) == most
+    with pytest.raises(ConfigError, match=f"{section}.{name}"):
+        config.parse({section: {name: most + 1}}, origin="test")
 
 
 @pytest.mark.parametrize(

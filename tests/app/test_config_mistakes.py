@@ -32,7 +32,7 @@ def said(values: dict[str, Any]) -> str:
         ),
         (
             {"slurm": {"retries": -1}},
-            "slurm.retries = -1: too small; allowed: a whole number, at least 0 (in the table [slurm])",
+            "slurm.retries = -1: too small; allowed: a whole number, at least 0, at most 100 (in the table [slurm])",
         ),
         (
             {"serve": {"port": 70_000}},
