@@ -54,7 +54,7 @@ def table(root: Path, name: str) -> pl.DataFrame:
 
 
 def latest(root: Path, name: str, column: str) -> datetime:
-    times: list[datetime] = table(root, name)[column].to_list()
+    times: list[datetime] = table(root, name)[column].drop_nulls().to_list()
     return max(times)
 
 
