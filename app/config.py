@@ -415,6 +415,7 @@ class Config(_Section):
     """All settings."""
 
     warehouse: Path = Field(default=Path("trackside-data"), description="warehouse directory")
+    warehouse_group: str | None = Field(default=None, description="Unix group that may read it; else its owner alone")
     cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")
     claims: Path | None = Field(default=None, description="claims file for `trackside verify`")

@@ -6,18 +6,22 @@ damaged, missing or older gives way to the newest published copy (`queries.recov
 
 from __future__ import annotations
 
+import grp
+import json
+import pwd
+import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
 from app import output
 from queries import folder, integrity, recovery
-from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -37,6 +41,7 @@ class Finding:
 
 def examine(root: Path) -> Iterator[Finding]:
     """Compare every file of a warehouse with what it was when it was written."""
+    yield _readers(root)
     yield from _database(root)
     try:
         with open_reader(root) as reader:
@@ -48,6 +53,33 @@ def examine(root: Path) -> Iterator[Finding]:
     except WarehouseError as error:
         yield Finding("fail", str(error))
     yield from _set_aside(root)
+
+
+def _readers(root: Path) -> Finding:
+    """Who may read the warehouse."""
+    found = root.stat()
+    mode, owner, group = (
+        stat.S_IMODE(found.st_mode),
+        _name(pwd.getpwuid, found.st_uid),
+        _name(grp.getgrgid, found.st_gid),
+    )
+    if mode & 0o007:
+        return Finding(
+            "warn",
+            f"everybody on this machine may read {root}; the next command that writes closes it (doctor --repair, too)",
+        )
+    if mode & 0o070:
+        return Finding("ok", f"{root} is readable by {owner} and the group {group} (config: warehouse_group)")
+    return Finding(
+        "ok", f"{root} is readable by {owner} alone (others by a group: warehouse_group in the configuration)"
+    )
+
+
+def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)
 
 
 def _database(root: Path) -> Iterator[Finding]:
@@ -104,11 +136,80 @@ def _set_aside(root: Path) -> Iterator[Finding]:
         )
 
 
-def repair(root: Path, *, now: datetime) -> list[Damage]:
+# The scan of `serve` ---------------------------------------------------------------------------------------------
+
+SCAN_BYTES: Final = 256 * 2**20
+"""So much is read in a cycle: half a second of it. A year of a large cluster takes a few hours, a quarter each."""
+
+_TABLE_BYTES: Final = 2**20
+"""What a table of the database is taken for, roughly."""
+
+
+def scan(writer: Writer, *, budget: int = SCAN_BYTES) -> None:
+    """Read some of the files, going on where the last scan ended, and compare them with their digests.
+
+    What was damaged the last time is compared again, until it is mended.
+
+    Raises:
+        CorruptWarehouseError: some are damaged.
+    """
+    files = {file.path: file for file in writer.files()}
+    after, known = _scanned(writer.root)
+    parts = [(path, file.bytes) for path, file in files.items()] + [(name, _TABLE_BYTES) for name in writer.tables()]
+    chosen = _chosen(parts, after, budget)
+    _remember(
+        writer.root, chosen[-1] if chosen else after, known
+    )  # if damage ends this, the next scan goes on behind it
+    again = [files[path] for path in known if path in files and path not in chosen]
+    found = integrity.damaged(writer.root, [*again, *(files[name] for name in chosen if name in files)], again=True)
+    _remember(writer.root, chosen[-1] if chosen else after, [damage.file.path for damage in found])
+    for name in chosen:
+        if name not in files:
+            writer.check_table(name)
+    if found:
+        raise CorruptWarehouseError(integrity.message(writer.root, found))
+
+
+def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[str]:
+    """Names of what comes behind a name, and then from the beginning on, until the budget is used up.
+
+    >>> _chosen([("a", 5), ("b", 5), ("c", 5)], "b", 6)
+    ['c', 'a']
+    """
+    ordered = sorted(parts)
+    ahead = [part for part in ordered if part[0] > after] + [part for part in ordered if part[0] <= after]
+    taken = []
+    for name, size in ahead:
+        if budget <= 0:
+            break
+        taken.append(name)
+        budget -= size
+    return taken
+
+
+def _scanned(root: Path) -> tuple[str, list[str]]:
+    """Where the last scan ended, and what was damaged then."""
+    try:
+        state = json.loads((root / folder.SCANNED).read_text())
+        return str(state["after"]), [str(path) for path in state["damaged"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", []
+
+
+def _remember(root: Path, after: str, damaged: Sequence[str]) -> None:
+    unfinished = root / f"{folder.SCANNED}.unfinished"
+    unfinished.write_text(json.dumps({"after": after, "damaged": list(damaged)}))
+    unfinished.replace(root / folder.SCANNED)
+
+
+# Repairing -------------------------------------------------------------------------------------------------------
+
+
+def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
     """Put a damaged directory right, as far as that can be done without the sources; returns the samples taken out."""
     if not root.is_dir():
         raise NoWarehouseError(f"there is no warehouse in {root}: nothing to repair")
-    with open_writer(root, verb="trackside doctor --repair", now=now, repair=True) as writer:
+    with open_writer(root, verb="trackside doctor --repair", now=now, group=group, repair=True) as writer:
         found = integrity.damaged(root, writer.files(), again=True)
         if found:
             for damage in found:

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import clock, config, output, periods
 from app.errors import UsageError
@@ -64,14 +64,14 @@ def serve(options: argparse.Namespace) -> int:
     return run(options)
 
 
-def _future(root: Path, now: datetime, options: argparse.Namespace) -> int:
+def _future(root: Path, now: datetime, options: argparse.Namespace, group: str | None) -> int:
     from app import future_rows
 
     if options.dry_run:
         with open_reader(root) as reader:
             found = future_rows.stored(reader, now=now)
     else:
-        with open_writer(root, verb="trackside retention", now=now) as writer:
+        with open_writer(root, verb="trackside retention", now=now, group=group) as writer:
             found = future_rows.take_out(writer, now=now)
     if not options.quiet:
         future_rows.say(found, done=not options.dry_run)
@@ -86,12 +86,12 @@ def retention(options: argparse.Namespace) -> int:
     _must_exist(root)
     now = clock.now()
     if options.future:
-        return _future(root, now, options)
+        return _future(root, now, options, settings.warehouse_group)
     if options.dry_run:
         with open_reader(root) as reader:
             found = retaining.due(reader, settings.retention, now=now)
     else:
-        with open_writer(root, verb="trackside retention", now=now) as writer:
+        with open_writer(root, verb="trackside retention", now=now, group=settings.warehouse_group) as writer:
             found = retaining.retain(writer, settings, now=now)
     if not options.quiet:
         retaining.say(found, settings.retention, done=not options.dry_run)
@@ -149,7 +149,7 @@ def _ingest_prometheus(options: argparse.Namespace) -> int:
     )
     with (
         _progress(quiet=options.quiet) as tell,
-        open_writer(root, verb="trackside ingest prometheus", now=now) as writer,
+        open_writer(root, verb="trackside ingest prometheus", now=now, group=settings.warehouse_group) as writer,
     ):
         if options.files:
             reports = telemetry.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
@@ -173,7 +173,10 @@ def _ingest_runlog(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     now = clock.now()
     cluster = options.cluster or settings.cluster
-    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest runlog", now=now) as writer:
+    with (
+        _progress(quiet=options.quiet) as tell,
+        open_writer(root, verb="trackside ingest runlog", now=now, group=settings.warehouse_group) as writer,
+    ):
         reports = runlogs.ingest_files(writer, options.files, cluster=cluster, now=now, progress=tell)
         known = _knows_jobs(writer)
     return _done(reports, files=bool(options.files), quiet=options.quiet, known=known)
@@ -219,7 +222,10 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
         since=periods.moment(options.since, end=end),
         until=periods.moment(options.until, end=end),
     )
-    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside ingest slurm", now=now) as writer:
+    with (
+        _progress(quiet=options.quiet) as tell,
+        open_writer(root, verb="trackside ingest slurm", now=now, group=settings.warehouse_group) as writer,
+    ):
         if options.files:
             reports = ingesting.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
@@ -292,7 +298,10 @@ def compute(options: argparse.Namespace) -> int:
     settings, root = _settings(options)
     _must_exist(root)
     now = clock.now()
-    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside compute", now=now) as writer:
+    with (
+        _progress(quiet=options.quiet) as tell,
+        open_writer(root, verb="trackside compute", now=now, group=settings.warehouse_group) as writer,
+    ):
         done = computing.compute(
             writer,
             settings,
@@ -356,7 +365,7 @@ def doctor(options: argparse.Namespace) -> int:
     if options.repair:
         from app import repairing
 
-        repairing.say(repairing.repair(root, now=clock.now()))
+        repairing.say(repairing.repair(root, group=settings.warehouse_group, now=clock.now()))
     return examine(root, settings, now=clock.now())
 
 
@@ -382,7 +391,7 @@ def show(options: argparse.Namespace) -> int:
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
     if _form(options) != "table":
-        _write(found.rows, options, extra=explained and {"explain": explained})
+        output.write(found.rows, _form(options), options.output, extra=explained and {"explain": explained})
         return 0
     if found.shown.is_empty():
         output.say(found.when_empty)
@@ -416,7 +425,7 @@ def verify(options: argparse.Namespace) -> int:
             output.verdicts(verdicts, f"{window.cluster} {iso(window.since)} to {iso(window.until)}")
     else:
         rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
-        _write(rows, options)
+        output.write(rows, _form(options), options.output)
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
 
 
@@ -429,7 +438,10 @@ def adjudicate(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _list_adjudications(options, root)
     now = clock.now()
-    with _progress(quiet=options.quiet) as tell, open_writer(root, verb="trackside adjudicate", now=now) as writer:
+    with (
+        _progress(quiet=options.quiet) as tell,
+        open_writer(root, verb="trackside adjudicate", now=now, group=settings.warehouse_group) as writer,
+    ):
         done = adjudicating.adjudicate(writer, settings, options, now=now, progress=lambda what: tell(what, 0, 1))
     adjudicating.say(done, quiet=options.quiet)
     return 0
@@ -442,7 +454,7 @@ def _list_adjudications(options: argparse.Namespace, root: Path) -> int:
         known = adjudications.known(reader, options.cluster)
     rows = adjudication_words.as_rows([each for each in known if options.all or each.counts])
     if _form(options) != "table":
-        _write(rows, options)
+        output.write(rows, _form(options), options.output)
     elif rows.is_empty():
         output.say("Nobody has corrected anything. trackside adjudicate --help says how.")
     else:
@@ -492,19 +504,7 @@ def _put(rows: pl.DataFrame, options: argparse.Namespace, *, title: str = "") ->
     if _form(options) == "table":
         output.table(title, rows, {name: (name, "text") for name in rows.columns})
     else:
-        _write(rows, options)
-
-
-def _write(rows: pl.DataFrame, options: argparse.Namespace, *, extra: dict[str, Any] | None = None) -> None:
-    """Rows for machines, in the format asked for.
-
-    Raises:
-        UsageError: they cannot be written so.
-    """
-    form = _form(options)
-    if options.spreadsheet_safe and form != "csv":
-        raise UsageError("--spreadsheet-safe is for CSV: say --format csv, or -o FILE.csv")
-    output.write(rows, form, options.output, extra=extra, spreadsheet_safe=options.spreadsheet_safe)
+        output.write(rows, _form(options), options.output)
 
 
 def _form(options: argparse.Namespace) -> str:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from polars.exceptions import PanicException
 
-from app import clock, computing, ingesting, live_roads, live_slurm, output, retention, runlogs, telemetry
+from app import clock, computing, ingesting, live_roads, live_slurm, output, repairing, retention, runlogs, telemetry
 from app.errors import EXIT_STATUS
 from app.json_text import as_json
 from app.times import iso
@@ -152,12 +152,13 @@ class Worker:
         will find the same data next time.
         """
         try:
-            with open_writer(self.root, verb="trackside serve", now=now) as writer:
+            with open_writer(self.root, verb="trackside serve", now=now, group=self.settings.warehouse_group) as writer:
                 for name, read in self._configured():
                     self._step(name, now, functools.partial(read, writer, now))
                 self._step("compute", now, functools.partial(self._compute, writer, now))
                 if self.settings.retention.samples_days:
                     self._step("retention", now, functools.partial(self._retain, writer, now))
+                self._step("files", now, functools.partial(self._scan, writer))
         except LockedWarehouseError as error:
             log("info", f"cycle left out: {str(error).splitlines()[0]}")
             return
@@ -243,6 +244,11 @@ class Worker:
             for removal in retention.retain(writer, self.settings, now=now):
                 log("info", "taken out", **retention.logged(removal))
             self._retained = now
+        return []
+
+    def _scan(self, writer: Writer) -> Sequence[Report]:
+        """Read some of the warehouse's files, others than in the cycle before, and compare them with their digests."""
+        repairing.scan(writer)
         return []
 
     def _tell(self, *_: object) -> None:

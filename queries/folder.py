@@ -28,7 +28,7 @@ DATABASE: Final = "warehouse.duckdb"
 WAL: Final = "warehouse.duckdb.wal"
 SET_ASIDE: Final = "set-aside"
 SCANNED: Final = "scanned.json"
-OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED})
+OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished"})
 """What a warehouse directory has beside its database."""
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-SHOWN: Final = 3
-"""So many damaged files a message names; the others it counts."""
-
 _THREADS: Final = min(4, len(os.sched_getaffinity(0)))
 
 
@@ -123,9 +120,8 @@ def require(root: Path, files: Sequence[File]) -> None:
 
 def message(root: Path, found: Sequence[Damage]) -> str:
     """What is damaged, and the commands that mend it."""
-    lines = [f"{root}: damaged or missing samples.", *(f"  {each}" for each in found[:SHOWN])]
-    if len(found) > SHOWN:
-        lines.append(f"  ... and {len(found) - SHOWN:,} more files (trackside doctor lists them)")
+    more = f", and {len(found) - 1:,} more files (trackside doctor lists them)" if len(found) > 1 else ""
+    lines = [f"{root}: damaged samples: {found[0]}{more}."]
     lines.append("Copy the files back from a backup, or set them aside and load those days again:")
     lines += ["  trackside doctor --repair", *(f"  {command}" for command in commands([each.file for each in found]))]
     return "\n".join([*lines, "What does not need these days still answers."])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from queries.errors import QueryError
+from queries.errors import CorruptWarehouseError, QueryError
 from queries.sandbox_child import FAILED, MEMORY, UNEXPECTED
 from queries.warehouse import open_reader
 
@@ -58,8 +58,8 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
         WarehouseError: there is no warehouse, or it cannot be read.
     """
     limits = limits or Limits()
-    with open_reader(root):  # what is wrong with the warehouse is reported here, in our own words
-        pass
+    with open_reader(root) as reader:  # what is wrong with the warehouse is reported here, in our own words
+        reader.check_samples(sql)
     task = {"root": str(root.absolute()), "sql": sql, "parent": os.getpid(), "limits": asdict(limits)}
     with _memory() as answer, _memory() as messages:
         status = _run(json.dumps(task).encode(), limits, answer, messages)
@@ -112,6 +112,10 @@ def _raise_for(status: int, message: str, limits: Limits) -> None:
     """What the process's end means for the person."""
     if status == 0:
         return
+    if status == FAILED and "corrupt database file" in message.lower():
+        raise CorruptWarehouseError(
+            f"the published copy is damaged: {message}\nWrite it anew: trackside doctor --repair"
+        )
     if status == FAILED:
         raise QueryError(message)
     if status == MEMORY or (status != UNEXPECTED and any(words in message for words in _ALLOCATION)):

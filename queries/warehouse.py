@@ -24,7 +24,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from queries import folder, integrity, partitions, recovery, texts
+from queries import folder, integrity, partitions, permissions, recovery, texts
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -143,6 +143,20 @@ class _Connection:
         """Number of the last committed change."""
         return int(self.meta("data_version") or 0)
 
+    def tables(self) -> list[str]:
+        """Names of the tables that the file itself holds, for `check_table`."""
+        with duckdb_errors(self.root, self._path):
+            return recovery.tables(self._connection)
+
+    def check_table(self, name: str) -> None:
+        """Read all of a table of `tables`.
+
+        Raises:
+            CorruptWarehouseError: it is damaged.
+        """
+        with duckdb_errors(self.root, self._path):
+            recovery.read_table(self._connection, name)
+
     def checks(self) -> list[CheckResult]:
         """Run every data check and return those that found something.
 
@@ -169,20 +183,6 @@ class _Connection:
 
 class Reader(_Connection):
     """A published copy, opened read-only."""
-
-    def tables(self) -> list[str]:
-        """Names of what the copy itself holds, for `check_table`."""
-        with duckdb_errors(self.root, self._path):
-            return recovery.tables(self._connection)
-
-    def check_table(self, name: str) -> None:
-        """Read all of a table of `tables`.
-
-        Raises:
-            CorruptWarehouseError: it is damaged.
-        """
-        with duckdb_errors(self.root, self._path):
-            recovery.read_table(self._connection, name)
 
 
 class Writer(_Connection):
@@ -467,13 +467,16 @@ def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
 
 
 @contextlib.contextmanager
-def open_writer(root: Path, *, verb: str, now: datetime, repair: bool = False) -> Iterator[Writer]:
+def open_writer(
+    root: Path, *, verb: str, now: datetime, group: str | None = None, repair: bool = False
+) -> Iterator[Writer]:
     """Open a warehouse for writing, making, restoring or upgrading it as needed; publish when the caller is done.
 
     Args:
         root: the warehouse directory.
         verb: what the caller is doing, for whoever meets the lock.
         now: the time, for the same purpose.
+        group: whose members may read the warehouse; without one only its owner may.
         repair: put a damaged or mixed-up directory right as a person has asked for (see `queries.recovery`).
 
     Raises:
@@ -483,9 +486,7 @@ def open_writer(root: Path, *, verb: str, now: datetime, repair: bool = False) -
     """
     root = root.absolute()
     folder.refuse_other_folders(root)
-    with disk_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
-    with folder.locked(root, verb=verb, now=now) as lock:
+    with permissions.private(root, group), folder.locked(root, verb=verb, now=now) as lock:
         with disk_errors(root):
             recovery.before_opening(root, lock.before, repair=repair)
         left_open = (root / folder.WAL).exists()
@@ -549,6 +550,7 @@ def _refuse_newer(reader: Reader) -> None:
 
 
 def _published(root: Path) -> Path:
+    permissions.refuse_unreadable(root)
     current = folder.current_copy(root)
     if current is None and (root / folder.DATABASE).exists():
         raise NoWarehouseError(

@@ -1,8 +1,6 @@
--- Loads that claim a time later than `$latest` reach no further than the moment when they were made, which is `$now` at
--- the latest: the computer's own clock may have been wrong.
+-- Loads that claim a time later than `$latest` reach no further than the moment when they were made.
 UPDATE loads
 SET
-    loaded_at = LEAST(loaded_at, $now),
-    covers_from = CASE WHEN covers_from <= LEAST(loaded_at, $now) THEN covers_from END,
-    covers_until = CASE WHEN covers_from <= LEAST(loaded_at, $now) THEN LEAST(covers_until, loaded_at, $now) END
+    covers_from = CASE WHEN covers_from <= loaded_at THEN covers_from END,
+    covers_until = CASE WHEN covers_from <= loaded_at THEN LEAST(covers_until, loaded_at) END
 WHERE covers_from > $latest OR covers_until > $latest;

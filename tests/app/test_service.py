@@ -482,7 +482,7 @@ def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_pat
         until(lambda: "trackside_occupancy_ratio" in fetch(f"{url}/metrics")[1])
         status, text = fetch(f"{url}/healthz")
         assert status == 200, text
-        assert json.loads(text)["sources"].keys() == {"compute", "runlog", "warehouse"}
+        assert json.loads(text)["sources"].keys() == {"compute", "files", "runlog", "warehouse"}
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     finally:
