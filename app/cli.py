@@ -251,6 +251,11 @@ def _format_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="write there; an ending .json, .csv or .parquet is a --format"
     )
+    parser.add_argument(
+        "--spreadsheet-safe",
+        action="store_true",
+        help="for CSV: an apostrophe before texts that a spreadsheet would run as a formula (those of users may)",
+    )
 
 
 def _ingest_sources(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:

@@ -56,7 +56,7 @@ def take_out(writer: Writer, *, now: datetime) -> pl.DataFrame:
     with writer.transaction():
         for table in found["table"].unique().sort():
             if table == "loads":
-                writer.run("cut_loads", latest=latest(now))
+                writer.run("cut_loads", latest=latest(now), now=now)
                 continue
             rows = writer.frame(f"SELECT * FROM {table} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
             _delete(writer, table, rows, now)
@@ -67,7 +67,7 @@ def take_out(writer: Writer, *, now: datetime) -> pl.DataFrame:
 def say(found: pl.DataFrame, *, done: bool) -> None:
     """Print what was moved, or what would be."""
     if found.is_empty():
-        output.say("No row tells of a time that has not come yet.")
+        output.say("No row has a time later than now.")
         return
     columns = {
         "cluster": ("cluster", "text"),
@@ -75,8 +75,8 @@ def say(found: pl.DataFrame, *, done: bool) -> None:
         "rows": ("rows", "count"),
         "latest": ("latest", "time"),
     }
-    title = "Rows of times to come, moved to the table rejects" if done else "Rows of times to come (only a look)"
-    output.table(title, found, columns)
+    moved = ", moved to the table rejects" if done else " (nothing was changed)"
+    output.table(f"Rows of times later than now{moved}", found, columns)
     if done:
         output.say("Next: trackside compute. If a whole input was wrong in its clock, load it again once it is right.")
 
@@ -84,7 +84,7 @@ def say(found: pl.DataFrame, *, done: bool) -> None:
 def lines(source: Reader, *, now: datetime) -> Iterator[str]:
     """What `trackside doctor` says of them."""
     for cluster, table, rows, last in stored(source, now=now).iter_rows():
-        yield f"{cluster} {table}: {rows:,} rows of times to come, up to {iso(last)}; take them out: {COMMAND}"
+        yield f"{cluster} {table}: {rows:,} rows of times later than now, up to {iso(last)}; take them out: {COMMAND}"
 
 
 def _ahead(table: str) -> str:

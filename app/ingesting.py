@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, get_args
 import polars as pl
 
 from app.errors import UsageError
-from app.loading import Report, empty, load
+from app.loading import FAULTS, Report, empty, fault_of, load
 from app.streaming import load_accounting
 from app.times import iso
 from ingest.clusters import foreign
-from ingest.errors import InputError, UntimedError
+from ingest.errors import UntimedError
 from ingest.frames import NODE_STATES, Parsed, SourceName
 from ingest.given import Given, untimed
 from ingest.parsers import NAMELESS, TIMELESS, parse
@@ -75,8 +75,8 @@ def ingest_files(
         try:
             source = Input(name)
             inputs.append((source, kind_of(source.head, origin=name)))
-        except InputError as error:
-            reports.append(Report(name, error=error))
+        except FAULTS as error:
+            reports.append(Report(name, error=fault_of(name, error)))
     inputs.sort(key=lambda each: _place(each[1], options))
     told: list[Parsed] = []
     waiting: list[tuple[Input, SourceName]] = []  # for somebody to say what time it is
@@ -95,8 +95,8 @@ def ingest_files(
                 waiting.append((source, kind))
             else:
                 reports.append(Report(source.name, error=error))
-        except (InputError, UsageError) as error:
-            reports.append(Report(source.name, error=error))
+        except FAULTS as error:
+            reports.append(Report(source.name, error=fault_of(source.name, error)))
         else:
             told.append(parsed)
             reports.append(Report(source.name, parsed))

@@ -8,10 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
 from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
+from app.errors import UsageError
 from ingest import catalog
+from ingest.errors import InputError
 from ingest.future import without_future
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
@@ -24,6 +27,29 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
     MergeSpells = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
+
+
+FAULTS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    PanicException, PolarsError,
+)  # fmt: skip
+"""Errors of code and data. What stops all inputs (a full disk, a signal to stop) is none of them."""
+
+
+class InputFaultError(RuntimeError):
+    """An input could not be loaded, for a reason that nobody foresaw. The others are."""
+
+
+def fault_of(origin: str, error: BaseException) -> Exception:
+    """What to report of one input that could not be loaded, so that the others are."""
+    if isinstance(error, (InputError, UsageError)):
+        return error
+    if isinstance(error, MemoryError):
+        return InputError(f"{origin}: it needs more memory than there is here; load it in parts")
+    first = next(iter(str(error).splitlines()), "")
+    fault = InputFaultError(f"{origin} could not be loaded ({type(error).__name__}: {first}); please report it")
+    fault.__cause__ = error
+    return fault
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from app.errors import UsageError
 from app.json_text import as_json
+from app.visible import FORMULAS, escapes, no_formula
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +39,8 @@ _UNFOLDED = 10_000
 _SHOWN = 200
 """Characters of a cell that a table shows."""
 
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
-_CONTROLS_IN_LINES = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\n\t"}
+_CONTROLS = escapes()
+_CONTROLS_IN_LINES = escapes("\n\t")
 
 
 def _safe(text: str) -> str:
@@ -67,7 +68,7 @@ def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]
         shown.add_row(*(Text(_safe(display(row[name], unit))) for name, (_, unit) in columns.items()))
     out = console()
     if title:
-        out.print(Text(title, style="bold"))
+        out.print(Text(_in_line(title), style="bold"))
     # A table that is wider than the terminal is not folded into columns of three letters: lines go on, as in psql.
     out.width = max(out.width, out.measure(shown, options=out.options.update(max_width=_UNFOLDED)).maximum)
     out.print(shown)
@@ -131,7 +132,14 @@ def _duration(seconds: float) -> str:
     return " ".join(parts[:3]) or "0 s"
 
 
-def write(rows: pl.DataFrame, form: str, target: Path | None, *, extra: dict[str, Any] | None = None) -> None:
+def write(
+    rows: pl.DataFrame,
+    form: str,
+    target: Path | None,
+    *,
+    extra: dict[str, Any] | None = None,
+    spreadsheet_safe: bool = False,
+) -> None:
     """Write rows as JSON, CSV or Parquet to a file or stdout.
 
     Args:
@@ -139,13 +147,14 @@ def write(rows: pl.DataFrame, form: str, target: Path | None, *, extra: dict[str
         form: json, csv or parquet.
         target: file, or None for stdout.
         extra: for JSON: more keys beside `rows`.
+        spreadsheet_safe: for CSV: no cell that a spreadsheet would run as a formula.
 
     Raises:
         UsageError: Parquet to a terminal, or the file cannot be written.
     """
     if form == "parquet" and target is None and sys.stdout.isatty():
         raise UsageError("Parquet is binary: give a file with -o FILE, or pipe it")
-    content = _encoded(rows, form, extra)
+    content = _encoded(_without_formulas(rows) if spreadsheet_safe else rows, form, extra)
     if target is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -197,13 +206,32 @@ def _flat(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _without_formulas(rows: pl.DataFrame) -> pl.DataFrame:
+    """Texts and headings that begin like a formula get an apostrophe before them; numbers stay numbers."""
+    flat = _flat(rows)
+    texts = {name: pl.col(name).cast(pl.String) for name, kind in flat.schema.items() if kind in _TEXTS}
+    made = flat.with_columns(
+        pl.when(_begins(text)).then(pl.lit("'") + text).otherwise(text).alias(name) for name, text in texts.items()
+    )
+    made.columns = [no_formula(name) for name in made.columns]
+    return made
+
+
+_TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+
+def _begins(text: pl.Expr) -> pl.Expr:
+    """Whether a text begins like a formula."""
+    return pl.any_horizontal(text.str.starts_with(each) for each in FORMULAS)
+
+
 _COLOURS = {"supported": "green", "refuted": "red", "undetermined": "yellow"}
 
 
 def verdicts(judged: Sequence[Judged], where: str) -> None:
     """Print verdicts one below the other: the words quoted, what was tested, the numbers, what is missing."""
     out = console()
-    out.print(Text(f"Claims against {where}", style="bold"))
+    out.print(Text(_in_line(f"Claims against {where}"), style="bold"))
     for each in judged:
         claim = each.claim
         side = "at least" if claim.direction == "at_least" else "at most"
@@ -262,13 +290,18 @@ def explanation(found: Mapping[str, Any]) -> None:
         out.print(Text(f"  source      {metric['source']}"))
         out.print(Text(f"  computed by {metric['computed_by']}"))
     for number in found["numbers"]:
-        out.print(Text(f"\n{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}"))
+        out.print()
+        out.print(Text(_in_line(f"{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}")))
     for window in found["windows"]:
-        out.print(Text(f"\nwindow  {window['cluster']}: {window['since']} to {window['until']}"))
+        out.print()
+        out.print(Text(_in_line(f"window  {window['cluster']}: {window['since']} to {window['until']}")))
     for name, sql in found["sql"].items():
-        out.print(Text(f"\nqueries/named/{name}.sql  {found['parameters'] or ''}\n{sql.strip()}", style="dim"))
+        out.print()
+        out.print(Text(_in_line(f"queries/named/{name}.sql  {found['parameters'] or ''}"), style="dim"))
+        out.print(Text(sql.strip(), style="dim"))
     for cluster, constants in found["constants"].items():
-        out.print(Text(f"\nconstants of {cluster}: {as_json(constants, sort_keys=True)}", style="dim"))
+        out.print()
+        out.print(Text(_in_line(f"constants of {cluster}: {as_json(constants, sort_keys=True)}"), style="dim"))
 
 
 def _parts(number: Mapping[str, Any]) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.loading import Report, account_row
-from ingest.errors import InputError
+from app.loading import FAULTS, Report, account_row, fault_of
 from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 from ingest.future import without_future
 from ingest.pieces import Input
@@ -54,10 +53,9 @@ def ingest_files(
         try:
             data = b"".join(Input(name).with_short_lines())
             parsed = parse_runlog(data, origin=name, cluster=cluster, now=now)
-        except InputError as error:
-            reports.append(Report(name, error=error))
-            continue
-        reports.append(Report(name, load(writer, parsed, origin=name, data=data, now=now)))
+            reports.append(Report(name, load(writer, parsed, origin=name, data=data, now=now)))
+        except FAULTS as error:  # one user's log must not keep the others' out
+            reports.append(Report(name, error=fault_of(name, error)))
     return reports
 
 

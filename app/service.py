@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
-from waitress.server import create_server
 
-from app import clock, config, exporter, output, panics
+from app import clock, config, connections, exporter, output, panics
 from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import create_app
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
     from app.config import Config
     from queries.warehouse import Reader
-
-THREADS = 8
-"""Requests that are worked on at once."""
 
 
 def explore(options: argparse.Namespace) -> int:
@@ -85,7 +81,7 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
     application = make_application(root, settings, worker)
     names = settings.serve.names
     guarded = only_own_names(application, host, names) if is_loopback(host) else application.wsgi_app
-    server = create_server(guarded, sockets=[listening], threads=THREADS, ident="trackside")
+    server = connections.make_server(guarded, listening)
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         output.say(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import clock, config, output, periods
 from app.errors import UsageError
@@ -391,7 +391,7 @@ def show(options: argparse.Namespace) -> int:
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
     if _form(options) != "table":
-        output.write(found.rows, _form(options), options.output, extra=explained and {"explain": explained})
+        _write(found.rows, options, extra=explained and {"explain": explained})
         return 0
     if found.shown.is_empty():
         output.say(found.when_empty)
@@ -425,7 +425,7 @@ def verify(options: argparse.Namespace) -> int:
             output.verdicts(verdicts, f"{window.cluster} {iso(window.since)} to {iso(window.until)}")
     else:
         rows = pl.concat([verifying.as_rows(verdicts, window) for window, verdicts in judged], how="diagonal_relaxed")
-        output.write(rows, _form(options), options.output)
+        _write(rows, options)
     return verifying.exit_status([each for _, verdicts in judged for each in verdicts])
 
 
@@ -454,7 +454,7 @@ def _list_adjudications(options: argparse.Namespace, root: Path) -> int:
         known = adjudications.known(reader, options.cluster)
     rows = adjudication_words.as_rows([each for each in known if options.all or each.counts])
     if _form(options) != "table":
-        output.write(rows, _form(options), options.output)
+        _write(rows, options)
     elif rows.is_empty():
         output.say("Nobody has corrected anything. trackside adjudicate --help says how.")
     else:
@@ -504,7 +504,19 @@ def _put(rows: pl.DataFrame, options: argparse.Namespace, *, title: str = "") ->
     if _form(options) == "table":
         output.table(title, rows, {name: (name, "text") for name in rows.columns})
     else:
-        output.write(rows, _form(options), options.output)
+        _write(rows, options)
+
+
+def _write(rows: pl.DataFrame, options: argparse.Namespace, *, extra: dict[str, Any] | None = None) -> None:
+    """Rows for machines, in the format asked for.
+
+    Raises:
+        UsageError: they cannot be written so.
+    """
+    form = _form(options)
+    if options.spreadsheet_safe and form != "csv":
+        raise UsageError("--spreadsheet-safe is for CSV: say --format csv, or -o FILE.csv")
+    output.write(rows, form, options.output, extra=extra, spreadsheet_safe=options.spreadsheet_safe)
 
 
 def _form(options: argparse.Namespace) -> str:

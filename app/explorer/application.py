@@ -12,6 +12,7 @@ from app import panics, results
 from app.answers import Answers, Claims
 from app.errors import UsageError
 from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
+from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 
 if TYPE_CHECKING:
@@ -161,6 +162,13 @@ def page(
     explorer: Explorer, path: str | None, search: str | None
 ) -> tuple[Component, Component | None, Component, str]:
     """Navigation, filters, contents and title of an address. Whatever goes wrong is said in the contents."""
+    navigation, filters, contents, title = _page(explorer, path, search)
+    return parts.readable(navigation), parts.readable(filters), parts.readable(contents), visible(title)
+
+
+def _page(
+    explorer: Explorer, path: str | None, search: str | None
+) -> tuple[Component, Component | None, Component, str]:
     path = (path or "/").rstrip("/") or "/"
     makers: Mapping[str, tuple[str, Callable[[View], Component]]] = {
         "/": ("Overview", explorer.overview),
@@ -310,6 +318,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
             return no_update, no_update, no_update
         try:
             title, contents = explorer.about(ctx.triggered_id["metric"], explorer.view(search))
+            title, contents = visible(title), parts.readable(contents)
         except (UsageError, WarehouseError, NothingYetError) as error:
             return True, "This cannot be shown", html.P(str(error))
         return True, title, contents

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
+from dash.development.base_component import Component
 
 from app import palette
 from app.explorer import numbers
+from app.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
     import polars as pl
-    from dash.development.base_component import Component
 
     from app.headlines import Headline
 
@@ -286,12 +287,12 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
     context = {key: column[key] for key in ("href", "bar", "swatch") if key in column}
     if context:
         made |= {"cellRenderer": "Cell", "cellRendererParams": context}
-    elif column["unit"] != "text":
+    else:
         made["valueFormatter"] = {"function": "told(params)"}
     if column["unit"] not in {"text", "time", "run"}:
         made |= {"type": "rightAligned"}
     if column["unit"] in {"text", "run"}:
-        made.setdefault("tooltipField", column["field"])
+        made.setdefault("tooltipValueGetter", {"function": "whole(params)"})
     return made
 
 
@@ -304,7 +305,10 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
         for name, unit in wanted.items():
             cells[name] = _plain(row[name], unit)
             if unit != "text":
-                cells[f"{name}__text"] = _text(row[name], unit)
+                cells[f"{name}__text"] = visible(_text(row[name], unit))
+            if unit in {"text", "run"} and isinstance(row[name], str) and visible(row[name]) != row[name]:
+                cells[f"{name}__whole"] = visible(row[name])
+                cells.setdefault(f"{name}__text", visible(row[name]))
         made.append(cells)
     return made
 
@@ -336,6 +340,22 @@ def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
     if unit == "share":
         return numbers.share(value)
     return display(value, unit)
+
+
+def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for children
+    """The same components, in the texts of which nothing hides; addresses and ids stay as they are."""
+    if isinstance(node, str):
+        return visible(node)
+    if isinstance(node, list | tuple):
+        return [readable(each) for each in node]
+    for name in ("children", "title", "label", "aria-label"):
+        if isinstance(node, Component) and getattr(node, name, None) is not None:
+            setattr(node, name, readable(getattr(node, name)))
+    if isinstance(getattr(node, "data", None), list):  # the choices of a filter
+        for choice in node.data:
+            if isinstance(choice, dict) and isinstance(choice.get("label"), str):
+                choice["label"] = visible(choice["label"])
+    return node
 
 
 def message(title: str, *children: Child, kind: str = "info") -> Component:

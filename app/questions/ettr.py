@@ -278,8 +278,7 @@ def _expectation(row: dict[str, Any]) -> tuple[str, ...]:
     if row["ettr_expected"] is None:
         return ("  expected: cannot be told, there was no exposure to a failure rate in this window",)
     mttf = row["expected_mttf_s"]
-    never = mttf == float("inf")
-    lasts = "no failure in the cluster" if never else f"MTTF at this size {mttf / 3600:,.1f} h"
+    lasts = "no failure in the cluster" if mttf is None else f"MTTF at this size {mttf / 3600:,.1f} h"
     interval = _between(row["ettr_expected_low"], row["ettr_expected_high"])
     forms = ", ".join(
         f"{name.replace('_', ' ')} {row[f'ettr_expected_{name}']:.4f}"

@@ -13,6 +13,7 @@ from app.output import display
 from app.palette import CLASS_COLOURS, EVIDENCE_COLOURS, ORDER, swatch
 from app.reports import charts
 from app.times import parse_period
+from app.visible import visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -51,17 +52,10 @@ def render(document: Document) -> bytes:
     ).encode()
 
 
-_HIDDEN = dict.fromkeys(
-    (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
-    "\N{REPLACEMENT CHARACTER}",
-)
-"""Controls (but for tab and line feed), and what turns the direction of writing: a name shall read as it is."""
-
-
 def _harmless(value: Any) -> Any:  # noqa: ANN401 - a document is anything that JSON can hold
-    """The same document without characters that nobody sees."""
+    """The same document with characters that hide, or turn the direction of writing, made visible."""
     if isinstance(value, str):
-        return value.translate(_HIDDEN)
+        return visible(value)
     if isinstance(value, dict):
         return {_harmless(key): _harmless(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -187,7 +188,7 @@ def expected_run_rows(
 
     Returns:
         As `metrics.expected_ettr.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
-        interval of the cluster's failure rate.
+        interval of the cluster's failure rate. `mttf_s` is null where there was no failure.
     """
     known = run_times(source, window.cluster)
     runs = ettr_run_rows(source, window) if by_run is None else by_run
@@ -200,7 +201,8 @@ def expected_run_rows(
     at_rate, at_high, at_low = (
         expected(inputs(runs, began, saves, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
     )
-    return at_rate.with_columns(expected_low=at_high["expected"], expected_high=at_low["expected"])
+    ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
+    return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)
 
 
 def _logged_starts(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:

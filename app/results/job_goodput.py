@@ -99,8 +99,21 @@ def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], l
                 events.get((run,), happened.clear()),
                 starts.get((run,), unfinished.clear()),
             )
-            log = _Log(own, steps[run,], own_starts, own_events, over[run], window)
-            yield log.rows(str(run))
+            try:
+                log = _Log(own, steps[run,], own_starts, own_events, over[run], window)
+                rows = log.rows(str(run))
+            except _FAULTS as error:  # one run's log must not cost the others their numbers
+                rows = _left_out(window.cluster, str(run), error), []
+            yield rows
+
+
+_FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError, pl.exceptions.PolarsError)
+
+
+def _left_out(cluster: str, run: str, error: Exception) -> dict[str, object]:
+    """The row of a run whose account could not be made."""
+    said = f"cannot tell: its log could not be computed ({type(error).__name__}: {error}); please report it"
+    return dict.fromkeys(_RUN_ROWS) | {"cluster": cluster, "run_id": run, "note": said}
 
 
 class _Log:
@@ -222,7 +235,8 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
     said = (
         f"time-weighted over {counted.height:,} logged runs; GPUs do not count, nor does queueing before a first start"
     )
-    refused = f"; {found.height - counted.height} logs that the library refuses left out"
+    n_refused = found.height - counted.height
+    refused = f"; {n_refused} logs that the library refuses, or that could not be computed, left out"
     ours = f"; by the account that adds up {sums['ours'] / sums['total_s']:.4f}"
     differs = abs(sums["ours"] - sums["productive_s"]) >= _VISIBLE * sums["total_s"]
     row = pl.DataFrame(

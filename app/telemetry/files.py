@@ -5,11 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from app.errors import UsageError
-from app.loading import Report
+from app.loading import FAULTS, Report, fault_of
 from app.telemetry.asked import Asked, cluster_of, mapping_of
 from app.telemetry.writing import load
-from ingest.errors import InputError
 from ingest.file_tables import told_by
 from ingest.openmetrics import parse_openmetrics
 from ingest.pieces import Input
@@ -53,8 +51,8 @@ def ingest_files(
             named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
             fallback = named or cluster_of(writer, settings, asked)
             found = load(writer, settings, found, fallback, origin=name, digest=source.digest(), now=now)
-        except (InputError, UsageError) as error:
-            reports.append(Report(name, error=error))
+        except FAULTS as error:
+            reports.append(Report(name, error=fault_of(name, error)))
         else:
             reports += [Report(name, parsed) for parsed in found]
     return reports

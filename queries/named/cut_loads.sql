@@ -1,6 +1,8 @@
--- Loads that claim a time later than `$latest` reach no further than the moment when they were made.
+-- Loads that claim a time later than `$latest` reach no further than the moment when they were made, which is `$now` at
+-- the latest: the computer's own clock may have been wrong.
 UPDATE loads
 SET
-    covers_from = CASE WHEN covers_from <= loaded_at THEN covers_from END,
-    covers_until = CASE WHEN covers_from <= loaded_at THEN LEAST(covers_until, loaded_at) END
+    loaded_at = LEAST(loaded_at, $now),
+    covers_from = CASE WHEN covers_from <= LEAST(loaded_at, $now) THEN covers_from END,
+    covers_until = CASE WHEN covers_from <= LEAST(loaded_at, $now) THEN LEAST(covers_until, loaded_at, $now) END
 WHERE covers_from > $latest OR covers_until > $latest;

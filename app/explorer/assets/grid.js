@@ -23,7 +23,13 @@ window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
   }),
   told: (params) => {
     const text = params.data && params.data[params.colDef.field + "__text"];
-    return text === undefined || text === null ? "" : text;
+    if (text !== undefined && text !== null) return text;
+    return params.value === undefined || params.value === null ? "" : String(params.value);
+  },
+  // The whole text of a cell, in which nothing hides.
+  whole: (params) => {
+    const text = params.data && params.data[params.colDef.field + "__whole"];
+    return text === undefined ? params.value : text;
   },
   // A spreadsheet must not run what a user wrote into a job's name.
   plain: (params) => {
@@ -46,7 +52,8 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
     }
     const href = props.href && props.data[props.href];
     // A text that was shortened has the whole one as its title.
-    const whole = typeof props.value === "string" && props.value !== shown ? props.value : undefined;
+    const value = props.data[field + "__whole"] === undefined ? props.value : props.data[field + "__whole"];
+    const whole = typeof value === "string" && value !== shown ? value : undefined;
     const label = shown === null || shown === undefined ? "-" : String(shown);
     if (bar) {
       const top = props.bar === true ? 1 : props.bar;
