@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GRACE_S = 5
-"""What a process needs to start and to hand over its rows; on top of the limit."""
+"""What a process needs to hand over its rows; on top of the limit."""
+
+START_S = 120
+"""Longest time for a process to start: Python and the engine may come from a slow disk. It is not counted."""
 
 _ENVIRONMENT = ("PYTHON", "LC_", "LD_LIBRARY_PATH", "LANG", "PATH", "TZ", "MALLOC_")
 """Beginnings of names of variables that the process gets: no token, password or address of this one's environment."""
@@ -61,8 +65,8 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
     with open_reader(root) as reader:  # what is wrong with the warehouse is reported here, in our own words
         reader.check_samples(sql)
     task = {"root": str(root.absolute()), "sql": sql, "parent": os.getpid(), "limits": asdict(limits)}
-    with _memory() as answer, _memory() as messages:
-        status = _run(json.dumps(task).encode(), limits, answer, messages)
+    with _memory() as question, _memory() as answer, _memory() as messages:
+        status = _run(task, limits, question, answer, messages)
         _raise_for(status, _text(messages), limits)
         answer.seek(0)
         more = answer.read(1) == b"1"
@@ -70,24 +74,44 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
     return pl.DataFrame(pl.from_arrow(table)), more
 
 
-def _run(task: bytes, limits: Limits, answer: BufferedRandom, messages: BufferedRandom) -> int:
+def _run(
+    task: dict[str, Any], limits: Limits, question: BufferedRandom, answer: BufferedRandom, messages: BufferedRandom
+) -> int:
     """Exit status of the process; it writes to files, so that it can neither fill our memory nor wait for us."""
     # -P: nothing that lies in the current directory is imported in our packages' stead.
     command = [sys.executable, "-P", "-c", "from queries.sandbox_child import main; main()"]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=answer, stderr=messages, start_new_session=True, env=environment
-    )
+    begun, begins = os.pipe()
     try:
-        process.communicate(task, timeout=limits.seconds + GRACE_S)
-    except subprocess.TimeoutExpired:
-        raise _took_longer(limits) from None
+        question.write(json.dumps(task | {"begins": begins, "start_s": START_S}).encode())
+        question.seek(0)
+        process = subprocess.Popen(
+            command,
+            stdin=question,
+            stdout=answer,
+            stderr=messages,
+            start_new_session=True,
+            env=environment,
+            pass_fds=(begins,),
+        )
     finally:
+        os.close(begins)
+    try:
+        return _waited_for(process, begun, limits)
+    finally:
+        os.close(begun)
         process.kill()
         process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-    return process.returncode
+
+
+def _waited_for(process: subprocess.Popen[bytes], begun: int, limits: Limits) -> int:
+    """Exit status of a process that has its time from when it begins with the query."""
+    if not select.select([begun], [], [], START_S)[0]:
+        raise QueryError(f"the query did not begin: its process took longer than {START_S} s to start")
+    try:
+        return process.wait(limits.seconds + GRACE_S)
+    except subprocess.TimeoutExpired:
+        raise _took_longer(limits) from None
 
 
 def _memory() -> BufferedRandom:

@@ -6,6 +6,7 @@ Its limits are set and its view of the files is narrowed before anything is impo
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -38,22 +39,24 @@ def main() -> None:
     task = json.loads(sys.stdin.read())
     limits, root = task["limits"], Path(task["root"])
     confinement.die_with(task["parent"])
-    confinement.end_after(limits["seconds"] + _ALARM_S)
+    confinement.end_after(task["start_s"] + limits["seconds"] + _ALARM_S)
     confinement.limit(
         memory=limits["memory_mb"] * _MEBIBYTE + _OWN_MEMORY,
         output=(limits["result_mb"] * OUTPUT_SPARE + 64) * _MEBIBYTE,
-        cpu_s=int(max(limits["seconds"], 0) * 8) + 10,
+        # All cores for all of the time: a limit for the day when the others fail, not one that a query meets.
+        cpu_s=int(task["start_s"] + max(limits["seconds"] + _ALARM_S, 1) * len(os.sched_getaffinity(0))),
     )
     confinement.no_new_privileges()
     warehouse = confinement.reads_of(root, ("published", "raw"))
     libraries, listed = confinement.interpreter()
     confinement.may_only_read([*warehouse, *libraries], listed=listed)
-    answer = _guarded(root, task["sql"], limits, warehouse)
+    answer = _guarded(task, warehouse)
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
         _send(*answer, out)
 
 
-def _guarded(root: Path, sql: str, limits: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table, bool]:
+def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table, bool]:
+    root, limits = Path(task["root"]), task["limits"]
     # Not before the process is confined; and all here, for afterwards no file of a library can be read.
     import duckdb  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
@@ -65,13 +68,15 @@ def _guarded(root: Path, sql: str, limits: dict[str, Any], warehouse: Sequence[P
     for read in (texts.schema_steps, texts.views):  # our own SQL files
         read()
     confinement.may_only_read([*warehouse, *confinement.ENGINE])
+    confinement.end_after(limits["seconds"] + _ALARM_S)
     confinement.refuse_system_calls()
+    os.close(task["begins"])  # the parent counts from now on
     try:
         with opening.open_reader(root) as reader:
             connection = reader._connection  # noqa: SLF001 - locked down in the next line
             _lock_down(connection, [root / "raw", *confinement.reads_of(root, ("raw",))], limits)
-            sql_gate.admit(connection, sql)
-            return sql_results.answer(connection.sql(sql), limits["rows"], limits["result_mb"] * _MEBIBYTE)
+            sql_gate.admit(connection, task["sql"])
+            return sql_results.answer(connection.sql(task["sql"]), limits["rows"], limits["result_mb"] * _MEBIBYTE)
     except (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException):
         _end(MEMORY, "")
     except (QueryError, duckdb.Error) as error:

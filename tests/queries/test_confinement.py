@@ -314,6 +314,26 @@ def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path
     assert "larger than" in big.stderr
 
 
+def test_the_time_that_the_process_takes_to_start_is_not_the_querys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "w", "alice")
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text("import time; time.sleep(8)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
+    rows, _ = user_sql(tmp_path / "w", "SELECT 42 AS n", Limits(seconds=2))
+    assert rows["n"].to_list() == [42]
+
+
+@pytest.mark.parametrize("name", ["o'brien", 'a "b"; c', "ä [x] *"])
+def test_a_warehouse_may_lie_anywhere(name: str, tmp_path: Path) -> None:
+    root = tmp_path / name
+    with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2))
+    rows, _ = user_sql(root, "SELECT count(*) AS n FROM gpu_samples")
+    assert rows["n"].item() == 2
+
+
 def test_limits_are_said_as_what_they_are(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than -3 s"):
