@@ -133,7 +133,7 @@ def warnings(body: bytes) -> list[str]:
         return []
     try:
         told = msgspec.json.decode(body, type=_Told)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []  # whoever reads the data says what is wrong
     said = told.warnings or []
     missing = [one for one in said if not HARMLESS.search(one)]

@@ -322,7 +322,7 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
     try:
         rows = [msgspec.Raw(row) for data in answers for row in raw_rows(data, "jobs")]
         about = msgspec.json.decode(answers[0], type=Envelope).meta
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"slurmrestd {client.shown}: an answer about a job is not as it should be ({error})"
         raise InputError(message) from None
     origin = f"slurmrestd {client.shown}/slurmdb/job: {len(job_ids)} open jobs, {job_ids[0]} to {job_ids[-1]}"

@@ -141,7 +141,7 @@ def _samples(lines: list[bytes]) -> Samples:
 def _labels(text: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(text, type=dict[str, str])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise GarbledError(_shown(text)) from None
 
 
@@ -168,15 +168,16 @@ def _one_by_one(lines: list[bytes]) -> Samples:
         try:
             one = msgspec.json.decode(line, type=_Line)
             values = [float("nan") if value is None else float(value) for value in one.values]
-        except (msgspec.DecodeError, ValueError, RecursionError):
+            times = np.array(one.timestamps, np.int64)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
             raise GarbledError(_shown(line)) from None
-        if len(values) != len(one.timestamps):
+        if len(values) != times.size:
             raise GarbledError("a series with more values than times, or fewer")
-        found.append((one.metric, values, one.timestamps))
+        found.append((one.metric, values, times))
     return Samples(
         [metric for metric, _, _ in found],
         np.array([len(values) for _, values, _ in found], np.int64),
-        np.array([moment for _, _, times in found for moment in times], np.int64),
+        np.concatenate([np.empty(0, np.int64), *(times for _, _, times in found)]),
         np.array([value for _, values, _ in found for value in values], np.float64),
     )
 

@@ -51,6 +51,7 @@ TARGETS: Final = (
             "tests/ingest/test_prometheus*.py",
             "tests/ingest/test_remote_read.py",
             "tests/ingest/test_victoria_export.py",
+            "tests/ingest/test_telemetry_fuzz.py",
             "tests/ingest/test_xor_chunks.py",
             "tests/ingest/test_reading_files.py",
             "tests/ingest/test_sample_files.py",
