@@ -1,16 +1,19 @@
 """Fixtures of all tests, how workers share them out, and a summary of what was skipped and how to get it."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from app import clock
 from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
 
 pytest_plugins = ("tests.scheduling",)
 profiles.load()
+os.environ.setdefault(clock.NOT_BEFORE, "2026-11-22T00:00:00Z")  # the captures are of days before, on any machine
 
 
 @pytest.fixture(scope="module")

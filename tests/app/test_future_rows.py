@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import doctor, future_rows, ingesting, runlogs, telemetry
+from app import clock, doctor, future_rows, ingesting, runlogs, telemetry
 from app.config import Config
 from ingest import frames
 from ingest.errors import UnrecognisedInputError
@@ -244,3 +244,13 @@ def test_maintenance_that_is_planned_is_no_mistake(tmp_path: Path) -> None:
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("node_states").height == 1
         assert future_rows.stored(reader, now=NOW).is_empty()
+
+
+@pytest.mark.parametrize("said", ["", "soon", "9999-12-31T23:59:59-23:00", "2001-01-01"])
+def test_the_clock_is_the_machines_unless_it_is_behind_what_the_environment_says(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(clock.NOT_BEFORE, said)
+    assert abs(clock.now().timestamp() - tmp_path.stat().st_mtime) < 3600
+    monkeypatch.setenv(clock.NOT_BEFORE, "2900-01-01")
+    assert clock.now() == datetime(2900, 1, 1, tzinfo=UTC)
