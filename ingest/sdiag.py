@@ -43,6 +43,9 @@ _NUMBER: Final = re.compile(r"(.+?)\s*:\s*(-?\d+(?:\.\d+)?)( microseconds)?")
 _MOMENT: Final = re.compile(r"(.+? when|.+? ts|Data since)\s*:?\s+(?:\w{3} \w{3} +\d.*|N/A)")
 _EPOCH: Final = re.compile(r"\((\d{8,12})\)\s*$")
 _CALL: Final = re.compile(r"([A-Z]\w*)\s+\(\s*\d+\)\s+(\w+:\d.*)")
+_TOO_LONG: Final = re.compile(r"\d{19}")
+"""slurmctld counts in 64 bits."""
+
 _FIGURE: Final = re.compile(r"(\w+):(\d+)")
 _CYCLE_TIMES: Final = frozenset({"last cycle", "max cycle", "mean cycle"})
 _CALL_TIMES: Final = frozenset({"ave_time", "total_time", "cycle_last", "cycle_max"})
@@ -62,6 +65,8 @@ class _Told:
         """One line that is neither blank nor a heading."""
         if section in _LEFT_OUT or text == "No pending RPCs":
             self.skipped += 1
+        elif _TOO_LONG.search(text):
+            self._refuse(number, "a number that has more than 18 digits", text)
         elif found := _CALL.fullmatch(text):
             for name, figure in _FIGURE.findall(found[2]):
                 self._add(at, section, f"{found[1]} {name}", int(figure) * (1e-6 if name in _CALL_TIMES else 1.0))
@@ -76,8 +81,10 @@ class _Told:
             else:
                 self._add(at, section, found[1], float(moment[1]))
         else:
-            raw = (self.cluster, "slurm.diag", self.origin, number, "not a number of sdiag", text[:RAW_LIMIT])
-            self.refused.append(raw)
+            self._refuse(number, "not a number of sdiag", text)
+
+    def _refuse(self, number: int, reason: str, text: str) -> None:
+        self.refused.append((self.cluster, "slurm.diag", self.origin, number, reason, text[:RAW_LIMIT]))
 
     def _add(self, at: datetime, section: str, name: str, value: float) -> None:
         self.rows.append((self.cluster, at, section, name, value))

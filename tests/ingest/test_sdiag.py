@@ -86,6 +86,15 @@ def test_a_line_that_is_no_number_is_kept_as_a_reject() -> None:
     assert (parsed.rows_read, parsed.rows_loaded) == (2, 1)
 
 
+@pytest.mark.parametrize("digits", [19, 400, 5_000])
+def test_a_number_without_end_is_kept_as_a_reject(digits: int) -> None:
+    big = "9" * digits
+    rpc = f"Remote Procedure Call statistics by message type\n\tREQUEST_PING ( 1008) count:{big} ave_time:1\n"
+    parsed = read(f"{TOP}Jobs started:   {big}\nJobs failed: 2\n{rpc}")
+    assert [reason for _, reason in refusals(parsed)] == ["a number that has more than 18 digits"] * 2
+    assert parsed.rows_loaded == 1
+
+
 def test_an_old_sdiag_told_local_time_only() -> None:
     old = "sdiag output at Sat Nov 21 17:35:47 2026\nJobs started:   1\n"
     parsed = read(old, timezone="Europe/Berlin")
