@@ -1,5 +1,5 @@
--- Loads that claim a time later than `$latest` reach no further than the moment when they were made, which is `$now` at
--- the latest: the computer's own clock may have been wrong.
+-- Writes the loads that claim a time later than `$latest`: they reach no further than the moment when they were made, which
+-- is `$now` at the latest, since the computer's own clock may have been wrong.
 UPDATE loads
 SET
     loaded_at = LEAST(loaded_at, $now),
