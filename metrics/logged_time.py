@@ -4,6 +4,7 @@ Of an attempt whose sessions and steps `metrics.steplog` found:
 
 - `startup` until the first step: launch before the first log line, then what the log's events name, else init;
 - a step lasts until the next one begins, unless that takes longer than a hang: then the rest is `stalled`;
+- what an attempt's first step took beyond the run's ideal one is `startup` (`first_step`: compilation, warm-up);
 - what events name is carved out: `checkpoint`, evaluation (`other_work`), waiting for data (`stalled`);
 - a step is `lost` if the run later went back to it or before it, else `productive`; what took it is `restart_in_place`
   if the same attempt went back, else what ended the attempt;
@@ -22,7 +23,9 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_mean
 from metrics.intervals import merge_equal, overlaps, sweep, union
+from metrics.job_goodput import ANOMALOUS_MADS, MIN_STEP_S
 from metrics.steplog import HANG_MIN_S, carved_events
 
 _US = 1_000_000
@@ -77,7 +80,7 @@ def logged_time(
             ]
         )
     )
-    return _named(_with_events(base, carved, steps), lanes)
+    return _named(_with_events(base, carved, steps, first_step_extra(steps)), lanes)
 
 
 def _lanes(usable: pl.DataFrame, attempts: pl.DataFrame, interruptions: pl.DataFrame) -> pl.DataFrame:
@@ -110,6 +113,9 @@ def _causes(lanes: pl.DataFrame) -> pl.DataFrame:
 
 
 _BASE = ("lane", "started", "ended", "category", "cause")
+
+FIRST_STEP = "first_step"
+"""Cause of startup: what an attempt's first step took beyond the ideal one."""
 
 _IN_PLACE = "restart_in_place"
 """Cause of what a new process in the same allocation took: no attempt ended, so nothing that ends one is to blame."""
@@ -281,8 +287,51 @@ def _exclusive(base: pl.DataFrame) -> pl.DataFrame:
     return both.sort("lane", "started")
 
 
-def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Put what events name over the base, the strongest first."""
+def first_step_extra(steps: pl.DataFrame) -> pl.DataFrame:
+    """What the first step of each attempt took beyond the ideal step of its run: compilation, caches, warm-up.
+
+    The ideal is that of metric-definitions 3.1 over the run's other steps: the mean of those that are not anomalous. A
+    run with no other step has none. First steps that were run again later are lost, and stay so.
+
+    Args:
+        steps: executions as `executions_of_steps` returns them, with `lane`.
+
+    Returns:
+        `lane`, `started`, `ended` (the step), `extra` (microseconds, above 0).
+    """
+    run = ["cluster", "run", "stream"]
+    is_first = pl.int_range(pl.len()).over("lane") == 0
+    ordered = steps.sort("lane", "begin", "step").with_columns(is_first=is_first)
+    others = ordered.filter(~pl.col("is_first") & (pl.col("own_s") >= MIN_STEP_S))
+    median = pl.col("own_s").median().over(run)
+    off = (pl.col("own_s") - median).abs().median().over(run)
+    usual = others.filter(pl.col("own_s") <= median + ANOMALOUS_MADS * off)
+    ideal = usual.group_by(run).agg(exact_mean(pl.col("own_s")).alias("ideal"))
+    return (
+        ordered.filter("is_first", "kept")
+        .join(ideal, on=run)
+        .with_columns(extra=((pl.col("own_s") - pl.col("ideal")) * _US).round().cast(pl.Int64))
+        .filter(pl.col("extra") > 0)
+        .select("lane", pl.col("begin").alias("started"), pl.col("reach").alias("ended"), "extra")
+    )
+
+
+def _opened(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Call the first `extra` microseconds of each lane's first step what they are; `extra` is 0 in other pieces."""
+    opening = (pl.col("extra") > 0) & (pl.col("category") == "productive")
+    length = pl.col("ended") - pl.col("started")
+    first = pieces.filter(opening).with_columns(before=length.cum_sum().over("lane") - length)
+    cut = first.with_columns(
+        cut=pl.col("started") + pl.min_horizontal((pl.col("extra") - pl.col("before")).clip(0), length)
+    )
+    startup = cut.with_columns(ended="cut", category=pl.lit("startup"), cause=pl.lit(FIRST_STEP))
+    rest = cut.with_columns(started="cut")
+    parts = pl.concat([part.select(_BASE) for part in (pieces.filter(~opening), startup, rest)])
+    return parts.filter(pl.col("started") < pl.col("ended")).sort("lane", "started")
+
+
+def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame, extra: pl.DataFrame) -> pl.DataFrame:
+    """Put what events name over the base, the strongest first; what a first step took too long is startup."""
     first = steps.group_by("lane").agg(pl.col("begin").min().alias("first"))
     known = {kind: (category, cause) for kind, category, cause in _EVENTS}
     told = carved.join(first, on="lane", how="left").with_columns(
@@ -302,7 +351,7 @@ def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame) 
         union(rows.select("lane", "started", "ended")).with_columns(pl.lit(1).alias(f"event_{number}"))
         for number, (_, _, rows) in enumerate(layers)
     ]
-    pieces = sweep([coded.select("lane", "started", "ended", pl.col("code").cast(pl.Int64)), *marked]).filter(
+    pieces = sweep([coded.select("lane", "started", "ended", pl.col("code").cast(pl.Int64)), *marked, extra]).filter(
         pl.col("code") > 0
     )
     decided = pieces.join(codes.with_columns(pl.col("code").cast(pl.Int64)), on="code", how="left")
@@ -312,8 +361,8 @@ def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame) 
         here = pl.col(f"event_{number}") > 0
         category = pl.when(here).then(pl.lit(name)).otherwise(category)
         cause = pl.when(here).then(pl.lit(why, dtype=pl.String)).otherwise(cause)
-    found = decided.with_columns(category=category, cause=cause).select(_BASE).sort("lane", "started")
-    return merge_equal(found)
+    found = decided.with_columns(category=category, cause=cause).select(*_BASE, "extra").sort("lane", "started")
+    return merge_equal(_opened(found))
 
 
 def _named(pieces: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:

@@ -122,9 +122,9 @@ def executions_of_steps(
         `frames.STEPS` with the attempt's `submitted_at`, `run`, `session`, `begin`, `end` and `reach` (microseconds:
         when the step began, ended, and what it lasted to, which is the next step's begin unless a hang lies between),
         `wall_s` (from begin to reach less what events carve out; waiting for data is a part of it), `own_s` (`wall_s`
-        less that waiting: what the ledger calls productive of a kept step), `hang_us` (the hang threshold), `kept` and
-        `in_place`; sorted by run and time. A step is kept unless the run later executed it, or an earlier one, again;
-        `in_place` says that the same attempt did.
+        less that waiting: what the ledger calls productive of a kept step, but for a first step's extra), `hang_us`
+        (the hang threshold), `kept` and `in_place`; sorted by run and time. A step is kept unless the run later
+        executed it, or an earlier one, again; `in_place` says that the same attempt did.
     """
     rules = rules or Rules()
     own = (

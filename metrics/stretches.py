@@ -1,9 +1,10 @@
 """A run's wall time from its first eligible moment to its last end, second by second: each in exactly one class.
 
 The classes are those of metric-definitions 5.2: `queue_initial`, `queue_requeue`, `launch`, `init`, `checkpoint_load`,
-`compile`, `startup` (where its part is not told), `productive`, `lost`, `checkpoint`, `stalled`, `other_work`,
-`teardown`, `unattributed`. Their GPU-seconds add up to the denominator of the run's ETTR exactly. Between them may lie
-`not_asked`: time in which the run neither held GPUs nor waited for any, which is no part of the ETTR.
+`compile`, `first_step` (its extra), `startup` (where its part is not told), `productive`, `lost`, `checkpoint`,
+`stalled`, `other_work`, `teardown`, `unattributed`. Their GPU-seconds add up to the denominator of the run's ETTR
+exactly. Between them may lie `not_asked`: time in which the run neither held GPUs nor waited for any, which is no part
+of the ETTR.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 NOT_ASKED = "not_asked"
 
-STARTUP_PARTS = ("launch", "init", "checkpoint_load", "compile")
+STARTUP_PARTS = ("launch", "init", "checkpoint_load", "compile", "first_step")
 """Causes of `startup` that are classes of their own."""
 
 _WHAT = ["class", "cause", "evidence"]

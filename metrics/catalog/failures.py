@@ -7,7 +7,8 @@ METRICS = (
         "mttf",
         "d",
         "Mean time to failure of a job, by size and pooled.",
-        "exposure of all attempts, censored ones included / interruptions of the class",
+        "exposure of all attempts, censored ones included / interruptions of the class; exposure is the time that they "
+        "ran in the window, without suspended time, which is taken to lie at their ends",
         "exposures",
         "metrics.failure_rates.failure_rates",
         "exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys beside it for the rate",
@@ -17,7 +18,8 @@ METRICS = (
         "failure_rate",
         "1/gpu_d",
         "Failures per GPU-day, by class, way of counting and job size.",
-        "interruptions of the class (attempts), or of different incidents / GPU-days of all attempts in the window",
+        "interruptions of the class (attempts), or of different incidents / GPU-days that all attempts ran in the "
+        "window, suspended time left out",
         "exposures",
         "metrics.failure_rates.rates_in",
         "exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys beside it",

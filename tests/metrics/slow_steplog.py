@@ -69,6 +69,35 @@ def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | Non
     return found
 
 
+def first_step_extra(attempts: list[Attempt], index: int) -> float:
+    """Seconds that the attempt's first step took beyond the ideal one of the run's others; 0 if it was undone."""
+    first: dict[int, tuple[Step, float]] = {}
+    others = []
+    for number, attempt in enumerate(attempts):
+        for session in attempt.sessions:
+            for place, step in enumerate(session.steps):
+                own = _own_seconds(session, place)
+                if number not in first:
+                    first[number] = (step, own)
+                elif own >= 1:
+                    others.append(own)
+    if index not in first or not others:
+        return 0.0
+    usual = median(others)
+    limit = usual + 3 * median(abs(own - usual) for own in others)
+    calm = [own for own in others if own <= limit]
+    step, own = first[index]
+    undone = (step.number, step.begin) in losses(attempts)
+    return 0.0 if undone else max(0.0, own - sum(calm) / len(calm))
+
+
+def _own_seconds(session: Session, place: int) -> float:
+    """Seconds of a step that no event takes."""
+    reach, _ = _reach(session, place)
+    begin = session.steps[place].begin
+    return float(sum(not any(b <= t < e for _, b, e in session.events if b >= begin) for t in range(begin, reach)))
+
+
 def _said(attempt: Attempt, lost: Losses, second: int) -> tuple[str, str | None]:
     first_step = min((s.begin for session in attempt.sessions for s in session.steps), default=attempt.end)
     for kind, meaning in MEANS.items():
@@ -98,14 +127,9 @@ def _said(attempt: Attempt, lost: Losses, second: int) -> tuple[str, str | None]
 def _among_steps(session: Session, lost: Losses, second: int, *, until: int, ended: str) -> tuple[str, str | None]:
     usual = median(step.length for step in session.steps)
     hang = max(usual * HANG_STEPS, HANG_MIN)
-    last_event = max((e for _, _, e in session.events), default=0)
     place = max(i for i, step in enumerate(session.steps) if step.begin <= second)
     step = session.steps[place]
-    is_last = place == len(session.steps) - 1
-    following = max(last_event, step.begin + step.length) if is_last else session.steps[place + 1].begin
-    busy = sum(any(b <= t < e for _, b, e in session.events if b >= step.begin) for t in range(step.begin, following))
-    pause = following - (step.begin + step.length) - busy
-    reach = following if pause <= hang else step.begin + step.length
+    reach, following = _reach(session, place)
     if second < reach:
         why = lost.get((step.number, step.begin))
         return ("productive", None) if why is None else ("lost", why)
@@ -116,6 +140,18 @@ def _among_steps(session: Session, lost: Losses, second: int, *, until: int, end
     if second < following + usual:
         return "lost", "restart_in_place" if ended == "GONE" else ended
     return _rest_of_a_broken_one(ended, long=until - following > hang)
+
+
+def _reach(session: Session, place: int) -> tuple[int, int]:
+    """What a step lasts to, and when what follows it begins: between them lies a hang."""
+    hang = max(median(step.length for step in session.steps) * HANG_STEPS, HANG_MIN)
+    last_event = max((e for _, _, e in session.events), default=0)
+    step = session.steps[place]
+    is_last = place == len(session.steps) - 1
+    following = max(last_event, step.begin + step.length) if is_last else session.steps[place + 1].begin
+    busy = sum(any(b <= t < e for _, b, e in session.events if b >= step.begin) for t in range(step.begin, following))
+    pause = following - (step.begin + step.length) - busy
+    return (following if pause <= hang else step.begin + step.length), following
 
 
 def _rest_of_a_broken_one(ended: str, *, long: bool) -> tuple[str, str | None]:

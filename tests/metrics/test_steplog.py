@@ -100,11 +100,25 @@ def logged(tried: list[Attempt], **session: object) -> pl.DataFrame:
 
 
 def sums(found: pl.DataFrame, number: int) -> Counter[tuple[str, str | None]]:
+    """Seconds by category and cause, but for the first step's extra, which is productive here."""
     total: Counter[tuple[str, str | None]] = Counter()
+    found = found.with_columns(
+        category=pl.when(pl.col("cause").eq_missing("first_step")).then(pl.lit("productive")).otherwise("category")
+    )
+    microseconds: Counter[tuple[str, str | None]] = Counter()
     for row in found.filter(pl.col("submitted_at") == at(number)).iter_rows(named=True):
         cause = None if row["category"] in {"productive"} else row["cause"]
-        total[row["category"], cause] += round((row["ended_at"] - row["started_at"]).total_seconds())
+        microseconds[row["category"], cause] += round((row["ended_at"] - row["started_at"]).total_seconds() * 1e6)
+    for key_, length in microseconds.items():
+        total[key_] = round(length / 1e6)
     return total
+
+
+def extra_s(found: pl.DataFrame, number: int) -> float:
+    """Seconds of an attempt's first step that are startup."""
+    mine = found.filter(pl.col("submitted_at") == at(number), pl.col("cause").eq_missing("first_step"))
+    assert set(mine["category"]) <= {"startup"}
+    return float(sum((row["ended_at"] - row["started_at"]).total_seconds() for row in mine.iter_rows(named=True)))
 
 
 def training(first: int, begin: int, n: int, length: int = 10) -> tuple[Step, ...]:
@@ -128,6 +142,36 @@ def test_a_kill_loses_the_steps_run_again_and_the_unfinished_one() -> None:
         ("productive", None): 200,
         ("teardown", None): 100,
     }
+
+
+@pytest.mark.parametrize(
+    ("events", "extra"),
+    [
+        ((), 50),
+        ((("compile", 105, 135),), 20),  # what an event names is its own
+        ((("compile", 100, 160),), 0),
+        ((("data", 130, 140),), 40),
+    ],
+)
+def test_what_the_first_step_takes_beyond_the_ideal_one_is_startup(
+    events: tuple[tuple[str, int, int], ...], extra: int
+) -> None:
+    """5.2 and 3.1: of a first step of 60 s where ten are usual, fifty are compilation and warm-up."""
+    steps = (Step(0, 100, 60), *training(1, 160, 20), Step(21, 360, 35), *training(22, 395, 10))
+    found = logged([Attempt(0, 600, "COMPLETED", (Session(20, steps, events),))])
+    taken = sum(end - begin for _, begin, end in events)
+    assert extra_s(found, 0) == extra
+    assert sums(found, 0)["productive", None] == 395 - taken  # all the steps, the first one's extra too
+
+
+def test_first_steps_that_are_undone_or_alone_have_no_extra() -> None:
+    undone = Attempt(0, 225, "NODE_FAIL", (Session(0, (Step(0, 0, 60), *training(1, 60, 12))),))
+    again = Attempt(400, 800, "COMPLETED", (Session(410, (Step(0, 420, 30), *training(1, 450, 12))),))
+    found = logged([undone, again])
+    assert (extra_s(found, 0), extra_s(found, 1)) == (0, 20)
+    assert extra_s(logged([Attempt(0, 100, "COMPLETED", (Session(0, (Step(0, 0, 60),)),))]), 0) == 0
+    short = [Attempt(0, 200, "COMPLETED", (Session(0, (Step(0, 0, 5), *training(1, 5, 12))),))]
+    assert extra_s(logged(short), 0) == 0
 
 
 def test_blocking_checkpoints_are_carved_out_and_others_are_not() -> None:
@@ -267,6 +311,7 @@ def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
     for number, attempt in enumerate(tried):
         got = sums(found, number)
         assert got == slow_steplog.seconds(tried, number)
+        assert extra_s(found, number) == pytest.approx(slow_steplog.first_step_extra(tried, number), abs=2e-6)
         assert got.total() == attempt.end - attempt.start
 
 
