@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 
 from app import results
+from app.results.capacity import nodes_by_accounting
 from app.scoping import EmptyScopeError, Scoped
 from metrics import frames
 from metrics.ettr import ettr_total, waits
@@ -69,6 +70,8 @@ def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None
     told = scoped or source
     found = results.goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
     whole = _from_row(claim, found, "allocations: there is no GPU-time yet")
+    if claim.metric != "goodput_allocated" and (said := nodes_by_accounting(source, window)):
+        whole = replace(whole, beside=(*whole.beside, said))
     if claim.kind == "delivered" or whole.low is None:
         return whole
     days = results.goodput_rows(told, window, "day").filter(pl.col("metric") == claim.metric)

@@ -9,6 +9,7 @@ import polars as pl
 from app import results
 from app.asked import split_by
 from app.questions.interruptions import second_order_said
+from app.results.capacity import nodes_by_accounting
 from app.showing import Answer, Details, Question
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         return _buckets(source, window)
     rows = [results.goodput_rows(source, window, dimension)]
     names: tuple[str, ...] = _OF_LEDGER
-    queries: tuple[str, ...] = ("ledger_sums", "inventoried")
+    queries: tuple[str, ...] = ("ledger_sums", "inventoried", "nodes_by_accounting")
     details: tuple[Details, ...] = ()
     if dimension in {"cluster", "run"}:
         accounts = results.job_accounts(source, window)
@@ -64,7 +65,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=names,
         queries=queries,
-        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ())),
+        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *_capacity(source, window)),
         parameters={"dimension": dimension},
         when_empty=_NO_TIME,
         details=details,
@@ -75,6 +76,11 @@ _UNITS = (
     "numerator / denominator: GPU-seconds; of goodput_job seconds of the runs' wall time (--by bucket shows where the "
     "rest of it went), of program_goodput FLOP.",
 )
+
+
+def _capacity(source: Reader, window: Window) -> tuple[str, ...]:
+    said = nodes_by_accounting(source, window)
+    return (said,) if said else ()
 
 
 def _job_details(source: Reader, window: Window, accounts: results.JobAccounts) -> tuple[Details, ...]:
@@ -118,6 +124,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {guess['value'] / 3600:,.2f} "
         "GPU-h if half an hourly checkpoint interval was lost each time.",
         *second_order_said(results.second_order_rows(source, window)),
+        *_capacity(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}
     if dimension == "category":
@@ -135,7 +142,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
             "share_allocated": ("of allocated", "ratio"),
         },
         metrics=("lost_imputed", "second_order_share"),
-        queries=("ledger_sums", "interruptions"),
+        queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
         notes=notes,
         parameters={"dimension": subject},
         parts={

@@ -24,6 +24,7 @@ from app.errors import UsageError
 from app.json_text import as_json, finite
 from app.palette import SWATCHES, Swatch
 from app.results import Window
+from app.results.capacity import nodes_by_accounting
 from app.times import iso, parse_period
 from ingest.parsers import SNAPSHOTS
 from metrics import catalog
@@ -301,6 +302,7 @@ def _gpu_time(source: Reader, window: Window) -> Document:
     total = sum((row["gpu_seconds"] for row in rows), Decimal(0))
     return {
         "capacity_gpu_seconds": exact(capacity or Decimal(0)),
+        "capacity_note": nodes_by_accounting(source, window),
         "ledger_gpu_seconds": exact(total),
         "sums_to_capacity": total == (capacity or Decimal(0)),
         "categories": [_category(each, rows) for each in SWATCHES],

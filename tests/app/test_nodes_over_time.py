@@ -10,8 +10,11 @@ import pytest
 
 from app import computing, loading
 from app.config import Config
+from app.questions.goodput import goodput as goodput_asked
+from app.questions.goodput import lost as lost_asked
 from app.questions.nodes import nodes as nodes_asked
 from app.results import Window
+from app.results.capacity import nodes_by_accounting
 from app.showing import Question
 from ingest.given import Given
 from ingest.parsers import parse
@@ -184,3 +187,25 @@ def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it
         "n2": (None, None),
         "n3": ("drained: swap dimm", "person"),
     }
+
+
+@pytest.mark.parametrize(
+    ("inventory", "said"),
+    [
+        (nodes(0, n1=8), True),  # n3 is known from its job alone
+        (nodes(0, n1=8, n3=8), False),
+        (None, False),  # without any inventory the ratios themselves are not given
+    ],
+)
+def test_a_node_that_only_accounting_knows_is_reported_where_capacity_is_used(
+    tmp_path: Path, inventory: Input | None, *, said: bool
+) -> None:
+    inputs = [*BASIS, *([inventory] if inventory else [])]
+    with open_reader(warehouse(tmp_path / "w", inputs)) as reader:
+        window = Window("c", at(T), at(T + SPAN))
+        notes = [*goodput_asked(reader, window, Question()).notes, *lost_asked(reader, window, Question()).notes]
+        sentence = nodes_by_accounting(reader, window)
+    assert (sentence is not None) is said
+    assert sum(note.startswith("One node is in no inventory, only in accounting (") for note in notes) == 2 * said
+    if sentence:  # 8 GPUs from 100 to 400 s, beside 8 for all the time
+        assert f"({300 / (SPAN + 300):.1%} of the capacity)" in sentence

@@ -1,0 +1,25 @@
+"""What capacity rests on: nodes that no inventory names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.results.base import Source, Window
+
+
+def nodes_by_accounting(source: Source, window: Window) -> str | None:
+    """A sentence on the nodes of a window that only accounting knows; None where an inventory names all of them.
+
+    Where no inventory was read at all, ratios over capacity say so themselves.
+    """
+    found = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
+    n, share = found.row(0)
+    if not n or share >= 1:
+        return None
+    many = f"{n:,} nodes are" if n > 1 else "One node is"
+    return (
+        f"{many} in no inventory, only in accounting ({share:.1%} of the capacity): GPUs are taken to be the most that "
+        "jobs held there at once, from the first job to the last. Load an inventory that names them "
+        "(scontrol show node)."
+    )
