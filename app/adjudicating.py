@@ -81,7 +81,7 @@ def adjudicate(
         made = _ASKED[options.action](writer, options)
         done = _made(writer, replace(made, made_at=now, author=author, reason=reason))
     if not done.changed:
-        return done
+        return _caught_up(writer, settings, done, now=now, progress=progress) if options.compute else done
     claims = verifying.read_claims(options.claims or settings.claims) if options.compute else []
     cluster = done.correction.cluster
     if not options.compute:
@@ -95,6 +95,16 @@ def adjudicate(
     computing.compute(writer, settings, now=now, progress=progress)
     progress("the numbers after")
     return replace(done, effect=tuple(_differences(before, _state(writer, cluster, claims))))
+
+
+def _caught_up(writer: Writer, settings: Config, done: Done, *, now: datetime, progress: Callable[[str], None]) -> Done:
+    """What was said before, computed now if it was not then: the computation was stopped, or left for later."""
+    said_at = done.correction.withdrawn_at or done.correction.made_at
+    computed = writer.query("computed", cluster=done.correction.cluster)
+    if computed.is_empty() or computed["computed_at"].item() >= said_at:
+        return done
+    computing.compute(writer, settings, now=now, progress=progress)
+    return replace(done, told=f"{done.told}; it was not in the numbers yet, which are computed anew")
 
 
 def say(done: Done, *, quiet: bool) -> None:

@@ -1,21 +1,13 @@
-"""Nothing is lost and nothing doubled: repeats, halves, any order, and kills at any moment."""
+"""Nothing is lost and nothing doubled: repeats, halves, any order. Kills: `test_kills`."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from queries.errors import NoWarehouseError
-from queries.warehouse import open_reader
 from tests.app.dumps import Dump, rows_of, tiny, with_rows
-from tests.app.runs import ROOT, assert_same, contents, trackside
+from tests.app.runs import assert_same, contents, trackside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,59 +76,6 @@ def test_an_older_dump_loaded_later_takes_nothing_back(dump: Dump, reference: Pa
         older.append("|".join(cells))
     (tmp_path / "older.txt").write_text(with_rows(older))
     assert_same(load(tmp_path / "w", files, [str(tmp_path / "older.txt")]), reference)
-
-
-def killed_after(seconds: float, *arguments: str) -> bool:
-    """Start a command and kill it with no warning; False if it was done before."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
-
-
-MOMENTS = 20
-
-
-def test_a_kill_at_any_moment_loses_nothing(dump: Dump, reference: Path, tmp_path: Path) -> None:
-    """Twenty kills in the middle of an ingest and twenty of a compute; both are run again, and nothing differs."""
-    files = dump.write(tmp_path)
-    warehouse = tmp_path / "w"
-    chance = random.Random(11)
-    for verb in (("ingest", "slurm", *files), ("compute",)):
-        began = time.monotonic()
-        assert trackside(*verb, "--warehouse", str(tmp_path / "timing")).returncode == 0
-        length = time.monotonic() - began
-        kills = 0
-        for _ in range(4 * MOMENTS):
-            # The first half is Python importing things; a run that got away was quicker than thought.
-            if killed_after(chance.uniform(0.4, 1.0) * length, *verb, "--warehouse", str(warehouse)):
-                kills += 1
-            else:
-                length *= 0.95
-            consistent(warehouse)
-            if kills == MOMENTS:
-                break
-        assert kills == MOMENTS
-        assert trackside(*verb, "--warehouse", str(warehouse)).returncode == 0
-    assert_same(warehouse, reference)
-
-
-def consistent(warehouse: Path) -> None:
-    """Whatever was published last is whole: readable, and no law is broken."""
-    try:
-        with open_reader(warehouse) as reader:
-            stops = [result for result in reader.checks() if result.check.severity == "stop"]
-    except NoWarehouseError:
-        return
-    assert not stops
 
 
 def test_events_that_name_their_cluster_need_no_other_to_name_it(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from app import runlogs
 from app.cli import main
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import assert_same, contents, trackside
-from tests.app.test_loading import MOMENTS, consistent, killed_after
 
 T = 1_790_812_800 - 600  # ten minutes before midnight, 2026-10-01
 NOW = datetime(2026, 10, 5, tzinfo=UTC)
@@ -199,23 +197,6 @@ def test_the_recorder_comes_out_as_it_is(tmp_path: Path) -> None:
     assert main(["recorder", "--output", str(tmp_path / "trackside_log.py")]) == 0
     assert (tmp_path / "trackside_log.py").read_text() == runlogs.recorder_text()
     assert trackside("recorder").stdout == runlogs.recorder_text()
-
-
-def test_a_kill_at_any_moment_loses_nothing(reference: Path, tmp_path: Path) -> None:
-    verb = ("ingest", "runlog", *write(tmp_path, whole=WHOLE, other=OTHER))
-    began = time.monotonic()
-    assert trackside(*verb, "--warehouse", str(tmp_path / "timing")).returncode == 0
-    length = time.monotonic() - began
-    kills, warehouse = 0, tmp_path / "w"
-    for trial in range(2 * MOMENTS):
-        if killed_after(random.Random(trial).uniform(0.4, 1.0) * length, *verb, "--warehouse", str(warehouse)):
-            kills += 1
-        consistent(warehouse)
-        if kills == MOMENTS // 2:
-            break
-    assert kills > 0
-    assert trackside(*verb, "--warehouse", str(warehouse)).returncode == 0
-    assert_same(warehouse, reference)
 
 
 def test_a_log_of_a_cluster_that_no_folder_can_be_named_after_is_refused_and_the_next_is_loaded(tmp_path: Path) -> None:
