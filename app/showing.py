@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -98,6 +98,11 @@ class Answer:
     def shown(self) -> pl.DataFrame:
         """The rows that a person is shown."""
         return self.rows if self.worth_showing is None else self.rows.filter(self.worth_showing)
+
+
+def noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
+    """An answer with more notes beneath it."""
+    return replace(answer, notes=(*answer.notes, *notes))
 
 
 def together(answers: list[Answer], windows: list[Window]) -> Answer:

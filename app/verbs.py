@@ -373,6 +373,7 @@ def show(options: argparse.Namespace) -> int:
     """Answer a question."""
     from app import showing
     from app.questions import QUESTIONS
+    from app.results.unknown_gpus import unknown_gpus_notes
 
     _, root = _settings(options)
     of_runs = ("runs", "ettr", "mfu", "checkpoints", "restarts", "interruptions")
@@ -387,7 +388,10 @@ def show(options: argparse.Namespace) -> int:
     )
     with open_reader(root) as reader:
         windows = periods.windows(reader, options)
-        answers = [QUESTIONS[options.what](reader, window, question) for window in windows]
+        answers = [
+            showing.noted(QUESTIONS[options.what](reader, window, question), unknown_gpus_notes(reader, window))
+            for window in windows
+        ]
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
     if _form(options) != "table":

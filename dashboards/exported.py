@@ -30,7 +30,7 @@ MTTF_GPUS = "1024"
 STATISTICS = ("median", "p90")
 """Values of the label `statistic`."""
 
-GPU_STATES = ("allocated", "idle", "unavailable")
+GPU_STATES = ("allocated", "idle", "unavailable", "unknown")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
 
 COSTLY = ("startup", "checkpoint", "teardown", "lost", "stalled", "pending_demand", "maintenance", "drained", "down")

@@ -2,6 +2,10 @@
 
 A row whose identity, times, nodes or GPUs cannot be read is refused. Anything else that cannot be read is null and
 counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
+
+A TRES without gres/gpu does not say that a job held no GPUs: a site need not record them. Its GPUs are null then, and
+what other columns tell of them stands beside (`gpus_steps`, `gpus_asked`, `gpus_detail`, `exclusive`): the view
+`attempts` decides by everything that was loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import polars as pl
 from ingest import future, values
 from ingest.columns import Columns
 from ingest.frames import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
+from ingest.gpu_requests import of_submit_lines
 from ingest.lines import LINE
 from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
 from ingest.submit_line import without_values
@@ -39,7 +44,8 @@ class Facts:
     """Attempts as read, one per row, and the reason for each refusal by line.
 
     `until` is the last moment that each row speaks of, `lists` are the node lists that attempts held
-    (`frames.NODE_LISTS`), and `gpus` tells how many GPUs there were at most in a job of each cluster.
+    (`frames.NODE_LISTS`), and `gpus` tells how many GPUs there were at most in a job of each cluster (null: no TRES
+    names any).
     """
 
     attempts: pl.DataFrame
@@ -168,7 +174,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         told_nodes=columns.whole("nnodes", "allocnodes"),
         told_cpus=columns.whole("alloccpus", "ncpus"),
         alloc_tres=columns.word("alloctres", "allocgres"),
-        given_gpus=given["gpus"],
+        given_gpus=_recorded_gpus(columns),
         given_model=given["model"],
         given_cpus=given["cpus"],
         given_memory=given["memory_bytes"],
@@ -190,7 +196,9 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     )
     held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
     # An allocation without steps of its own may be recorded with its node list and request only.
-    only_request = pl.col("alloc_tres").is_null() | ((pl.col("told_nodes") == 0) & (pl.col("given_gpus") == 0))
+    only_request = pl.col("alloc_tres").is_null() | (
+        (pl.col("told_nodes") == 0) & (pl.col("given_gpus").fill_null(0) == 0)
+    )
     gpus = pl.when(only_request).then(pl.col("asked_gpus").fill_null(pl.col("given_gpus"))).otherwise("given_gpus")
     table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
     table = table.with_columns(
@@ -205,7 +213,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         pl.when("held").then("node_list").alias("node_list"),
         pl.when("held").then(pl.col("n_listed").cast(pl.Int64)).otherwise(0).alias("n_nodes"),
         pl.when(~pl.col("held")).then(0).when(~too_many_cpus).then("n_cpus").alias("n_cpus"),
-        pl.when("held").then(pl.col("gpus").fill_null(0)).otherwise(0).cast(GPUS).alias("n_gpus"),
+        pl.when("held").then("gpus").otherwise(0).cast(GPUS).alias("n_gpus"),
         pl.coalesce("given_model", "asked_model").alias("gpu_model"),
         pl.when(pl.col("held") & ~too_much_memory).then("given_memory").alias("alloc_mem_bytes"),
         "alloc_tres",
@@ -236,6 +244,13 @@ def _too_many_gpus() -> pl.Expr:
         pl.lit(f"{GPUS_PER_NODE.most:g}"),
         pl.lit(GPUS_PER_NODE.why),
     )
+
+
+def _recorded_gpus(columns: Columns) -> pl.Series:
+    """GPUs allocated as accounting recorded them. A request by TRES shows that it does; then what is not there is 0."""
+    asked, given = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
+    held_none = pl.select(pl.when(asked > 0).then(pl.lit(0, GPUS))).to_series()
+    return given.fill_null(columns.gres("allocgres")).fill_null(held_none)
 
 
 def _period() -> list[pl.Expr]:
@@ -271,6 +286,9 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     asked = columns.tres("reqtres")
     columns.unreadable["reqtres"] += asked["error"].count()
     nodes, cpus = columns.whole("reqnodes"), columns.whole("reqcpus")
+    submitted = columns.label("submitline")
+    by_line = of_submit_lines(submitted, table["n_nodes"])
+    gres = columns.gres("reqgres")
     held_or = table.select(
         pl.when(pl.col("n_nodes") > 0).then("n_nodes").otherwise(nodes).alias("n"),
         pl.when(pl.col("n_cpus") > 0).then("n_cpus").otherwise(cpus).alias("c"),
@@ -280,6 +298,8 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
             "req_nodes": nodes.fill_null(asked["nodes"]),
             "req_cpus": cpus.fill_null(asked["cpus"]),
             "req_gpus": asked["gpus"].set(asked.select(beyond("gpus", GPUS_OF_REQUEST)).to_series(), None),
+            "gpus_asked": by_line["gpus"].cast(GPUS).fill_null(gres),
+            "exclusive": by_line["exclusive"],
             "req_mem_bytes": columns.memory(held_or["n"], held_or["c"]),
             "req_tres": columns.word("reqtres", "reqgres"),
             "time_limit_s": columns.time_limit(),
@@ -369,15 +389,15 @@ def _counted(good: pl.DataFrame, column: str, sentence: str) -> list[str]:
 
 
 def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
-    """The most GPUs that a job of each cluster held or asked for; clusters where no job held anything are not there."""
-    seen = good.filter("held").group_by("cluster").agg((pl.col("n_gpus") + pl.col("req_gpus").fill_null(0)).max())
-    return conform(seen.rename({"n_gpus": "most"}), GPUS_SEEN)
+    """The most GPUs in the TRES of a job of each cluster, null where none names any; no row where no job held nodes."""
+    most = pl.max_horizontal("n_gpus", "req_gpus").max().alias("most")
+    return conform(good.filter("held").group_by("cluster").agg(most), GPUS_SEEN)
 
 
 def no_gpus(seen: pl.DataFrame) -> list[str]:
-    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs, and every number here would be 0."""
+    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs: they are unknown, not 0."""
     return [
         f"cluster {cluster}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
         f"in slurm.conf; until then their use cannot be known from accounting"
-        for cluster in sorted(seen.filter(pl.col("most") == 0)["cluster"])
+        for cluster in sorted(seen.filter(pl.col("most").is_null())["cluster"])
     ]

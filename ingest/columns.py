@@ -178,6 +178,10 @@ class Columns:
             self._tres[name] = column.each(lambda text: read(values.blank_to_null(text)))
         return self._tres[name]
 
+    def gres(self, name: str) -> pl.Series:
+        """GPUs of a GRES column of older Slurm; null where there is no such column, or nothing readable in it."""
+        return self._column(name).each(lambda text: _gres(values.blank_to_null(text)))["gpus"]
+
     def _has(self, name: str) -> bool:
         return name in self.frame.columns
 

@@ -44,7 +44,7 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal"), _OLD_EXIT),
         "flags": "StartReceived is missing from them",
         "reservation": "its name reads 0",
-        "submit_line": "not there yet",
+        **dict.fromkeys(("submit_line", "gpus_asked", "exclusive"), "submit_line is not there yet"),
         "failed_node": "not there yet",
     },
     **{version: {**_LATER, "exit_code": _WHOLE_EXIT} for version in KNOWN[1:]},

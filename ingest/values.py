@@ -287,8 +287,9 @@ def _first_state(text: str) -> str:
 
 
 class Tres(NamedTuple):
-    """What a TRES text says: GPUs and their model, CPUs, memory, nodes. Without a gres/gpu entry there are 0 GPUs.
+    """What a TRES text says: GPUs and their model, CPUs, memory, nodes.
 
+    Without a gres/gpu entry the GPUs are null: none were held, or AccountingStorageTRES does not record them.
     `parts` says that there are pieces of GPUs (shard, mps), of which accounting cannot tell how many GPUs they are.
     """
 
@@ -331,6 +332,8 @@ def read_tres(text: str) -> Tres:
     (3.0, 'a100+h100')
     >>> read_tres("gres/gpu:a100_1g.5gb=14,gres/gpu=14")[:2]
     (2.0, 'a100_1g.5gb')
+    >>> read_tres("cpu=64,node=1").gpus is None, read_tres("cpu=64,gres/gpu=0").gpus
+    (True, 0.0)
     >>> read_tres("cpu=abc").error
     "TRES item 'cpu=abc'"
     """
@@ -351,9 +354,10 @@ _TRES_PART = re.compile(r"(?:gres[/:])?(?:shard|mps)(?::.*)?", re.IGNORECASE)
 
 
 def _tres_of(items: dict[str, str]) -> Tres:
-    untyped, kinds = 0.0, dict[str, float]()
+    untyped, kinds, any_gpu = 0.0, dict[str, float](), False
     for name, value in items.items():
         if gpu := _TRES_GPU.fullmatch(name):
+            any_gpu = True
             count = _tres_number(name, value)
             if gpu[1]:
                 kinds[gpu[1]] = kinds.get(gpu[1], 0.0) + count
@@ -366,7 +370,7 @@ def _tres_of(items: dict[str, str]) -> Tres:
         raise ValueError(message)
     lower = {name.lower(): value for name, value in items.items()}
     return Tres(
-        gpus=gpus,
+        gpus=gpus if any_gpu else None,
         model="+".join(sorted(kind for kind, count in kinds.items() if count)) or None,
         cpus=_count(lower, "cpu"),
         memory_bytes=_tres_memory(lower.get("mem")),

@@ -77,10 +77,18 @@ def allocated_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> p
     Returns:
         The frame with `started`, `ended` (Int64) added, and only GPU-holding rows of clusters with coverage.
     """
+    return _intervals(attempt_nodes.filter(pl.col("milli_gpus") > 0), covered)
+
+
+def unknown_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """The same of attempts whose GPUs are unknown (`milli_gpus` null): they held between none and all of the node's."""
+    return _intervals(attempt_nodes.filter(pl.col("milli_gpus").is_null()), covered)
+
+
+def _intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     ends = covered.group_by("cluster").agg(pl.col("ended_at").max().dt.epoch("us").alias("_end"))
     return (
-        attempt_nodes.filter(pl.col("milli_gpus") > 0)
-        .join(ends, on="cluster")
+        attempt_nodes.join(ends, on="cluster")
         .with_columns(
             started=pl.col("started_at").dt.epoch("us"),
             ended=pl.coalesce(pl.col("ended_at").dt.epoch("us"), pl.col("_end")),
@@ -90,9 +98,14 @@ def allocated_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> p
     )
 
 
+def _maybe_allocated(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+    """Attempts on nodes that held GPUs, or may have."""
+    return _intervals(attempt_nodes.filter((pl.col("milli_gpus") > 0).fill_null(value=True)), covered)
+
+
 def _sightings(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """First and last time that accounting or a node event names each node."""
-    allocated = allocated_intervals(attempt_nodes, covered).select("cluster", "node", "started", "ended")
+    allocated = _maybe_allocated(attempt_nodes, covered).select("cluster", "node", "started", "ended")
     events = node_states.select(
         "cluster",
         "node",
@@ -150,7 +163,7 @@ def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: p
         pl.col("milli_gpus").alias("had"),
         "gpu_model",
     )
-    held = allocated_intervals(attempt_nodes, covered).join(gone.drop_nulls("gone"), on=["cluster", "node"])
+    held = _maybe_allocated(attempt_nodes, covered).join(gone.drop_nulls("gone"), on=["cluster", "node"])
     return (
         held.filter((pl.col("started") < pl.col("back")) & (pl.col("ended") > pl.col("gone")))
         .group_by("cluster", "node", "gone", "back", "had", "gpu_model")

@@ -18,6 +18,9 @@ ALLOCATED = (
     "other_work",
     "unattributed",
 )
+GPUS_UNKNOWN = "gpus_unknown"
+"""Cause of rows that no attempt is known to hold while one was there whose GPUs nobody recorded."""
+
 CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
 
 LOCKSTEP = "lockstep"

@@ -45,10 +45,11 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `cluster`, `run_id`, `attempt_no`, `joined_by`, `state`, `submitted_at`, `eligible_at`, `started_at`,
-        `ended_at`, `milli_gpus`, `asked_milli_gpus` (held or asked for, whichever is more); sorted by run and number.
+        `ended_at`, `milli_gpus`, `asked_milli_gpus` (held or asked for, whichever is more; null: unknown); sorted by
+        run and number.
     """
     place = ["cluster", "run_id", "attempt_no"]
-    asked = pl.max_horizontal("milli_gpus", "req_milli_gpus").fill_null(0)
+    asked = pl.max_horizontal("milli_gpus", "req_milli_gpus")
     times = ["submitted_at", "eligible_at", "started_at", "ended_at"]
     kept = attempts.select(
         *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", asked_milli_gpus=asked
@@ -67,7 +68,8 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("joined_by", "state").first(),
             pl.col("submitted_at", "eligible_at", "started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
-            pl.col("milli_gpus", "asked_milli_gpus").sum(),
+            frames.total("milli_gpus"),
+            frames.total("asked_milli_gpus"),
         )
     )
     return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)

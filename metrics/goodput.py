@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from metrics.categories import LOCKSTEP
+from metrics.categories import GPUS_UNKNOWN, LOCKSTEP
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -27,6 +27,10 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     - `occupancy`         = allocated / all GPU-seconds there were
     - `availability`      = 1 - (unavailable + held by attempts on dead nodes) / all GPU-seconds there were; bounded by
       time with no known node state
+
+    Where attempts ran whose GPUs are unknown (cause `gpus_unknown`, see `metrics.ledger_pieces`), they held between
+    none and all of the GPUs that were left there. Occupancy and goodput over capacity have no value then, however few
+    they are, but bounds: none of that time allocated, and all of it.
 
     Args:
         sums: `frames.LEDGER_SUMS` within the window.
@@ -44,8 +48,11 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         _sum(PRODUCTIVE & SURE, "productive_sure"),
         _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
         _sum((pl.col("state") == "allocated") & (UNSEEN | BESIDE_IDLE), "open"),
-        _sum(pl.col("category") == "unknown", "unknown"),
+        _sum((pl.col("category") == "unknown") & ~UNCLEAR, "unknown"),
         _sum(pl.col("state") == "allocated", "allocated"),
+        _sum(UNCLEAR, "unclear"),
+        _sum(UNCLEAR & (pl.col("state") == "unavailable"), "unclear_out"),
+        _sum(UNCLEAR & (pl.col("state") == "unavailable") & (pl.col("category") != "down"), "unclear_up"),
         _sum(
             (pl.col("state") == "unavailable") | (pl.col("cause") == "node_down").fill_null(value=False), "unavailable"
         ),
@@ -60,11 +67,10 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     parts = [
         _productive(totals, "allocated").with_columns(metric=pl.lit("goodput_allocated")),
         _cannot_tell(_productive(totals, "capacity"), there).with_columns(metric=pl.lit("goodput_capacity")),
-        _cannot_tell(_of_capacity(totals, pl.col("allocated"), pl.lit(0.0)), there).with_columns(
-            metric=pl.lit("occupancy")
-        ),
+        _cannot_tell(_occupancy(totals), there).with_columns(metric=pl.lit("occupancy")),
         _cannot_tell(
-            _of_capacity(totals, pl.col("capacity") - pl.col("unavailable"), pl.col("unknown")), there
+            _of_capacity(totals, pl.col("capacity") - pl.col("unavailable"), pl.col("unknown") + pl.col("unclear_up")),
+            there,
         ).with_columns(metric=pl.lit("availability")),
     ]
     return pl.concat(parts, how="diagonal").with_columns(unit=pl.lit("ratio")).sort("cluster", "subject", "metric")
@@ -81,6 +87,16 @@ BESIDE_IDLE = (pl.col("category") == "stalled") & pl.col("cause").eq_missing(LOC
 """Time of active GPUs that only the lockstep rule calls stalled: productive at most."""
 
 
+UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
+"""Time of GPUs on nodes where an attempt ran that held an unknown number of them."""
+
+SWITCH_ON = (
+    "accounting records no gres/gpu (add it to AccountingStorageTRES in slurm.conf and restart slurmctld; for jobs of "
+    "today, load `scontrol show job -d`)"
+)
+"""Why the GPUs of attempts are unknown, and what to do about it."""
+
+
 def _sum(which: pl.Expr, name: str) -> pl.Expr:
     return pl.col("gpu_seconds").filter(which).sum().cast(pl.Float64).alias(name)
 
@@ -94,20 +110,59 @@ def _evidence(of: str) -> list[pl.Expr]:
 
 
 def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
-    """Productive over `of`, bounded by what was not seen and what only the lockstep rule decides."""
-    bottom, unseen = pl.col(of), pl.col("unseen")
-    hidden = pl.when(pl.col("allocated") > 0).then(unseen / pl.col("allocated")).otherwise(0.0)
+    """Productive over `of` with its bounds.
+
+    They come of what was not seen, what only the lockstep rule decides, and GPUs that may have been allocated.
+    """
+    unclear_out = pl.col("unclear_out")
+    # Of the time with unknown GPUs, what lies in service is counted as allocated in the ledger, the rest is not.
+    known = most = in_use = pl.col(of)
+    if of == "allocated":
+        known = pl.col("allocated") - (pl.col("unclear") - unclear_out)
+        most, in_use = pl.col("allocated") + unclear_out, pl.col("allocated") + pl.col("unclear_up")
+    held = pl.col("allocated") + unclear_out
+    hidden = pl.when(held > 0).then((pl.col("unseen") + unclear_out) / held).otherwise(0.0)
+    telling = (1 - hidden >= KNOWN_ENOUGH) & ((pl.col("unclear") <= 0) | (pl.lit(of) == "allocated"))
     said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
     return totals.select(
         "cluster",
         "subject",
-        pl.when(1 - hidden >= KNOWN_ENOUGH).then(_over(pl.col("productive"), bottom)).alias("value"),
+        pl.when(telling).then(_over(pl.col("productive"), known)).alias("value"),
         pl.col("productive").alias("numerator"),
-        bottom.alias("denominator"),
-        _over(pl.col("productive_sure"), bottom).alias("bound_low"),
-        _over(pl.col("productive") + pl.col("open"), bottom).alias("bound_high"),
+        known.alias("denominator"),
+        _over(pl.col("productive_sure"), most).alias("bound_low"),
+        _over(pl.col("productive") + pl.col("open") + pl.col("unclear_up"), in_use).alias("bound_high"),
         *_evidence(of),
-        pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
+        pl.when(pl.col("unclear") > 0).then(_unknown_gpus(telling)).when(~telling).then(said).alias("note"),
+    )
+
+
+def _unknown_gpus(telling: pl.Expr) -> pl.Expr:
+    """Why there are bounds and no value, or bounds beside a value, and what to switch on."""
+    share = (pl.col("unclear") / pl.col("capacity") * 100).round(1)
+    return pl.format(
+        "{}attempts with unknown GPUs ran beside {} % of the GPU-time; {}",
+        pl.when(telling).then(pl.lit("")).otherwise(pl.lit("cannot tell: ")),
+        share,
+        pl.lit(SWITCH_ON),
+    )
+
+
+def _occupancy(totals: pl.DataFrame) -> pl.DataFrame:
+    """Allocated over capacity; GPUs that may have been allocated are in the high bound only."""
+    capacity = pl.col("capacity")
+    known = pl.col("allocated") - (pl.col("unclear") - pl.col("unclear_out"))
+    sure = pl.col("unclear") <= 0
+    return totals.select(
+        "cluster",
+        "subject",
+        pl.when(sure).then(_over(known, capacity)).alias("value"),
+        known.alias("numerator"),
+        capacity.alias("denominator"),
+        _over(known, capacity).alias("bound_low"),
+        _over(known + pl.col("unclear"), capacity).alias("bound_high"),
+        *_evidence("capacity"),
+        pl.when(~sure).then(_unknown_gpus(sure)).alias("note"),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.capacity import allocated_intervals
+from metrics.capacity import allocated_intervals, unknown_intervals
 from metrics.intervals import DAY_US, split_days
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Inputs:
         attempts: attempt key; an attempt's number (`attempt`) is its place. One may have several places.
         capacity: `lane`, `capacity` (thousandths of GPUs), `guessed` (0 or 1).
         held: `lane`, `attempt`, `milli_gpus`, `guessed`, `suspended_from` (microseconds; the end where it never was).
+        unclear: `lane`: when an attempt was there whose GPUs are unknown. Several at once make several rows.
         states: `lane`, `state`.
         known: `cluster`: when the states of its nodes are known.
         demand: `lane`, `cause`.
@@ -55,6 +56,7 @@ class Inputs:
     attempts: pl.DataFrame
     capacity: pl.DataFrame
     held: pl.DataFrame
+    unclear: pl.DataFrame
     states: pl.DataFrame
     known: pl.DataFrame
     demand: pl.DataFrame
@@ -120,9 +122,9 @@ def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
     lanes = pl.DataFrame({"lane": pl.arange(inputs.lanes.height, dtype=pl.UInt32, eager=True)})
     lanes = lanes.with_columns(place=inputs.lanes.hash_rows(seed=2))
     other = inputs.held.join(inputs.other, on="attempt").select("started", "ended", "attempt", "lane", "kind")
-    found = {"capacity": inputs.capacity, "held": inputs.held, "states": inputs.states, "known": inputs.known,
-             "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active, "other": other,
-             "straggling": inputs.straggling}  # fmt: skip
+    found = {"capacity": inputs.capacity, "held": inputs.held, "unclear": inputs.unclear, "states": inputs.states,
+             "known": inputs.known, "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active,
+             "other": other, "straggling": inputs.straggling}  # fmt: skip
     for name, rows in found.items():
         if "attempt" in rows.columns:
             found[name] = rows.join(attempts, on="attempt", how="left").drop("attempt")
@@ -159,7 +161,8 @@ def place(
 
     Args:
         inventory: `frames.INVENTORY`, what the ledger adds up to.
-        attempt_nodes: `frames.ATTEMPT_NODES`; null `ended_at` means it still runs.
+        attempt_nodes: `frames.ATTEMPT_NODES`; null `ended_at` means it still runs, null `milli_gpus` that its GPUs are
+            unknown.
         node_states: `frames.NODE_STATES`; null `ended_at` means it still lasts. Apply `with_silence` first.
         demand: `frames.DEMAND`: times at which eligible work waited that could run there.
         states_known: `frames.COVERAGE` of node events; outside it a node without allocation is `unknown`.
@@ -193,6 +196,7 @@ def place(
         attempts,
         in_lanes(inventory).select("lane", *span, pl.col("milli_gpus").alias("capacity"), assumed),
         held,
+        _unclear(attempt_nodes, covered, numbers),
         in_lanes(node_states).select("lane", *span, "state"),
         states_known.select("cluster", *_SPAN),
         in_lanes(frames.conform(demand, frames.DEMAND)).select("lane", *span, "cause"),
@@ -228,6 +232,12 @@ def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame,
         (pl.col("ended") - length).alias("suspended_from"),
     ).filter(pl.col("lane").is_not_null() & (pl.col("started") < pl.col("ended")))
     return _suspended_within(held), allocated.filter(fresh).select(_KEY)
+
+
+def _unclear(attempt_nodes: pl.DataFrame, covered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """`Inputs.unclear`."""
+    there = unknown_intervals(attempt_nodes, covered).join(numbers, on=["cluster", "node"])
+    return there.filter(pl.col("started") < pl.col("ended")).select("lane", "started", "ended")
 
 
 def day_of(number: int) -> datetime:

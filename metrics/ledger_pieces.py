@@ -4,6 +4,13 @@ An allocation beats a node state, and a node state beats idle: only GPUs that no
 idle. Within an allocation, what accounting alone can tell is carved out (`stalled`: GPUs of a dead node, suspended
 time); of the rest a run log says what it was, else telemetry does, and what neither speaks for is `unattributed`.
 
+An attempt whose GPUs are unknown (accounting without gres/gpu, and no other source) held between none and all GPUs of
+its node that no other attempt is known to hold. So what is left there while it runs is neither idle nor anybody's: it
+is one row of the node without an attempt, however many such attempts share it, with the cause `gpus_unknown` and the
+evidence `assumed`. Where it would be idle it is `allocated`, `unattributed`; where the node is out of service it stays
+`unavailable` with that category. The categories add up to capacity as ever, nobody is charged with GPUs that he may not
+have held, and ratios over capacity take their bounds from these rows: `metrics.goodput`.
+
 All of it is whole numbers, microseconds and thousandths of a GPU, so the categories add up to capacity exactly, in
 any window and any grouping. The construction is three sweeps (see `metrics.intervals`): one over nodes, which yields
 what is left beside the allocations; one over attempts on nodes, only for those that something cuts; one at midnight.
@@ -18,7 +25,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.categories import CATEGORY, IDLE, STATE, UNAVAILABLE, category, evidence, state
+from metrics.categories import CATEGORY, GPUS_UNKNOWN, IDLE, STATE, UNAVAILABLE, category, evidence, state
 from metrics.intervals import merge_equal, overlaps, split_days, sweep
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ def pieces(inputs: Inputs) -> pl.DataFrame:
             held.select("lane", "started", "ended", pl.col("milli_gpus").alias("held")),
             *(_one_state(inputs.states, name) for name in UNAVAILABLE),
             _cluster_wide(inputs).with_columns(pl.lit(1).alias("known")),
+            inputs.unclear.with_columns(pl.lit(1).alias("unclear")),
             *(layer for _, layer in waiting),
         ]
     ).filter(pl.col("capacity") > 0)
@@ -78,7 +86,11 @@ def _by_cause(demand: pl.DataFrame) -> list[tuple[str | None, pl.DataFrame]]:
 
 
 def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame:
-    """GPUs that no attempt holds: unavailable if the node was out of service or its state is not known, else idle."""
+    """GPUs that no attempt is known to hold.
+
+    They are unavailable if the node was out of service or its state is not known, else idle, or unclear where an
+    attempt with unknown GPUs was there.
+    """
     waits = [pl.col(f"waiting_{number}") > 0 for number in range(len(causes))]
     what = pl.coalesce(
         *(pl.when(pl.col(name) > 0).then(category(name)) for name in UNAVAILABLE[:-1]),
@@ -90,8 +102,10 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
     why = pl.coalesce(
         *(pl.when(so).then(pl.lit(cause or "")) for so, cause in zip(waits, causes, strict=True)), pl.lit("")
     )
-    assumed = (pl.col("guessed") > 0) | (pl.col("category") == "unknown")
+    unclear = pl.col("unclear") > 0
+    assumed = (pl.col("guessed") > 0) | (pl.col("category") == "unknown") | unclear
     pending = pl.col("category") == "pending_demand"
+    in_service = pl.col("category").is_in(IDLE)
     found = (
         segments.with_columns(milli_gpus=pl.col("capacity") - pl.min_horizontal("capacity", "held"), category=what)
         .filter(pl.col("milli_gpus") > 0)
@@ -100,9 +114,19 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
             "started",
             "ended",
             pl.lit(None, dtype=pl.UInt32).alias("holder"),
-            pl.when(pl.col("category").is_in(IDLE)).then(state("idle")).otherwise(state("unavailable")).alias("state"),
-            "category",
-            pl.when(pending & (why != "")).then(why).otherwise(_NO_CAUSE).alias("cause"),
+            pl.when(in_service & unclear)
+            .then(state("allocated"))
+            .when(in_service)
+            .then(state("idle"))
+            .otherwise(state("unavailable"))
+            .alias("state"),
+            pl.when(in_service & unclear).then(category("unattributed")).otherwise("category").alias("category"),
+            pl.when(unclear)
+            .then(pl.lit(GPUS_UNKNOWN))
+            .when(pending & (why != ""))
+            .then(why)
+            .otherwise(_NO_CAUSE)
+            .alias("cause"),
             pl.when(assumed).then(evidence("assumed")).otherwise(evidence("accounting")).alias("evidence"),
             "milli_gpus",
         )

@@ -59,7 +59,7 @@ def join_alike(
     mine = timed(found.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
     gpus = (
         mine.group_by(*chain, "attempt_no")
-        .agg(pl.col("milli_gpus").sum())
+        .agg(frames.total("milli_gpus"))
         .group_by(chain)
         .agg(pl.col("milli_gpus").max())
     )

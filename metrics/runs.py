@@ -282,7 +282,7 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("eligible_at").min(),
             pl.col("started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
-            pl.col("milli_gpus").sum(),
+            frames.total("milli_gpus"),
             pl.col("n_nodes").sum(),
             pl.col("suspended_s").max(),
             pl.col("state").first(),
@@ -297,7 +297,8 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     """One row per run.
 
     Returns:
-        The columns of the table `runs`, with `milli_gpus` in place of `n_gpus`.
+        The columns of the table `runs`, with `milli_gpus` in place of `n_gpus`: null where the GPUs of one of its
+        executions are unknown.
     """
     return (
         executions(attempts, joined)
@@ -310,7 +311,7 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("partition", "name").last(),
             # A row revoked is a federated job's shadow on a cluster that did not run it, and no attempt.
             (pl.col("state") != "REVOKED").fill_null(value=True).sum().cast(pl.Int64).alias("n_attempts"),
-            pl.col("milli_gpus").max(),
+            frames.all_or_null("milli_gpus", pl.col("milli_gpus").max()).alias("milli_gpus"),
             pl.col("submitted_at").min().alias("first_submitted_at"),
             pl.col("eligible_at").first(),
             pl.col("started_at").min(),

@@ -137,20 +137,22 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
             `cost_gpu_s`, the measured cost (null where it cannot be told).
 
     Returns:
-        One row for each of `FIRST`, `SECOND` and `UNKNOWN`: `order`, `n`, `gpus`, `imputed_gpu_s` (the sum of
-        min(runtime, 30 min) x GPUs), `n_priced` (whose cost was measured) and `cost_gpu_s` of these; null of none.
+        One row for each of `FIRST`, `SECOND` and `UNKNOWN`: `order`, `n`, `n_unknown` (more, whose GPUs are unknown),
+        `gpus`, `imputed_gpu_s` (the sum of min(runtime, 30 min) x GPUs), `n_priced` (whose cost was measured) and
+        `cost_gpu_s` of these; null of none.
 
     Source: Kokolis et al. (HPCA 2025), section III-C; metric-definitions 1.6.
     """
     cost = pl.col("cost_gpu_s")
     gpus = pl.col("milli_gpus") / 1000
     summed = (
-        interruptions.filter(pl.col("milli_gpus") > 0)
+        interruptions.filter((pl.col("milli_gpus") != 0).fill_null(value=True))
         .with_columns(order=order_of_loss())
         .drop_nulls("order")
         .group_by("order")
         .agg(
-            pl.len().cast(frames.COUNT).alias("n"),
+            pl.col("milli_gpus").count().cast(frames.COUNT).alias("n"),
+            pl.col("milli_gpus").null_count().cast(frames.COUNT).alias("n_unknown"),
             exact_sum(gpus).alias("gpus"),
             exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus)).alias("imputed_gpu_s"),
             cost.count().cast(frames.COUNT).alias("n_priced"),
@@ -159,5 +161,5 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
     )
     orders = pl.DataFrame({"order": [FIRST, SECOND, UNKNOWN]})
     return orders.join(summed, on="order", how="left", maintain_order="left").with_columns(
-        pl.col("n", "n_priced").fill_null(0), pl.col("gpus", "imputed_gpu_s").fill_null(0.0)
+        pl.col("n", "n_unknown", "n_priced").fill_null(0), pl.col("gpus", "imputed_gpu_s").fill_null(0.0)
     )

@@ -74,7 +74,7 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
             "gain_high_gpu_s": "gain_high_gpu_s",
             "assumed_loss_share": "assumed_loss_share",
         },
-        when_empty="No run held GPUs in this window: is it within what `trackside status` says is covered?",
+        when_empty="No run is known to have held GPUs in this window: is it within what `trackside status` covers?",
     )
 
 

@@ -73,7 +73,7 @@ def _in_total(source: Reader, window: Window) -> Answer:
         metrics=METRICS,
         queries=_QUERIES,
         notes=_few_runs(rows, by_run),
-        when_empty="No run held GPUs in this window.",
+        when_empty="No run is known to have held GPUs in this window.",
         worth_showing=~pl.col("metric").str.contains(results.MEAN, literal=True),
     )
 

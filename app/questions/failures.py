@@ -79,7 +79,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
-_NOTHING = "No attempt held GPUs in this window."
+_NOTHING = "No attempt is known to have held GPUs in this window."
 
 _COUNTED = (
     "attempts: interrupted jobs. incidents: interruptions on one node within 15 minutes are one; the fleet's rate is "
@@ -115,7 +115,7 @@ def _clustered(rows: pl.DataFrame) -> tuple[str, ...]:
 def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
     """The pooled estimate for a job of a given size, said with its assumption."""
     if not pooled["exposure_gpu_days"]:
-        return "No exposure yet: no attempt held GPUs in this window."
+        return "No exposure yet: no attempt is known to have held GPUs in this window."
     low = pooled["mttf_low_d"] / gpus
     high = "no upper limit" if pooled["mttf_high_d"] is None else f"{pooled['mttf_high_d'] / gpus:.4g} d"
     value = "no failure yet" if pooled["mttf_d"] is None else f"{pooled['mttf_d'] / gpus:.4g} d"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from app.asked import split_by
 from app.node_reasons import last_reasons
 from app.questions.lemons import QUERIES
 from app.showing import Answer, Question
+from metrics.goodput import UNCLEAR
 
 if TYPE_CHECKING:
     from app.results import Window
@@ -24,7 +25,8 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
     hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
         hours.sum().alias("gpu_hours"),
-        *(hours.filter(pl.col("state") == state).sum().alias(f"{state}_gpu_hours") for state in _STATES),
+        *(hours.filter((pl.col("state") == state) & ~UNCLEAR).sum().alias(f"{state}_gpu_hours") for state in _STATES),
+        hours.filter(UNCLEAR).sum().alias("unknown_gpu_hours"),
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
     blamed = results.node_failures(source, window)
@@ -76,6 +78,7 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
             "allocated_gpu_hours": ("allocated", "number"),
             "idle_gpu_hours": ("idle", "number"),
             "unavailable_gpu_hours": ("unavailable", "number"),
+            **({"unknown_gpu_hours": ("use unknown", "number")} if rows["unknown_gpu_hours"].sum() else {}),
             "stalled_gpu_hours": ("stalled", "number"),
             "last_reason": ("last out of service", "text"),
             "driven_by": ("by", "text"),
@@ -109,4 +112,4 @@ def _to_do(blamed: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
     return () if found is None else (found[0], f"  {found[1]}")
 
 
-_STATES = ("allocated", "idle", "unavailable")
+_STATES: Final = ("allocated", "idle", "unavailable")

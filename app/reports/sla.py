@@ -381,7 +381,7 @@ def _incidents(source: Reader, window: Window) -> Document:
     found = (
         everything.filter(pl.col("class") == "infrastructure")
         .join(restarted, on=which, how="left")
-        .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False])
+        .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False], nulls_last=True)
     )
     classes = Counter(everything["class"])
     rest = found.slice(INCIDENTS_SHOWN)
@@ -403,7 +403,7 @@ def _incident(row: dict[str, Any]) -> Document:
         "state": row["state"],
         "cause": row["cause"],
         "node": row["node"],
-        "n_gpus": float(row["n_gpus"]),
+        "n_gpus": None if row["n_gpus"] is None else float(row["n_gpus"]),
         "runtime_s": row["runtime_s"],
         "incident": row["incident"],
         "evidence": row["evidence"],

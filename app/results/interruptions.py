@@ -9,6 +9,7 @@ import polars as pl
 
 from app.remembered import Remembered
 from app.results.base import as_results
+from metrics import frames
 from metrics.exact import exact_sum
 from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
@@ -99,14 +100,16 @@ def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
 
 
 def _imputed(metric: str, row: dict[str, Any]) -> dict[str, Any]:
+    unknown = row["n_unknown"]
     note = "assumed: half an hourly checkpoint interval lost per interruption"
     return {
         "metric": metric,
         "unit": "gpu_s",
-        "value": row["imputed_gpu_s"],
+        "value": None if unknown else row["imputed_gpu_s"],
+        "bound_low": row["imputed_gpu_s"] if unknown else None,
         "n": row["n"],
         "evidence_assumed": 1.0,
-        "note": note,
+        "note": note + (f"; of {unknown:,} more the GPUs are unknown" if unknown else ""),
     }
 
 
@@ -152,9 +155,11 @@ def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataF
     summed = rows.group_by(keys).agg(
         pl.len().alias("n"),
         cost.null_count().alias("n_unpriced"),
-        exact_sum(gpus).alias("n_gpus"),
+        frames.all_or_null("milli_gpus", exact_sum(gpus)).alias("n_gpus"),
         pl.when(cost.count() > 0).then(exact_sum(cost)).alias("cost_gpu_s"),
-        exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus)).alias("imputed_gpu_s"),
+        frames.all_or_null("milli_gpus", exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus))).alias(
+            "imputed_gpu_s"
+        ),
     )
     whole = exact_sum(pl.col("cost_gpu_s"))
     return summed.with_columns(share=pl.when(whole > 0).then(pl.col("cost_gpu_s") / whole)).sort(

@@ -1,6 +1,6 @@
 -- stop: the GPUs on the nodes of a cluster's attempts do not add up to the attempts' own
 WITH own AS (
-    SELECT cluster, SUM(n_gpus) AS gpus FROM stored.attempts WHERE node_list IS NOT NULL GROUP BY cluster
+    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_gpus WHERE node_list IS NOT NULL GROUP BY cluster
 ),
 on_nodes AS (
     SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_nodes GROUP BY cluster

@@ -37,6 +37,8 @@ compared AS (
         AND c.hour * 3600000000 >= epoch_us(p.since)
         AND (c.hour + 1) * 3600000000 <= epoch_us(p.until)
     LEFT JOIN accounted AS a ON c.cluster = a.cluster AND c.hour = a.hour
+    -- GPUs that accounting does not record are another check's: source_without_gpus.
+    WHERE c.cluster NOT IN (SELECT cluster FROM gpu_time WHERE cause = 'gpus_unknown')
 ),
 apart AS (
     -- By a GPU, and by more than a twentieth: jobs that come and go between two readings are less.

@@ -1,2 +1,5 @@
--- warn: no attempt of this cluster names a GPU: is gres/gpu in Slurm's AccountingStorageTRES?
-SELECT cluster, COUNT(*) AS attempts FROM attempts GROUP BY cluster HAVING SUM(n_gpus) = 0;
+-- warn: accounting records no GPUs for attempts that held nodes, and no other source tells them: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for jobs that ran before, load `scontrol show job -d` or sacct with SubmitLine
+SELECT a.cluster, COUNT(*) AS attempts, MIN(a.started_at) AS first_started_at, MAX(a.started_at) AS last_started_at
+FROM attempts AS a
+WHERE a.n_gpus IS NULL
+GROUP BY a.cluster;

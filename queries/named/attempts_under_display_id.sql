@@ -13,6 +13,6 @@ told AS (
         ON a.cluster = c.cluster AND a.scheduler = c.scheduler AND a.job_id = c.display_id
         AND (c.only_one OR date_trunc('second', a.submitted_at) = c."second")
 )
-SELECT a.*, t.raw_id
-FROM attempts AS a JOIN told AS t USING (cluster, scheduler, job_id, submitted_at)
+SELECT a.* REPLACE (COALESCE(a.display_id, a.job_id) AS display_id), t.raw_id
+FROM stored.attempts AS a JOIN told AS t USING (cluster, scheduler, job_id, submitted_at)
 QUALIFY COUNT(*) OVER (PARTITION BY a.cluster, a.scheduler, a.job_id, a.submitted_at) = 1;

@@ -6,7 +6,7 @@ left_out AS (
     SELECT UNNEST(CAST($without AS VARCHAR[])) AS node
 ),
 together AS (
-    SELECT cluster, scheduler, het_job_id, submitted_at, SUM(n_gpus) AS n_gpus
+    SELECT cluster, scheduler, het_job_id, submitted_at, CASE WHEN COUNT(n_gpus) = COUNT(*) THEN SUM(n_gpus) END AS n_gpus
     FROM attempts
     WHERE cluster = $cluster AND het_job_id IS NOT NULL
     GROUP BY ALL
@@ -26,8 +26,8 @@ clipped AS (
       AND ($user IS NULL OR a."user" = $user)
       AND ($account IS NULL OR a.account = $account)
       AND ($partition IS NULL OR a."partition" = $partition)
-      AND ($gpus_min IS NULL OR COALESCE(t.n_gpus, a.n_gpus) >= $gpus_min)
-      AND ($gpus_max IS NULL OR COALESCE(t.n_gpus, a.n_gpus) <= $gpus_max)
+      AND ($gpus_min IS NULL OR CASE WHEN t.cluster IS NULL THEN a.n_gpus ELSE t.n_gpus END >= $gpus_min)
+      AND ($gpus_max IS NULL OR CASE WHEN t.cluster IS NULL THEN a.n_gpus ELSE t.n_gpus END <= $gpus_max)
 )
 SELECT
     c.cluster,

@@ -1,9 +1,9 @@
 -- One row is a node of a cluster within a window: GPU-seconds that it was there, and those that attempts ran on it.
--- What stood still because the node was dead, or suspended, did not run.
+-- What stood still because the node was dead, or suspended, did not run; beside jobs with unknown GPUs nobody knows.
 WITH clipped AS (
     SELECT
         node,
-        state = 'allocated' AND COALESCE(cause, '') NOT IN ('node_down', 'suspended') AS ran,
+        state = 'allocated' AND COALESCE(cause, '') NOT IN ('node_down', 'suspended', 'gpus_unknown') AS ran,
         gpus * (epoch_us(LEAST(ended_at, $until)) - epoch_us(GREATEST(started_at, $since))) * 0.000001 AS gpu_s
     FROM gpu_time
     WHERE cluster = $cluster AND ended_at > $since AND started_at < $until

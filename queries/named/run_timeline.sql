@@ -23,7 +23,7 @@ SELECT
     'queued' AS category,
     NULL AS cause,
     'accounting' AS evidence,
-    CAST(GREATEST(a.n_gpus, COALESCE(a.req_gpus, 0)) AS DOUBLE) AS gpus
+    CAST(GREATEST(a.n_gpus, a.req_gpus) AS DOUBLE) AS gpus
 FROM attempts AS a
 JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
 JOIN computes AS c USING (cluster)

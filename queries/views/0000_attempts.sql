@@ -3,5 +3,5 @@ CREATE OR REPLACE VIEW attempts AS
 SELECT
     a.* REPLACE (COALESCE(a.display_id, a.job_id) AS display_id),
     COALESCE(r.first_submitted_at, a.submitted_at) AS first_submitted_at -- Submit of the earliest row of the same job and user
-FROM stored.attempts AS a
+FROM attempt_gpus AS a
 LEFT JOIN resubmissions AS r USING (cluster, scheduler, job_id, submitted_at);

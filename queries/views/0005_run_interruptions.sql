@@ -2,7 +2,9 @@
 CREATE OR REPLACE VIEW run_interruptions AS
 -- The component that stands for all, as metrics.restarts.once chooses it.
 SELECT * REPLACE (
-    CAST(SUM(n_gpus) OVER whole AS DECIMAL(12, 3)) AS n_gpus,
+    CASE
+        WHEN COUNT(n_gpus) OVER whole = COUNT(*) OVER whole THEN CAST(SUM(n_gpus) OVER whole AS DECIMAL(12, 3))
+    END AS n_gpus,
     CAST(SUM(n_nodes) OVER whole AS BIGINT) AS n_nodes
 )
 FROM interruptions

@@ -14,9 +14,10 @@ NO_GPUS = "no job has a gres/gpu in its TRES"
 BARE = {"ReqTRES": ""}
 
 
-def gpus(tres: str, count: float, model: str | None = None) -> Trap:
-    want: dict[str, object] = {"n_gpus": Decimal(str(count)), "gpu_model": model, "alloc_tres": tres}
-    return Trap(tres, {**BARE, "AllocTRES": tres}, want, warned="" if count else NO_GPUS)
+def gpus(tres: str, count: float | None, model: str | None = None) -> Trap:
+    n_gpus = None if count is None else Decimal(str(count))
+    want: dict[str, object] = {"n_gpus": n_gpus, "gpu_model": model, "alloc_tres": tres}
+    return Trap(tres, {**BARE, "AllocTRES": tres}, want, warned=NO_GPUS if count is None else "")
 
 
 # --- GPUs in TRES -------------------------------------------------------------------------------------
@@ -42,11 +43,12 @@ COUNTED = [
     gpus("gres/gpu=7", 7),  # types are not listed: nothing tells slices from GPUs
     # decoys
     gpus("gres/gpu=2,gres/gpumem=160G,gres/gpuutil=800", 2),
-    gpus("gres/gpumem=80G,gres/gpuutil=100", 0),
+    gpus("gres/gpumem=80G,gres/gpuutil=100", None),
     gpus("gres/craynetwork=1,gres/gpu=4", 4),
-    gpus("gres/gpu_fake=4", 0),
-    gpus("license/gpu=4", 0),
-    gpus("cpu=1,mem=1000M,node=1", 0),
+    gpus("gres/gpu_fake=4", None),
+    gpus("license/gpu=4", None),
+    gpus("cpu=1,mem=1000M,node=1", None),  # none, or not recorded: unknown
+    gpus("cpu=1,gres/gpu=0,node=1", 0),
     # others that are no business of ours, however odd
     gpus("billing=8,fs/disk=0,license/matlab@flex=3,ic/ofed=5,bb/cray=1G,gres/gpu=1", 1),
     gpus("energy=-2,gres/gpu=1", 1),  # not measured
@@ -64,7 +66,7 @@ def test_every_gpu_is_counted_once(trap: Trap) -> None:
 def test_parts_of_gpus_are_no_gpus_and_it_is_said(part: str) -> None:
     # how many shards make a GPU is a matter of each node's gres.conf, which accounting does not tell
     parsed = parse(text({**BARE, "AllocTRES": part}, {"JobIDRaw": "8"}))
-    assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [0, 16]
+    assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [None, 16]
     assert parsed.warnings == ["1 rows hold only parts of GPUs (shard or mps), which count as no GPU here"]
 
 
@@ -171,10 +173,10 @@ def test_a_cluster_whose_gpus_accounting_does_not_know_is_said_once_for_the_sour
         ("gpu:h100:8,shard:h10", 8, "h100"),
         ("gpu::8", 8, None),
         ("gpu", 1, None),
-        ("(null)", 0, None),
+        ("(null)", None, None),
     ],
 )
-def test_placements_are_counted_and_not_read_as_counts(gres: str, count: int, model: str | None) -> None:
+def test_placements_are_counted_and_not_read_as_counts(gres: str, count: int | None, model: str | None) -> None:
     columns = ["JobID", "Submit", "Start", "End", "State", "NodeList", "AllocGRES", "ReqGRES", "Cluster", "User"]
     got = parse(text({"AllocGRES": gres, "ReqGRES": ""}, columns=columns)).frames["attempts"].row(0, named=True)
     assert (got["n_gpus"], got["gpu_model"], got["alloc_tres"]) == (count, model, gres if gres != "(null)" else None)

@@ -1,0 +1,34 @@
+"""Attempts whose GPUs accounting does not record: how many there are, and what the reader of a number must know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from metrics.goodput import SWITCH_ON
+
+if TYPE_CHECKING:
+    from app.results.base import Source, Window
+
+UNKNOWN: Final = "unknown"
+"""`attempts.gpus_from` where no source tells."""
+
+
+def unknown_gpus_notes(source: Source, window: Window) -> tuple[str, ...]:
+    """Sentences on attempts of a window whose GPUs are unknown, and on those known from elsewhere."""
+    found = source.query("unknown_gpus", cluster=window.cluster, since=window.since, until=window.until)
+    if found.is_empty():
+        return ()
+    counts, ran = dict(found.select("gpus_from", "n").iter_rows()), found["n_ran"].item(0)
+    unknown = counts.pop(UNKNOWN, 0)
+    notes = []
+    if unknown:
+        notes.append(
+            f"{unknown:,} of {ran:,} attempts held an unknown number of GPUs: what they held, lost and waited for is "
+            f"in no GPU-hours, rates and sizes here. Reason: {SWITCH_ON}."
+        )
+    if counts:
+        sources = ", ".join(f"{name} ({n:,})" for name, n in counts.items())
+        notes.append(
+            f"Accounting does not record the GPUs of {sum(counts.values()):,} attempts; known from: {sources}."
+        )
+    return tuple(notes)

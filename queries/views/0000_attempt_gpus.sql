@@ -1,0 +1,22 @@
+-- One row is one execution of a scheduler job as it is stored, with the GPUs it held by the best source there is.
+CREATE OR REPLACE VIEW attempt_gpus AS
+SELECT
+    a.* REPLACE (
+        CASE
+            WHEN a.n_gpus IS NOT NULL THEN a.n_gpus
+            WHEN COALESCE(a.started_at, a.submitted_at) >= t.since THEN 0
+            ELSE e.n_gpus
+        END AS n_gpus,
+        CASE
+            WHEN a.req_gpus IS NOT NULL THEN a.req_gpus
+            WHEN a.req_tres IS NOT NULL AND COALESCE(a.started_at, a.submitted_at) >= t.since THEN 0
+            ELSE a.gpus_asked
+        END AS req_gpus
+    ),
+    CASE
+        WHEN a.n_gpus IS NOT NULL OR COALESCE(a.started_at, a.submitted_at) >= t.since THEN 'accounting'
+        ELSE COALESCE(e.gpus_from, 'unknown')
+    END AS gpus_from -- where n_gpus is known from: accounting, slurmctld (its detail of the job), steps, exclusive nodes (all GPUs of its nodes), nodes without GPUs, request (submit line, tres_per_*); unknown: nobody recorded it and n_gpus is null
+FROM stored.attempts AS a
+LEFT JOIN accounted_gpus AS t USING (cluster)
+LEFT JOIN attempt_estimated_gpus AS e USING (cluster, scheduler, job_id, submitted_at);
