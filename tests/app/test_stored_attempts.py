@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = ["cluster", "scheduler", "job_id", "submitted_at"]
 BEFORE = 8
+OTHER_GPUS = ("gpus_detail", "gpus_steps", "gpus_asked", "exclusive")
 """The last schema step in which every node of an attempt had a row of its own."""
 
 
@@ -95,6 +96,7 @@ def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monk
         {"JobID": "7_1", "NodeList": "n[9-11]", "NNodes": "3", "AllocTRES": "gres/gpu=8"},
         {"JobIDRaw": "8", "JobID": "8", "NodeList": "n1", "NNodes": "1", "AllocTRES": "gres/gpu=4"},
         {"JobIDRaw": "8", "JobID": "8", "DBIndex": "71", "Submit": "1795247800", "NodeList": "n[1-2]"},
+        {"JobIDRaw": "6", "JobID": "6", "NodeList": "n4", "NNodes": "1", "AllocTRES": "cpu=2", "ReqTRES": "cpu=2"},
         {"JobIDRaw": "9", "JobID": "9", "Start": "Unknown", "End": "Unknown", "State": "PENDING", "NodeList": ""},
     ]
     parsed = parse_accounting(text(*rows), origin="x")
@@ -104,7 +106,7 @@ def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monk
         old.setattr(texts, "schema_steps", lambda: every[:BEFORE])
         old.setattr(texts, "views", lambda: ())
         with open_writer(tmp_path / "old", verb="test", now=NOW) as writer, writer.transaction():
-            writer.append("attempts", attempts.drop("end_guessed"))
+            writer.append("attempts", attempts.drop("end_guessed", "gpus_from", *OTHER_GPUS))
             writer.append("attempt_nodes", nodes)
     with open_writer(tmp_path / "old", verb="test", now=NOW):
         pass
@@ -114,4 +116,4 @@ def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monk
         assert not [found for found in reader.checks() if found.check.severity == "stop"]
     firsts = attempts.filter(pl.col("first_submitted_at") < pl.col("submitted_at"))
     assert firsts["job_id"].to_list() == ["8"]
-    assert attempts["display_id"].to_list() == ["7_1", "8", "8", "9"]
+    assert attempts["display_id"].to_list() == ["6", "7_1", "8", "8", "9"]

@@ -1,0 +1,231 @@
+"""Accounting that records no GPUs: unknown, not 0, from Slurm's texts to bounds; and what else tells them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from app import computing, ingesting, loading, results
+from app.config import Config
+from app.questions import QUESTIONS
+from app.results.unknown_gpus import unknown_gpus_notes
+from app.showing import Question
+from queries.warehouse import open_reader, open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+HEADER = (
+    "JobIDRaw|JobID|Cluster|Partition|Account|User|Submit|Eligible|Start|End|ElapsedRaw|State|ExitCode|NNodes|NCPUS|"
+    "ReqTRES|AllocTRES|NodeList|JobName|SubmitLine"
+)
+START = 1_790_812_800  # 2026-10-01T00:00:00Z
+NOW = datetime(2026, 11, 2, tzinfo=UTC)
+EVENTS = f"Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User\nc||{START}|Unknown||0|Cluster Registered|\n"
+HOUR = 60
+
+
+def job(
+    number: int,
+    nodes: str,
+    begin: int,
+    end: int,
+    gpus: int | None = None,
+    *,
+    n_nodes: int = 1,
+    state: str = "COMPLETED",
+    line: str = "sbatch job.sh",
+) -> str:
+    """A job of whole minutes after the start; `gpus` None: its TRES name none."""
+    tres = f"cpu=4,node={n_nodes}" + (f",gres/gpu={gpus}" if gpus is not None else "")
+    times = [START + 60 * begin, START + 60 * begin, START + 60 * begin, START + 60 * end, 60 * (end - begin)]
+    cells = [number, number, "c", "main", "lab", "alice", *times, state, "0:0", n_nodes, 4, tres, tres, nodes,
+             f"train{number}", line]  # fmt: skip
+    return "|".join(map(str, cells))
+
+
+def inventory(**gpus: int) -> str:
+    return "".join(
+        f"NodeName={name} Arch=x86_64 CPUTot=64 {f'Gres=gpu:h100:{count}' if count else ''} RealMemory=512000 "
+        f"State=IDLE Partitions=main BootTime={START} SlurmdStartTime={START} LastBusyTime={START} "
+        f"CfgTRES=cpu=64,mem=500G,billing=64\n"
+        for name, count in gpus.items()
+    )
+
+
+def texts(jobs: Sequence[str], nodes: str) -> dict[str, str]:
+    return {"sacct.txt": "\n".join([HEADER, *jobs]) + "\n", "nodes.txt": nodes, "events.txt": EVENTS}
+
+
+class Computed:
+    """What became of some texts, loaded one after the other."""
+
+    def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
+        with open_writer(folder / "warehouse", verb="test", now=NOW) as writer:
+            for name, text in files.items():
+                (folder / name).write_text(text)
+                self._load(writer, str(folder / name))
+            self.warnings = {each.check.name for each in computing.compute(writer, Config(), now=NOW).warnings}
+        with open_reader(folder / "warehouse") as reader:
+            self.attempts = reader.table("attempts").sort("job_id")
+            self.ledger = reader.table("gpu_time")
+            self.capacity = reader.table("capacity")["gpu_seconds"].sum()
+            computed = reader.query("computed", cluster="c").row(0, named=True)
+            self.window = results.Window("c", computed["since"], computed["until"])
+            found = results.goodput_rows(reader, self.window)
+            self.metrics = {row["metric"]: row for row in found.iter_rows(named=True)}
+            self.notes = unknown_gpus_notes(reader, self.window)
+            self.answers = {name: ask(reader, self.window, Question()) for name, ask in QUESTIONS.items()}
+
+    @staticmethod
+    def _load(writer: object, name: str) -> None:
+        options = ingesting.Options(cluster="c", until=datetime.fromtimestamp(START + 86_400, UTC))
+        reports = ingesting.ingest_files(
+            writer,  # type: ignore[arg-type]  # the writer that is open
+            Config(),
+            [name],
+            options,
+            now=NOW,
+            progress=lambda *_: None,
+        )
+        assert loading.first_error(reports) is None
+
+    def gpus(self) -> dict[str, tuple[float | None, str]]:
+        rows = self.attempts.select("job_id", "n_gpus", "gpus_from").rows()
+        return {name: (None if gpus is None else float(gpus), told) for name, gpus, told in rows}
+
+    def bounds(self, metric: str) -> tuple[float | None, float, float]:
+        row = self.metrics[metric]
+        return row["value"], pytest.approx(row["bound_low"]), pytest.approx(row["bound_high"])
+
+
+def test_unknown_gpus_give_bounds_and_no_value_and_say_what_to_switch_on(tmp_path: Path) -> None:
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)))
+    assert found.gpus() == {"1": (None, "unknown")}
+    assert found.ledger["gpu_seconds"].sum() == found.capacity
+    assert found.bounds("occupancy") == (None, 0.0, 0.25)
+    assert found.bounds("goodput_capacity") == (None, 0.0, 0.25)
+    assert found.bounds("goodput_allocated") == (None, 0.0, 1.0)
+    assert found.metrics["availability"]["value"] == 1.0
+    assert "AccountingStorageTRES" in found.metrics["occupancy"]["note"]
+    assert "source_without_gpus" in found.warnings
+    assert found.notes[0].startswith("1 of 1 attempts held an unknown number of GPUs")
+
+
+def test_what_is_left_beside_several_unknown_jobs_and_a_known_one_is_there_once_and_nobodys(tmp_path: Path) -> None:
+    jobs = [
+        job(1, "n1", 0, 24 * HOUR, 4),
+        job(2, "n1", -3 * 24 * HOUR, 6 * HOUR),
+        job(3, "n1", -3 * 24 * HOUR, 12 * HOUR),
+    ]
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    unknown = found.ledger.filter(pl.col("cause") == "gpus_unknown")
+    assert found.gpus() == {"1": (4, "accounting"), "2": (None, "unknown"), "3": (None, "unknown")}
+    assert (
+        unknown.filter(pl.col("started_at") >= datetime.fromtimestamp(START, UTC))["gpu_seconds"].sum() == 4 * 12 * 3600
+    )
+    assert unknown["job_id"].null_count() == unknown.height
+    assert found.ledger["gpu_seconds"].sum() == found.capacity
+
+
+def test_a_cpu_job_on_a_gpu_node_holds_none_where_the_cluster_records_gpus(tmp_path: Path) -> None:
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n1", 10, 90, 8)], inventory(n1=8)))
+    assert found.gpus() == {"1": (0, "accounting"), "2": (8, "accounting")}
+    assert found.metrics["occupancy"]["value"] is not None
+    assert found.notes == ()
+
+
+def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -> None:
+    jobs = [job(1, "n1", -5 * 24 * HOUR, -4 * 24 * HOUR), job(2, "n1", 10, 90, 8)]
+    assert Computed(tmp_path, texts(jobs, inventory(n1=8))).gpus()["1"] == (None, "unknown")
+
+
+def test_a_request_that_the_tres_lack_shows_that_nothing_was_recorded_yet(tmp_path: Path) -> None:
+    jobs = [job(1, "n1", 0, 60, line="sbatch --gres=gpu:4 job.sh"), job(2, "n1", 0, 60), job(3, "n1", 120, 180, 8)]
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    assert found.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
+
+
+@pytest.mark.parametrize(
+    ("line", "gpus", "told"),
+    [
+        ("sbatch -N2 --gpus-per-node=4 job.sh", 8, "request"),
+        ("sbatch --gpus=h100:6 job.sh", 6, "request"),
+        ("sbatch --exclusive job.sh", 16, "exclusive nodes"),
+        ("sbatch --exclusive=user job.sh", None, "unknown"),
+        ("sbatch job.sh --gpus=6", None, "unknown"),
+    ],
+)
+def test_the_submit_line_tells_gpus(tmp_path: Path, line: str, gpus: float | None, told: str) -> None:
+    found = Computed(tmp_path, texts([job(1, "n[1-2]", 0, 60, n_nodes=2, line=line)], inventory(n1=8, n2=8)))
+    assert found.gpus() == {"1": (gpus, told)}
+
+
+def test_jobs_on_nodes_without_gpus_held_none(tmp_path: Path) -> None:
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)))
+    assert found.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
+
+
+def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
+    first = "\n".join([HEADER, job(1, "n1", 0, 60), job(2, "n2", 0, 60)]) + "\n"
+    later = "\n".join([HEADER, job(3, "n1", 90, 120, 8)]) + "\n"
+    files = {"first.txt": first, "later.txt": later, "nodes.txt": inventory(n1=8, n2=8)}
+    found = []
+    for number, order in enumerate(itertools.permutations(files)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = Computed(folder, {name: files[name] for name in order})
+        found.append((done.gpus(), done.metrics["occupancy"]["value"]))
+    assert found == [found[0]] * 6
+    assert found[0][0]["1"] == (0, "accounting")
+
+
+def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
+    jobs = [job(n, "n1", 60 * n, 60 * n + 30, state="NODE_FAIL") for n in range(3)]
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    rates = found.answers["mttf"].rows
+    assert rates.filter(pl.col("exposure_gpu_days") > 0).is_empty()
+    assert rates.filter(pl.col("n_failures") > 0).is_empty()
+    assert found.answers["runs"].rows["n_gpus"].null_count() == 3
+    assert found.answers["interruptions"].rows["n_gpus"].null_count() == 3
+    assert sum(found.answers["nodes"].rows["allocated_gpu_hours"]) == 0
+    assert found.answers["nodes"].rows["unknown_gpu_hours"].sum() == pytest.approx(12)
+    assert found.answers["waste"].rows.is_empty()
+
+
+def stripped(text: str) -> str:
+    return re.sub(r",gres/gpu=\d+", "", text)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp_path: Path, seed: int) -> None:
+    jobs = [
+        job(n, f"n{1 + (n * 7 + seed) % 3}", begin, begin + 45 + 31 * ((n + seed) % 5), (n * 3 + seed) % 4 + 1)
+        for n in range(12)
+        if (begin := 97 * ((n * 5 + seed) % 11)) >= 0
+    ]
+    for name in ("whole", "without"):
+        (tmp_path / name).mkdir()
+    nodes = inventory(n1=8, n2=8, n3=4)
+    whole = Computed(tmp_path / "whole", texts(jobs, nodes))
+    without = Computed(tmp_path / "without", texts([stripped(each) for each in jobs], nodes))
+    assert without.ledger["gpu_seconds"].sum() == whole.ledger["gpu_seconds"].sum() == without.capacity
+    for metric, true in whole.metrics.items():
+        wide = without.metrics[metric]
+        assert wide["bound_low"] <= true["bound_low"] + 1e-12, metric
+        assert wide["bound_high"] >= true["bound_high"] - 1e-12, metric
+        if metric in {"occupancy", "goodput_capacity"}:
+            assert wide["value"] is None
+            assert wide["bound_low"] <= true["numerator"] / true["denominator"] <= wide["bound_high"]
+
+
+def test_what_an_older_version_stored_as_0_becomes_unknown(tmp_path: Path) -> None:
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
+    assert found.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0
