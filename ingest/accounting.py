@@ -4,7 +4,7 @@ A row whose identity, times, nodes or GPUs cannot be read is refused. Anything e
 counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
 
 A TRES without gres/gpu does not say that a job held no GPUs: a site need not record them. Its GPUs are null then, and
-what other columns tell of them stands beside (`gpus_steps`, `gpus_asked`, `gpus_detail`, `exclusive`): the view
+what other columns tell of them stands beside (`gpus_steps`, `gpus_asked`, `exclusive`): the view
 `attempts` decides by everything that was loaded.
 """
 

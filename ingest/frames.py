@@ -90,7 +90,6 @@ ATTEMPTS: Final[Schema] = {
     "n_cpus": WHOLE,
     "req_gpus": GPUS,
     "n_gpus": GPUS,
-    "gpus_detail": GPUS,
     "gpus_steps": GPUS,
     "gpus_asked": GPUS,
     "exclusive": FLAG,

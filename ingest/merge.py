@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LASTING: Final = (
     *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
     *("sluid", "submit_line", "env_run"),
-    *("gpus_detail", "gpus_steps", "gpus_asked", "exclusive"),
+    *("gpus_steps", "gpus_asked", "exclusive"),
 )
 """Facts that are the same in all sightings that tell them."""
 

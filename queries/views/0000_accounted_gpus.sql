@@ -13,8 +13,10 @@ contradicted AS (
     SELECT a.cluster
     FROM stored.attempts AS a
     JOIN first_recorded AS f USING (cluster)
+    LEFT JOIN job_gpus AS j
+        ON a.cluster = j.cluster AND a.job_id = j.job_id AND date_trunc('second', a.submitted_at) = j.submitted_at
     WHERE a.n_gpus IS NULL
-      AND GREATEST(a.gpus_detail, a.gpus_steps, a.gpus_asked) > 0
+      AND GREATEST(j.gpus_held, j.gpus_asked, a.gpus_steps, a.gpus_asked) > 0
       AND COALESCE(a.started_at, a.submitted_at) < f.ts
     GROUP BY a.cluster
 ),

@@ -1,9 +1,20 @@
 -- One row is an attempt that held nodes and of which accounting records no GPUs, with its GPUs by the best other source: null where none tells.
 CREATE OR REPLACE VIEW attempt_estimated_gpus AS
 WITH unrecorded AS (
-    SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.node_list, a.gpus_detail, a.gpus_steps, a.gpus_asked, a.exclusive
+    SELECT
+        a.cluster,
+        a.scheduler,
+        a.job_id,
+        a.submitted_at,
+        a.node_list,
+        a.gpus_steps,
+        j.gpus_held,
+        COALESCE(j.gpus_asked, a.gpus_asked) AS gpus_asked,
+        COALESCE(j.exclusive, a.exclusive) AS exclusive
     FROM stored.attempts AS a
-    LEFT JOIN accounted_gpus AS t USING (cluster)
+    LEFT JOIN accounted_gpus AS t ON a.cluster = t.cluster
+    LEFT JOIN job_gpus AS j
+        ON a.cluster = j.cluster AND a.job_id = j.job_id AND date_trunc('second', a.submitted_at) = j.submitted_at
     WHERE a.n_gpus IS NULL
       AND (t.since IS NULL OR COALESCE(a.started_at, a.submitted_at) < t.since)
 ),
@@ -27,13 +38,13 @@ SELECT
     u.job_id,                                                                        -- as in attempts
     u.submitted_at,                                                                  -- as in attempts
     CAST(CASE
-        WHEN u.gpus_detail IS NOT NULL THEN u.gpus_detail
+        WHEN u.gpus_held IS NOT NULL THEN u.gpus_held
         WHEN o.most = 0 THEN 0
         WHEN u.exclusive AND o.least = o.most THEN o.most
         ELSE COALESCE(u.gpus_steps, u.gpus_asked)
     END AS DECIMAL(12, 3)) AS n_gpus,                                                -- GPUs held; null: unknown
     CASE
-        WHEN u.gpus_detail IS NOT NULL THEN 'slurmctld'
+        WHEN u.gpus_held IS NOT NULL THEN 'slurmctld'
         WHEN o.most = 0 THEN 'nodes without GPUs'
         WHEN u.exclusive AND o.least = o.most THEN 'exclusive nodes'
         WHEN u.gpus_steps IS NOT NULL THEN 'steps'

@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = ["cluster", "scheduler", "job_id", "submitted_at"]
 BEFORE = 8
 """The last schema step in which every node of an attempt had a row of its own."""
-OTHER_GPUS = ("gpus_detail", "gpus_steps", "gpus_asked", "exclusive")
+OTHER_GPUS = ("gpus_steps", "gpus_asked", "exclusive")
 """Columns that came with later steps."""
 
 

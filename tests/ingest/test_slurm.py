@@ -99,7 +99,6 @@ def test_a_plain_row_gives_every_column_its_unit() -> None:
         "admin_comment": "seen",
         "submit_line": "sbatch job.sh",
         "env_run": None,
-        "gpus_detail": None,
         "gpus_steps": None,
         "gpus_asked": None,
         "exclusive": None,
