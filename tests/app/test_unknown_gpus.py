@@ -101,7 +101,7 @@ class Computed:
         rows = self.attempts.select("job_id", "n_gpus", "gpus_from").rows()
         return {name: (None if gpus is None else float(gpus), told) for name, gpus, told in rows}
 
-    def bounds(self, metric: str) -> tuple[float | None, float, float]:
+    def bounds(self, metric: str) -> tuple[float | None, object, object]:
         row = self.metrics[metric]
         return row["value"], pytest.approx(row["bound_low"]), pytest.approx(row["bound_high"])
 
