@@ -14,7 +14,9 @@ from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
 from app.errors import UsageError
 from ingest import catalog
+from ingest.controller_jobs import merge_job_gpus
 from ingest.errors import InputError
+from ingest.frames import JOB_GPUS
 from ingest.future import without_future
 from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
 from ingest.reservations import maintenance_states, merge_reservations
@@ -206,6 +208,11 @@ def _write_settings(writer: Writer, settings: pl.DataFrame) -> None:
     writer.replace("cluster_settings", settings, keys=["cluster", "name"])
 
 
+def _write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
+    there = writer.query_with("existing_job_gpus", {"incoming": jobs})
+    writer.replace("job_gpus", merge_job_gpus(there.cast(JOB_GPUS), jobs), keys=["cluster", "job_id", "submitted_at"])  # type: ignore[arg-type]  # a schema is a mapping
+
+
 WAYS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "attempts": _write_attempts,
     "node_lists": _write_node_lists,
@@ -214,6 +221,7 @@ WAYS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "node_topology": _write_topology,
     "reservations": _write_reservations,
     "cluster_settings": _write_settings,
+    "job_gpus": _write_job_gpus,
     "associations": loading_people.write_associations,
     "users": loading_people.write_users,
     "qos": loading_people.write_qos,

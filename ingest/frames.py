@@ -26,6 +26,7 @@ SourceName: TypeAlias = Literal[
     "slurm.transactions",
     "slurm.diag",
     "slurm.runaway",
+    "slurm.jobs",
     "prometheus.gpu",
     "prometheus.gpu_hours",
     "prometheus.node",
@@ -141,6 +142,15 @@ NODE_STATES: Final[Schema] = {
     "reason": TEXT,
     "actor": TEXT,
     "planned": FLAG,
+}
+
+JOB_GPUS: Final[Schema] = {
+    "cluster": TEXT,
+    "job_id": TEXT,
+    "submitted_at": TIME,
+    "gpus_held": GPUS,
+    "gpus_asked": GPUS,
+    "exclusive": FLAG,
 }
 
 CLUSTER_SETTINGS: Final[Schema] = {"cluster": TEXT, "name": TEXT, "value": TEXT}
@@ -395,6 +405,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "nodes": NODES,
     "node_states": NODE_STATES,
     "cluster_settings": CLUSTER_SETTINGS,
+    "job_gpus": JOB_GPUS,
     "node_topology": NODE_TOPOLOGY,
     "reservations": RESERVATIONS,
     "users": USERS,

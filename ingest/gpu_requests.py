@@ -132,6 +132,15 @@ def _gres(text: str | None) -> float | None:
     return found if found <= MOST else None
 
 
+def gpus_in(tres: str | None) -> float | None:
+    """GPUs of a `tres_per_node` and its like; None where it names none.
+
+    >>> gpus_in("gres/gpu:h100:8"), gpus_in("gres:gpu:2"), gpus_in("cpu:4"), gpus_in(None)
+    (8.0, 2.0, None, None)
+    """
+    return _gres(tres)
+
+
 def _count(text: str | None) -> int | None:
     found = _WHOLE.fullmatch(text or "")
     return int(found[1]) if found else None

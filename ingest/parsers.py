@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ingest.controller_jobs import parse_jobs
 from ingest.errors import TimeZoneError
 from ingest.reservations import is_listing, parse_reservations
 from ingest.runaway import parse_runaway
@@ -33,6 +34,7 @@ NAMELESS: Final[frozenset[SourceName]] = frozenset(
         "slurm.events",
         "slurm.qos",
         "slurm.transactions",
+        "slurm.jobs",
     }
 )
 """Kinds whose text need not name its cluster: somebody else has to."""
@@ -75,6 +77,7 @@ _COMMANDS: Final[Mapping[SourceName, str]] = {
     "slurm.nodes": "scontrol show node",
     "slurm.reservations": "sacctmgr -P show reservation ...",
     "slurm.transactions": "sacctmgr -P show transactions ...",
+    "slurm.jobs": "scontrol show job -d",
     "slurm.runaway": "echo n | sacctmgr -P show runawayjobs",
 }
 """Who prints times as SLURM_TIME_FORMAT says. sdiag does not."""
@@ -160,6 +163,7 @@ PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
     "slurm.transactions": parse_transactions,
     "slurm.diag": parse_diag,
     "slurm.runaway": parse_runaway,
+    "slurm.jobs": parse_jobs,
     "slurm.topology": parse_topology,
     "slurm.reservations": _reservations,
 }

@@ -148,10 +148,10 @@ def kind_of_json(text: str, *, origin: str) -> SourceName:
     found = _FIRST_LIST.search(text)
     name = found[1] if found else None
     if name == "jobs" and _OF_CONTROLLER.search(text):
-        message = f"{origin}: the jobs of squeue, as slurmctld remembers them; what is read is accounting: sacct --json"
-    elif name in READ:
+        return "slurm.jobs"
+    if name in READ:
         return READ[name]
-    elif name is not None:
+    if name is not None:
         other = f"; what is read is {INSTEAD[name]}" if name in INSTEAD else ""
         message = f"{origin}: JSON of Slurm's {name}, which is not read{other}"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ingest.controller_jobs import IS_LISTING
 from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
 from ingest.header import SEARCHED_LINES, Layout, find_header
 from ingest.lines import clean
@@ -45,6 +46,7 @@ _TABLES: Final[tuple[tuple[SourceName, Layout, frozenset[str]], ...]] = (
 
 _TEXTS: Final[tuple[tuple[SourceName, Callable[[str], object]], ...]] = (
     ("slurm.reservations", is_listing),
+    ("slurm.jobs", IS_LISTING.search),
     ("slurm.nodes", _NODES.search),
     ("slurm.topology", is_topology),
     ("slurm.config", _SETTINGS.search),
@@ -57,6 +59,7 @@ ACCEPTED: Final = """Accepted are, as the commands print them:
   sacct --json                 the same, without exit codes before Slurm 23.02
   sacctmgr -P show event ...   node events
   scontrol show node [-o]      node inventory
+  scontrol show job -d [-o]    GPUs of jobs, where accounting does not record them; also squeue --json
   scontrol show topology       network: switches or blocks (topology.conf too)
   scontrol show reservation    reservations, also sacctmgr -P show reservation
   scontrol show config         settings

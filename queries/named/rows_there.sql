@@ -23,6 +23,8 @@ WITH counted AS (
     UNION ALL
     SELECT cluster, 'slurm.diag', 'scheduler_stats', COUNT(*) FROM scheduler_stats GROUP BY cluster
     UNION ALL
+    SELECT cluster, 'slurm.jobs', 'job_gpus', COUNT(*) FROM job_gpus GROUP BY cluster
+    UNION ALL
     SELECT cluster, 'slurm.runaway', 'runaway_jobs', COUNT(*) FROM runaway_jobs GROUP BY cluster
     UNION ALL
     SELECT

@@ -229,3 +229,49 @@ def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp
 def test_what_an_older_version_stored_as_0_becomes_unknown(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
     assert found.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0
+
+
+SHOWN = f"""JobId=1 JobName=a JobId=9 GRES=gpu:h100:99 UserId=x
+   UserId=alice(1) GroupId=alice(1) MCS_label=N/A
+   JobState=RUNNING Reason=None Dependency=(null)
+   SubmitTime={START} EligibleTime={START} StartTime={START}
+   NodeList=n[1-2] BatchHost=n1 NumNodes=2 NumCPUs=8 NumTasks=2
+   JOB_GRES=gpu:h100:12
+     Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=gpu:h100:8(IDX:0-7)
+     Nodes=n2 CPU_IDs=0-3 Mem=0 GRES=gpu:h100:4(IDX:0-3)
+   OverSubscribe=OK Contiguous=0 Licenses=(null)
+   Command=/x GRES=gpu:7
+
+JobId=2 JobName=cpu
+   UserId=alice(1) GroupId=alice(1) JobState=RUNNING
+   SubmitTime={START} NumNodes=1 NumTasks=1
+     Nodes=n1 CPU_IDs=4 Mem=0 GRES=
+   OverSubscribe=OK Command=/y
+
+JobId=3 JobName=whole
+   UserId=alice(1) SubmitTime={START} NumNodes=1 OverSubscribe=NO Command=/z
+
+JobId=4 JobName=requested
+   UserId=alice(1) SubmitTime={START} NumNodes=2 OverSubscribe=OK TresPerNode=gres/gpu:2 Command=/z
+"""
+JSON = (
+    '{"meta":{"plugins":{"data_parser":"data_parser/v0.0.41"}},"errors":[],"jobs":['
+    f'{{"job_id":1,"job_state":["RUNNING"],"submit_time":{{"set":true,"infinite":false,"number":{START}}},'
+    '"gres_detail":["gpu:h100:8(IDX:0-7)","gpu:h100:4(IDX:0-3)"],"shared":[]},'
+    f'{{"job_id":3,"job_state":["RUNNING"],"submit_time":{{"set":true,"infinite":false,"number":{START}}},"shared":["none"]}},'
+    f'{{"job_id":4,"job_state":["RUNNING"],"submit_time":{{"set":true,"infinite":false,"number":{START}}},'
+    '"tres_per_node":"gres:gpu:2","node_count":{"set":true,"infinite":false,"number":2}}]}'
+)
+
+
+@pytest.mark.parametrize("shown", [SHOWN, SHOWN.replace("\n   ", " "), JSON], ids=["text", "one line", "json"])
+@pytest.mark.parametrize("first", [True, False], ids=["before accounting", "after it"])
+def test_what_slurmctld_shows_of_jobs_tells_gpus(tmp_path: Path, shown: str, first: bool) -> None:
+    jobs = [job(n, "n[1-2]" if n in {1, 4} else "n1", 0, 60, n_nodes=2 if n in {1, 4} else 1) for n in (1, 2, 3, 4, 5)]
+    files = texts(jobs, inventory(n1=8, n2=8))
+    files = {"jobs.txt": shown, **files} if first else {**files, "jobs.txt": shown}
+    found = Computed(tmp_path, files).gpus()
+    assert found.pop("2") == ((None, "unknown") if shown is JSON else (0, "slurmctld"))
+    assert found == {
+        "1": (12, "slurmctld"), "3": (8, "exclusive nodes"), "4": (4, "request"), "5": (None, "unknown"),
+    }  # fmt: skip

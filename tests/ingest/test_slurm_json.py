@@ -533,6 +533,8 @@ def test_of_several_clusters_somebody_has_to_say_which() -> None:
         ({"nodes": [node()]}, "slurm.nodes"),
         ({"clusters": [{"name": "a"}]}, "slurm.config"),
         ({"reservations": []}, "slurm.reservations"),
+        ({"jobs": [{"job_id": 7, "job_state": ["RUNNING"]}]}, "slurm.jobs"),
+        ({"meta": {"plugin": {"type": "openapi/v0.0.38"}}, "jobs": []}, "slurm.jobs"),
     ],
 )
 def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:
@@ -542,8 +544,6 @@ def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"jobs": [{"job_id": 7, "job_state": ["RUNNING"]}]}, "sacct --json"),
-        ({"meta": {"plugin": {"type": "openapi/v0.0.38"}}, "jobs": []}, "sacct --json"),
         ({"statistics": {"parts_packed": 1}}, "the text of sdiag"),
         ({"sinfo": []}, "scontrol show node --json"),
         ({"pings": []}, "not read"),
