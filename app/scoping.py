@@ -16,7 +16,7 @@ import polars as pl
 
 from app.claims import pattern_items
 from ingest.nodelist import expand
-from metrics import frames
+from metrics import frames, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,7 +121,7 @@ class Scoped:
         """Attempts of the scope's users and sizes; a heterogeneous job is as large as its components together."""
         scope = self._claim.scope
         job = pl.coalesce("het_job_id", "job_id")
-        whole = frames.total("milli_gpus").over("scheduler", job, "submitted_at") / 1000
+        whole = unknown.total("milli_gpus").over("scheduler", job, "submitted_at") / 1000
         return _same(scope, "user", "account", "partition") & _sized(scope, whole)
 
     def _on_nodes(self, attempts: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from ingest.errors import InputError, MissingColumnError
-from ingest.frames import JOB_GPUS, RAW_LIMIT, REJECTS, Parsed
+from ingest.frames import JOB_GPUS, RAW_LIMIT, REJECTS, Parsed, conform
 from ingest.gpu_requests import Request, detail, gpus_in
 from ingest.lines import clean
 from ingest.nodelist import expand_column
@@ -62,7 +62,7 @@ def parse_jobs(data: bytes, given: Given) -> Parsed:
     refused = table.filter(pl.col("reason").is_not_null())
     telling = pl.any_horizontal(pl.col("gpus_held", "gpus_asked", "exclusive").is_not_null())
     good = table.filter(pl.col("reason").is_null() & telling)
-    once = merge_job_gpus(good.select(list(JOB_GPUS)).cast(JOB_GPUS))  # type: ignore[arg-type]  # a schema is a mapping
+    once = merge_job_gpus(conform(good, JOB_GPUS))
     rejects = refused.select(
         "cluster", pl.lit(SOURCE).alias("source"), pl.lit(given.origin).alias("origin"), "line", "reason",
         pl.col("job_id").str.slice(0, RAW_LIMIT).alias("raw"),
@@ -71,7 +71,7 @@ def parse_jobs(data: bytes, given: Given) -> Parsed:
         source=SOURCE,
         clusters=frozenset({given.cluster}),
         frames={"job_gpus": once},
-        rejects=rejects.cast(dict(REJECTS)),
+        rejects=conform(rejects, REJECTS),
         rows_read=table.height,
         rows_loaded=once.height,
         rows_duplicate=good.height - once.height,

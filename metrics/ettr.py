@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from metrics import frames
+from metrics import frames, unknown
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.runs import ACROSS_JOBS, by_id
@@ -68,8 +68,8 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("joined_by", "state").first(),
             pl.col("submitted_at", "eligible_at", "started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
-            frames.total("milli_gpus"),
-            frames.total("asked_milli_gpus"),
+            unknown.total("milli_gpus"),
+            unknown.total("asked_milli_gpus"),
         )
     )
     return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics import frames
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 
 LARGE_LOSS = 0.1
@@ -36,7 +35,7 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
     """
     began = executed.filter(pl.col("started_at").is_not_null() & (pl.col("joined_by") != "resize"))
     every = began.group_by(_RUN).agg(
-        pl.len().cast(pl.Int64).alias("n_starts"), (frames.total("milli_gpus") / 1000).alias("started_gpus")
+        pl.len().cast(pl.Int64).alias("n_starts"), (pl.col("milli_gpus").sum() / 1000).alias("started_gpus")
     )
     if logged is None:
         return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))

@@ -326,20 +326,6 @@ def from_us(column: str) -> pl.Expr:
     return pl.from_epoch(column, time_unit="us").dt.replace_time_zone("UTC")
 
 
-def all_or_null(column: str, whole: pl.Expr) -> pl.Expr:
-    """A sum or maximum of a column, null where one of its values is: what is unknown in part is unknown as a whole."""
-    return pl.when(pl.col(column).null_count() == 0).then(whole)
-
-
-def total(column: str) -> pl.Expr:
-    """The sum of a column in a group, null where one of its values is.
-
-    >>> pl.DataFrame({"g": [1, 1, 2], "n": [8, None, 4]}).group_by("g").agg(total("n")).sort("g")["n"].to_list()
-    [None, 4]
-    """
-    return all_or_null(column, pl.col(column).sum()).alias(column)
-
-
 def seconds(span: pl.Expr) -> pl.Expr:
     """A duration as seconds, to the microsecond."""
     return span.dt.total_microseconds() / 1e6

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics import frames
+from metrics import frames, unknown
 from metrics.diagnosis import since_start
 from metrics.interruptions import AFTER_END_S, BEFORE_END_S
 from metrics.nearby import nearby
@@ -322,7 +322,7 @@ def in_place_restarts(
     own = pl.col("stream") == ""
     executed, sessions = executed.filter(own), sessions.filter(own & pl.col("usable"))
     broken = _broken_off(executed, sessions)
-    gpus = attempts.join(joined, on=_KEY).group_by(_RUN).agg(frames.total("milli_gpus"))
+    gpus = attempts.join(joined, on=_KEY).group_by(_RUN).agg(unknown.total("milli_gpus"))
     found = (
         broken.join(joined.select(*_KEY, "run_id", "attempt_no"), on=_KEY)
         .join(gpus, on=_RUN, how="left")

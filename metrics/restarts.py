@@ -11,7 +11,7 @@ import math
 
 import polars as pl
 
-from metrics import frames, statistics
+from metrics import frames, statistics, unknown
 from metrics.runs import by_id, executions
 
 _RUN = ("cluster", "run_id", "attempt_no")
@@ -81,7 +81,7 @@ def once(interruptions: pl.DataFrame) -> pl.DataFrame:
     no_event = pl.col("detail").eq_missing(pl.format("state {}", "state"))
     return (
         interruptions.sort(rank, pl.col("node").is_null(), no_event, *by_id(), "submitted_at", nulls_last=True)
-        .with_columns(frames.total("milli_gpus").over(_RUN), pl.col("n_nodes").sum().over(_RUN))
+        .with_columns(unknown.total("milli_gpus").over(_RUN), pl.col("n_nodes").sum().over(_RUN))
         .unique(_RUN, keep="first", maintain_order=True)
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics import frames
+from metrics import frames, unknown
 from metrics.run_rules import APART
 from metrics.runs import ACROSS_JOBS, at_the_same_time, put_together, timed
 
@@ -59,7 +59,7 @@ def join_alike(
     mine = timed(found.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
     gpus = (
         mine.group_by(*chain, "attempt_no")
-        .agg(frames.total("milli_gpus"))
+        .agg(unknown.total("milli_gpus"))
         .group_by(chain)
         .agg(pl.col("milli_gpus").max())
     )

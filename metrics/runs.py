@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics import frames
+from metrics import frames, unknown
 from metrics.run_rules import APART, BY_RULE, LOGGED
 
 MAX_GAP_S = 86_400.0
@@ -282,7 +282,7 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("eligible_at").min(),
             pl.col("started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
-            frames.total("milli_gpus"),
+            unknown.total("milli_gpus"),
             pl.col("n_nodes").sum(),
             pl.col("suspended_s").max(),
             pl.col("state").first(),
@@ -311,7 +311,7 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("partition", "name").last(),
             # A row revoked is a federated job's shadow on a cluster that did not run it, and no attempt.
             (pl.col("state") != "REVOKED").fill_null(value=True).sum().cast(pl.Int64).alias("n_attempts"),
-            frames.all_or_null("milli_gpus", pl.col("milli_gpus").max()).alias("milli_gpus"),
+            unknown.all_or_null("milli_gpus", pl.col("milli_gpus").max()).alias("milli_gpus"),
             pl.col("submitted_at").min().alias("first_submitted_at"),
             pl.col("eligible_at").first(),
             pl.col("started_at").min(),

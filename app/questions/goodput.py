@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -121,7 +121,8 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     guess = results.lost_imputed_rows(source, window).row(0, named=True)
     notes = (
         *_straggling(rows),
-        _imputed(guess),
+        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {guess['value'] / 3600:,.2f} "
+        "GPU-h if half an hourly checkpoint interval was lost each time.",
         *second_order_said(results.second_order_rows(source, window)),
         *_capacity(source, window),
     )
@@ -170,15 +171,6 @@ def _by_category(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col(sums).sum(), held)
         .select(*groups, *sums[:3], "share_allocated", sums[3])
         .sort("gpu_seconds", "category", descending=[True, False])
-    )
-
-
-def _imputed(guess: dict[str, Any]) -> str:
-    """What infrastructure interruptions cost by assumption, and of how many the GPUs are unknown."""
-    unknown = f" {guess['note'].partition('; ')[2].capitalize()}." if guess["value"] is None else ""
-    return (
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {guess['bound_low'] / 3600:,.2f} "
-        f"GPU-h if half an hourly checkpoint interval was lost each time.{unknown}"
     )
 
 

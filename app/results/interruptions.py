@@ -9,7 +9,7 @@ import polars as pl
 
 from app.remembered import Remembered
 from app.results.base import as_results
-from metrics import frames
+from metrics import unknown
 from metrics.exact import exact_sum
 from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
@@ -155,9 +155,9 @@ def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataF
     summed = rows.group_by(keys).agg(
         pl.len().alias("n"),
         cost.null_count().alias("n_unpriced"),
-        frames.all_or_null("milli_gpus", exact_sum(gpus)).alias("n_gpus"),
+        unknown.all_or_null("milli_gpus", exact_sum(gpus)).alias("n_gpus"),
         pl.when(cost.count() > 0).then(exact_sum(cost)).alias("cost_gpu_s"),
-        frames.all_or_null("milli_gpus", exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus))).alias(
+        unknown.all_or_null("milli_gpus", exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), gpus))).alias(
             "imputed_gpu_s"
         ),
     )
