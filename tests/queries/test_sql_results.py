@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app import output
 from queries.sql_results import answer
@@ -120,3 +122,28 @@ def test_structures_are_text_in_csv(engine: duckdb.DuckDBPyConnection) -> None:
     found = rows(engine, "SELECT {'a': 1, 'b': [DATE '2026-10-01']} AS s, [[1], NULL] AS l UNION ALL SELECT NULL, NULL")
     csv = output._encoded(found, "csv", None).decode()  # noqa: SLF001 - the bytes of a file
     assert pl.read_csv(io.StringIO(csv)).rows() == [('{"a": 1, "b": ["2026-10-01"]}', "[[1], null]"), (None, None)]
+
+
+VALUES = st.recursive(
+    st.sampled_from([expression for expression, _ in TEXTS]),
+    lambda inner: st.one_of(
+        st.builds("[{0}, NULL]".format, inner),
+        st.builds("[{0}]::VARCHAR[1]".format, inner),
+        st.builds("{{'k': {0}, 'K 2': {1}}}".format, inner, inner),
+        st.builds("MAP {{'k': {0}}}".format, inner),
+        st.builds("union_value(u := {0})".format, inner),
+        st.builds("to_json({0})".format, inner),
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.tuples(VALUES, st.sampled_from(["a", "A", "a_1", "b"])), min_size=1, max_size=4))
+def test_any_columns_are_shown_in_each_format(
+    engine: duckdb.DuckDBPyConnection, columns: list[tuple[str, str]]
+) -> None:
+    found = rows(engine, "SELECT " + ", ".join(f'{value} AS "{name}"' for value, name in columns))
+    assert (found.height, found.width) == (1, len(columns))
+    for form in ("json", "csv", "parquet"):
+        assert output._encoded(found, form, None)  # noqa: SLF001 - the bytes of a file
+    assert [output.display(cell, "text") for cell in found.row(0)]
