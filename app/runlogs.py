@@ -51,9 +51,10 @@ def ingest_files(
     for number, name in enumerate(files):
         progress(name, number, len(files))
         try:
-            data = b"".join(Input(name).with_short_lines())
-            parsed = parse_runlog(data, origin=name, cluster=cluster, now=now)
-            reports.append(Report(name, load(writer, parsed, origin=name, data=data, now=now)))
+            source = Input(name)
+            data = b"".join(source.with_short_lines())
+            parsed = parse_runlog(data, origin=source.name, cluster=cluster, now=now)
+            reports.append(Report(name, load(writer, parsed, origin=source.name, data=data, now=now)))
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports

@@ -36,11 +36,20 @@ _BLANK: Final = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
 STDIN: Final = "-"
 
 
+def as_text(name: str) -> str:
+    r"""A file's name as text that can be kept: bytes of it that are no UTF-8 are written out.
+
+    >>> as_text("job.txt"), as_text("job\udcff.txt")
+    ('job.txt', 'job\\xff.txt')
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 class Input:
     """An input that can be looked at, and then read once.
 
     Attributes:
-        name: File name, or `-` for standard input.
+        name: File name as text, or `-` for standard input.
         head: The first `HEAD` bytes.
         size: Bytes on disk; 0 where that cannot be known (a pipe).
         done: So many of them have been read.
@@ -50,7 +59,8 @@ class Input:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = as_text(name)
+        self._path = name
         self.size = self.done = 0
         self._sha256 = hashlib.sha256()
         self._source = self._open()
@@ -142,7 +152,7 @@ class Input:
                 raise UnrecognisedInputError("standard input is closed; pipe a file into it")
             source = sys.stdin.buffer
             return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]  # any reader of bytes will do
-        source = open_input(Path(self.name))
+        source = open_input(Path(self._path))
         self.size = os.fstat(source.fileno()).st_size
         return source
 

@@ -313,7 +313,7 @@ def _read(data: bytes, log: _Log) -> _Log:
 
 
 def _no_session(log: _Log, data: bytes) -> str:
-    first = next(line for line in data.decode(errors="replace").split("\n") if line.strip())
+    first = next((line for line in data.decode(errors="replace").split("\n") if line.strip()), "")
     why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
     return (
         f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n  {shorten(first)}{why}\n"

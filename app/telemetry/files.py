@@ -50,7 +50,7 @@ def ingest_files(
             found = _parse(writer, settings, asked, source, now, tell)
             named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
             fallback = named or cluster_of(writer, settings, asked)
-            found = load(writer, settings, found, fallback, origin=name, digest=source.digest(), now=now)
+            found = load(writer, settings, found, fallback, origin=source.name, digest=source.digest(), now=now)
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
         else:

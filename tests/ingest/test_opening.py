@@ -86,6 +86,14 @@ def test_a_name_with_a_nul_is_no_input() -> None:
         Input("a\0b")
 
 
+def test_a_name_that_is_no_text_is_one_where_it_is_kept(tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
+    Path(name).write_bytes(b"here")
+    source = Input(name)
+    assert source.whole() == b"here"
+    assert source.name == f"{tmp_path}/\\xff.txt"
+
+
 # --- lines without an end
 
 

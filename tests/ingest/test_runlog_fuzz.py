@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
@@ -80,6 +80,7 @@ def test_any_lines_are_loaded_or_refused_and_every_one_is_accounted_for(lines: l
 
 
 @given(st.binary())
+@example(b"\x1c")  # a blank of texts, not of bytes
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     try:
         parse_runlog(data, origin="x", cluster="c")
