@@ -378,7 +378,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
         *_counted(
             good, "zombie", "rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
         ),
-        *_counted(good, "nowhere", "rows ran for some time but name no node; they hold no GPUs here"),
+        *_counted(good, "nowhere", "rows ran for some time but name no node, or no Start; they hold no GPUs here"),
         *no_gpus(_gpus_seen(good)),
     ]
 

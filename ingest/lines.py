@@ -73,8 +73,8 @@ class Rows:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know about the text itself."""
-        return [*damaged(self.n_damaged), *doubted(self.doubts)]
+        """What a person should know about the text itself, which is sacctmgr's: of sacct's `ingest.tally` tells."""
+        return [*damaged(self.n_damaged), *doubted(self.doubts, of_sacct=False)]
 
     @property
     def n_read(self) -> int:

@@ -53,14 +53,18 @@ class Refused(NamedTuple):
     cut: bool = False
 
 
-def doubted(doubts: Counter[tuple[str, ...]]) -> list[str]:
-    """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt."""
+def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[str]:
+    """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt.
+
+    Only sacct can be told to use another delimiter.
+    """
     names = ", ".join(sorted({name for columns in doubts for name in columns}))
     said = (
         f"{doubts.total()} rows: which text holds the delimiter cannot be told; what may be part of it is left out "
-        f"({names}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
+        f"({names})"
     )
-    return [said] if doubts else []
+    again = ". Export again with a delimiter that no text holds: --delimiter=$'\\x1f'" if of_sacct else ""
+    return [said + again] if doubts else []
 
 
 class Assembler:

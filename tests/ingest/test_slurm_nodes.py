@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from ingest.errors import InputError, MissingColumnError, TimeZoneError, Unrecog
 from ingest.events import driver, node_state
 from ingest.frames import NODE_STATES, NODES, Parsed
 from ingest.live import Completed
+from ingest.records import doubted
 from ingest.slurm_nodes import (
     SETTINGS,
     fetch_reservation_history,
@@ -366,3 +368,11 @@ def test_the_network_and_the_reservations_are_asked_for() -> None:
     assert got.data == b"x"
     with pytest.raises(InputError, match="empty"):
         fetch_reservation_history(runner, since=window["until"], until=window["since"])
+
+
+def test_a_text_of_sacctmgr_in_doubt_does_not_advise_an_option_that_only_sacct_has() -> None:
+    doubts = Counter({("Info", "Where"): 2})
+    assert "--delimiter" in doubted(doubts)[0]
+    [said] = doubted(doubts, of_sacct=False)
+    assert said.startswith("2 rows: which text holds the delimiter cannot be told")
+    assert "--delimiter" not in said
