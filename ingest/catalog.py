@@ -48,14 +48,6 @@ SOURCES: Final = (
         gives="How many GPUs there are. Without it capacity is assumed from the most that was ever allocated.",
     ),
     Source(
-        name="slurm.jobs",
-        title="Slurm jobs as slurmctld shows them",
-        feeds=("job_gpus",),
-        files="scontrol show job -d text, with or without -o; squeue --json, slurmrestd's jobs",
-        command="scontrol show job -d",
-        gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
-    ),
-    Source(
         name="slurm.config",
         title="Slurm settings",
         feeds=("cluster_settings",),
@@ -118,6 +110,14 @@ SOURCES: Final = (
         files="sacctmgr -P show runawayjobs text",
         command="echo n | sacctmgr -P show runawayjobs",
         gives="Jobs whose end was lost: without it they seem to run, and to hold GPUs, for ever.",
+    ),
+    Source(
+        name="slurm.jobs",
+        title="Slurm jobs as slurmctld shows them",
+        feeds=("job_gpus",),
+        files="scontrol show job -d text, with or without -o; squeue --json, slurmrestd's jobs",
+        command="scontrol show job -d",
+        gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
     ),
     Source(
         name="prometheus.gpu",
