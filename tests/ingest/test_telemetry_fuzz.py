@@ -26,6 +26,7 @@ PIECES = (
     *(b"", b"[", b"]", b"{", b"}", b'"', b",", b":", b"\\", b"\n", b" ", b"\x00", b"\xff", b"\xc3", b"null", b"true"),
     *(b"-1", b"1e400", b"NaN", b"9" * 30, b"0" * 20, b'"values":[', b'"metric":{', b'[1,"2"]', b"\\ud800", b"1.5"),
 )
+NOT_AN_ANSWER = (NotPrometheusError, KeyError, TypeError, ValueError)
 ANSWER = body([({"gpu": "0", "a": "b"}, [(T, "1"), (T + 15, "NaN")]), ({}, []), ({"gpu": "1"}, [(T, "0.5")])])
 LINES = line({"a": "1"}, [(0, "1.5"), (15_000, "2")]) + line({"a": "2"}, [(0, "1")])
 
@@ -47,7 +48,7 @@ def plainly(data: bytes) -> Samples | None:
     """What a parser of JSON makes of an answer; None if it is none."""
     try:
         return checked(series_of(json.loads(data)["data"]["result"], "values"))
-    except (ValueError, KeyError, TypeError, NotPrometheusError):
+    except NOT_AN_ANSWER:
         return None
 
 
@@ -59,7 +60,7 @@ def test_an_answer_in_json_is_refused_or_is_what_a_parser_of_json_reads(data: by
         patch.setattr(prometheus_json, "BLOCK", block)
         try:
             found = samples_of(data)
-        except (ValueError, NotPrometheusError):
+        except NOT_AN_ANSWER:
             return
     expected = plainly(data)
     assert expected is not None
