@@ -415,14 +415,13 @@ class Writer(_Connection):
     def _apply(self, step: texts.Step) -> None:
         self._connection.execute("BEGIN TRANSACTION")
         self._connection.execute(step.sql)
-        for table in texts.tables_of(step):
-            self._connection.execute(f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}")
-            for column in table.columns:
-                said = _literal(column.description)
-                self._connection.execute(f'COMMENT ON COLUMN {table.name}."{column.name}" IS {said}')
-        for name, column in texts.added_by(step):
-            said = _literal(column.description)
-            self._connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {said}')
+        said = [f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}" for table in texts.tables_of(step)]
+        columns = [(table.name, column) for table in texts.tables_of(step) for column in table.columns]
+        said += [
+            f'COMMENT ON COLUMN {name}."{column.name}" IS {_literal(column.description)}'
+            for name, column in [*columns, *texts.added_by(step)]
+        ]
+        self._connection.execute(";\n".join(said))  # one by one they take twice as long
         self._connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
         self._connection.execute("COMMIT")
 
