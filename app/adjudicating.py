@@ -186,7 +186,7 @@ def _withdrawn(source: Source, wanted: str, author: str, reason: str, now: datet
 
 def _cause(source: Source, options: argparse.Namespace) -> Correction:
     """The class, cause or node of one interruption."""
-    cluster = _one_cluster(source, options.cluster)
+    cluster = _one_cluster(source, options.cluster, options.run_id or options.job)
     row = _one_interruption(source, cluster, options)
     before = {"class": row["class"], "cause": row["cause"], "node": row["node"]}
     said = {"class": options.kind, "cause": options.cause, "node": options.node}
@@ -297,7 +297,7 @@ def _node_state(source: Source, options: argparse.Namespace) -> Correction:
 
 def _run_join(source: Source, options: argparse.Namespace) -> Correction:
     """Which run a job's attempts (or one of them) belong to."""
-    cluster = _one_cluster(source, options.cluster)
+    cluster = _one_cluster(source, options.cluster, options.to_run)
     run = _one_run(source, cluster, options.to_run)
     mine = _attempts(source, cluster, options, run if options.apart and options.job is None else None)
     moved = mine.filter((pl.col("run_id") == run) if options.apart else (pl.col("run_id") != run))
@@ -385,12 +385,19 @@ def _correction(
     return Correction("", cluster, _EVER[0], "", "", kind, subject, before, after)
 
 
-def _one_cluster(source: Source, asked: str | None) -> str:
+def _one_cluster(source: Source, asked: str | None, run: str | None = None) -> str:
+    """The cluster that a correction is about: the one requested, the only one, or the only one that has the run or job.
+
+    Raises:
+        UsageError: there is none, or it may be several.
+    """
     known = [str(name) for name in source.query("clusters")["cluster"]]
     if asked is not None and asked not in known:
         raise UsageError(f"there is no cluster {asked!r}; there are: {some(known)}")
     if not known:
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+    if asked is None and run is not None:
+        known = [name for name in known if results.resolve_run(source, name, run)] or known
     if asked is None and len(known) > 1:
         raise UsageError(f"a correction is about one cluster: say --cluster NAME; there are: {some(known)}")
     _window(source, asked or known[0])

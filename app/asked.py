@@ -43,6 +43,23 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
     return found
 
 
+def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[Window]:
+    """The windows of the clusters that have the run or the job; of a single cluster, as it was requested.
+
+    Raises:
+        UsageError: none of several clusters has it.
+    """
+    if len(windows) < 2:
+        return windows
+    found = [window for window in windows if results.resolve_run(source, window.cluster, text)]
+    if not found:
+        names = ", ".join(window.cluster for window in windows)
+        raise UsageError(
+            f"none of the clusters {names} has a run or a job {text!r}; `trackside show runs` lists the runs"
+        )
+    return found
+
+
 def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
     """The rows of these runs, in the order in which the runs are given."""
     order = pl.DataFrame({"run_id": meant}).with_row_index("_order")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from app.errors import UsageError
+from app.errors import UncoveredError, UsageError
 from app.results import Window
 from app.times import iso
 from metrics import frames
@@ -53,7 +53,9 @@ def covered(source: Source, period: Window) -> Covered:
         when = f"between {iso(period.since)} and {iso(period.until)}"
         if period.since >= period.until:  # one of them was not told, and is an end of the data
             when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
-        raise UsageError(f"{period.cluster}: nothing is known {when}; the data speak for {iso(since)} to {iso(until)}")
+        raise UncoveredError(
+            f"{period.cluster}: nothing is known {when}; the data speak for {iso(since)} to {iso(until)}"
+        )
     gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)
 

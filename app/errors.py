@@ -13,8 +13,16 @@ class UsageError(ValueError):
     """What was asked cannot be done as it was asked."""
 
 
+class UncoveredError(UsageError):
+    """A cluster has no data in the period."""
+
+
 class ConfigError(ValueError):
     """The configuration cannot be used; the message lists every mistake."""
+
+
+class NothingToComputeError(ValueError):
+    """No cluster has accounting in the period, so nothing was computed."""
 
 
 class ClaimsError(ValueError):
@@ -47,6 +55,7 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
     queries.WriteError: (44, "the disk is full or may not be written"),
     queries.CheckError: (45, "a data check stopped the work; nothing was changed"),
     queries.WarehouseError: (46, "the warehouse cannot be used for another reason"),
+    NothingToComputeError: (47, "nothing was computed: no accounting is loaded, or none of the period"),
     queries.QueryError: (50, "a query was refused or failed"),
 }
 

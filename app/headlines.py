@@ -15,6 +15,8 @@ from metrics.catalog import BY_NAME
 from metrics.restarts import restart_summary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.results import Source, Window
     from metrics.catalog import Metric
     from metrics.verdicts import Claim
@@ -103,18 +105,31 @@ def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_G
         window: cluster and time.
         gpus: job size that MTTF is scaled to.
     """
-    convention = results.flop_convention(source, window.cluster)
-    ratios = [
-        replace(_from_row(row), flop_convention=convention if row["metric"] == "mfu" else None)
-        for row in pl.concat(
-            [results.goodput_rows(source, window), results.ettr_rows(source, window), results.mfu_rows(source, window)]
-        ).iter_rows(named=True)
-        if row["metric"] in TITLES
-    ]
-    if all(each.metric != "mfu" for each in ratios):
-        none = Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu")
-        ratios.append(replace(none, flop_convention=convention))
-    return (*ratios, mttf_at(source, window, gpus), restart_median(source, window))
+    return tuple(each for make in parts(source, window, gpus=gpus).values() for each in make())
+
+
+def parts(
+    source: Source, window: Window, *, gpus: float = results.CLAIMED_GPUS
+) -> dict[str, Callable[[], tuple[Headline, ...]]]:
+    """The headline numbers by what they are computed from: none of these needs another, so each may fail alone."""
+    return {
+        "goodput": lambda: _ratios(results.goodput_rows(source, window)),
+        "ettr": lambda: _ratios(results.ettr_rows(source, window)),
+        "mfu": lambda: (_mfu(source, window),),
+        "mttf": lambda: (mttf_at(source, window, gpus),),
+        "restarts": lambda: (restart_median(source, window),),
+    }
+
+
+def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
+    return tuple(_from_row(row) for row in rows.iter_rows(named=True) if row["metric"] in TITLES)
+
+
+def _mfu(source: Source, window: Window) -> Headline:
+    """MFU under the configured convention; without a value where no log tells of steps."""
+    none = Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu")
+    shown = next(iter(_ratios(results.mfu_rows(source, window))), none)
+    return replace(shown, flop_convention=results.flop_convention(source, window.cluster))
 
 
 _NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorder --help)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import output
-from app.errors import UsageError
+from app.errors import UncoveredError, UsageError
 from app.results import Window
 from app.times import iso, parse_time
 
@@ -26,34 +26,58 @@ def windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
     return [window for window, _ in computed_and_asked(reader, options)]
 
 
-def computed_and_asked(reader: Reader, options: argparse.Namespace) -> list[tuple[Window, Window]]:
-    """The window of each cluster, and the period asked for that it is the known part of."""
-    from app import verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
+def computed_and_asked(
+    reader: Reader, options: argparse.Namespace, *, every: bool = False
+) -> list[tuple[Window, Window]]:
+    """The window of each cluster, and the period asked for that it is the known part of.
 
+    Args:
+        reader: the published copy.
+        options: `cluster`, `since` and `until` as typed.
+        every: all clusters must have data in the period; otherwise those that have none are reported and left out.
+
+    Raises:
+        UsageError: there is no such cluster or period, or no data in it.
+    """
     known = [str(name) for name in reader.query("clusters")["cluster"]]
     if options.cluster is not None and options.cluster not in known:
         raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
-    found = []
+    found: list[tuple[Window, Window]] = []
+    uncovered: list[UncoveredError] = []
     for cluster in known if options.cluster is None else [options.cluster]:
-        computed = reader.query("computed", cluster=cluster)
-        if computed.is_empty():
-            continue
-        low, high = computed["since"].item(), computed["until"].item()
-        since, until = moment(options.since, end=high) or low, moment(options.until, end=high) or high
-        if options.since and options.until and since >= until:
-            raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
-        asked = Window(cluster, since, until)
-        covered = verifying.covered(reader, asked)
-        found.append((covered.window, asked))
-        _warn_if_stale(reader, cluster)
-        if covered.share < 1:
-            said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
-            output.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
+        try:
+            found += _of_cluster(reader, cluster, options)
+        except UncoveredError as error:
+            uncovered.append(error)
+    if uncovered and (every or not found):
+        raise uncovered[0]
+    for each in uncovered:
+        output.say(str(each), error=True)
     if not found and not reader.query("any_attempts")["any"].item():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:
         raise UsageError("nothing has been computed yet. Run: trackside compute")
     return found
+
+
+def _of_cluster(reader: Reader, cluster: str, options: argparse.Namespace) -> list[tuple[Window, Window]]:
+    """The window of a cluster and the period asked for; nothing where it is not computed."""
+    from app import verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
+
+    computed = reader.query("computed", cluster=cluster)
+    if computed.is_empty():
+        return []
+    low, high = computed["since"].item(), computed["until"].item()
+    since, until = moment(options.since, end=high) or low, moment(options.until, end=high) or high
+    if options.since and options.until and since >= until:
+        raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
+    asked = Window(cluster, since, until)
+    covered = verifying.covered(reader, asked)
+    _warn_if_stale(reader, cluster)
+    if covered.share < 1:
+        said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
+        output.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
+    return [(covered.window, asked)]
 
 
 def _warn_if_stale(reader: Reader, cluster: str) -> None:

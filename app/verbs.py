@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from app import clock, config, output, periods
-from app.errors import UsageError
+from app.errors import NothingToComputeError, UsageError
 from app.results import CLAIMED_GPUS
 from app.times import iso
 from queries.errors import QueryError
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from app.loading import Report
+    from app.results import Window
+    from app.showing import Answer, Question
     from ingest.live import Runner
-    from queries.warehouse import CheckResult, Writer
+    from queries.warehouse import CheckResult, Reader, Writer
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -320,15 +322,14 @@ def compute(options: argparse.Namespace) -> int:
             )
         for cluster in done.empty:
             output.say(
-                f"{cluster}: no accounting was loaded, so there is nothing to compute "
-                "(telemetry and run logs speak of its jobs)",
+                f"{cluster}: no accounting is loaded, or none of this period, so there is nothing to compute",
                 error=True,
             )
         _warn(done.warnings)
-        if done.clusters:
-            output.say("Next: trackside show goodput", error=True)
-        else:
-            output.say("Nothing could be computed. First: trackside ingest slurm", error=True)
+    if not done.clusters:
+        raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
+    if not options.quiet:
+        output.say("Next: trackside show goodput", error=True)
     return 0
 
 
@@ -372,6 +373,7 @@ def doctor(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """Answer a question."""
     from app import showing
+    from app.asked import windows_with_run
     from app.questions import QUESTIONS
     from app.results.unknown_gpus import unknown_gpus_notes
 
@@ -388,10 +390,11 @@ def show(options: argparse.Namespace) -> int:
     )
     with open_reader(root) as reader:
         windows = periods.windows(reader, options)
-        answers = [
-            showing.noted(QUESTIONS[options.what](reader, window, question), unknown_gpus_notes(reader, window))
-            for window in windows
-        ]
+        if options.run_id is not None:
+            windows = windows_with_run(reader, windows, options.run_id)
+        answered = _answers(QUESTIONS[options.what], reader, windows, question)
+        windows = [*answered]
+        answers = [showing.noted(answered[window], unknown_gpus_notes(reader, window)) for window in windows]
         found = showing.together(answers, windows)
         explained = showing.explain(reader, found, windows) if options.explain else None
     if _form(options) != "table":
@@ -411,6 +414,28 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def _answers(
+    ask: Callable[[Reader, Window, Question], Answer], reader: Reader, windows: list[Window], question: Question
+) -> dict[Window, Answer]:
+    """The answer of each cluster; one that cannot be given is reported, and the others are.
+
+    Raises:
+        UsageError: none can be given.
+    """
+    found: dict[Window, Answer] = {}
+    refused: list[UsageError] = []
+    for window in windows:
+        try:
+            found[window] = ask(reader, window, question)
+        except UsageError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    for each in refused:
+        output.say(str(each), error=True)
+    return found
+
+
 def verify(options: argparse.Namespace) -> int:
     """Judge claims."""
     import polars as pl
@@ -422,7 +447,7 @@ def verify(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         judged = [
             (window, verifying.verify(reader, asked, claims))
-            for window, asked in periods.computed_and_asked(reader, options)
+            for window, asked in periods.computed_and_asked(reader, options, every=True)
         ]
     if _form(options) == "table":
         for window, verdicts in judged:

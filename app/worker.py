@@ -21,10 +21,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polars.exceptions import PanicException
-
 from app import clock, computing, ingesting, live_roads, live_slurm, output, repairing, retention, runlogs, telemetry
 from app.errors import EXIT_STATUS
+from app.faults import FAULTS
 from app.json_text import as_json
 from app.times import iso
 from ingest.live import subprocess_runner
@@ -70,11 +69,8 @@ class StoppedError(Exception):
 
 
 _OURS = tuple(EXIT_STATUS)
-"""Errors that a person can do something about."""
-
-_FAULTS = (Exception, PanicException)
-"""Whatever else may come up: a fault of ours in one source must neither keep the others from running nor end the
-service. (A panic of polars is no Exception.)"""
+"""Errors that a person can do something about; any other is a fault of ours, which must neither keep the other sources
+from running nor end the service."""
 
 
 @dataclass
@@ -142,7 +138,7 @@ class Worker:
             self.cycle(now=now)
         except StoppedError:
             raise
-        except _FAULTS as error:
+        except FAULTS as error:
             self._faulted("trackside", error, now)
 
     def cycle(self, *, now: datetime) -> None:
@@ -190,7 +186,7 @@ class Worker:
         except _OURS as error:
             self._failed(name, error, now)
             return
-        except _FAULTS as error:
+        except FAULTS as error:
             self._faulted(name, error, now)
             return
         for report in reports:

@@ -135,6 +135,16 @@ class Explorer:
             return run.several(asked, found, shown)
         return run.layout(self.answers.ask(run.gather, shown.window, found[0]), shown)
 
+    def where_the_run_is(self, shown: View) -> View:
+        """The view of the first cluster that has the run or job of an address that names no cluster."""
+        asked = shown.get("id")
+        if not asked or shown.get("cluster"):
+            return shown
+        for each in shown.situation.computed:
+            if self.answers.ask(results.resolve_run, each.cluster, asked):
+                return view.resolve(shown.situation, {**shown.params, "cluster": each.cluster})
+        return shown
+
     def definitions(self, shown: View) -> Component:
         """What words and numbers mean."""
         return definitions.layout(self.answers.ask(drawer.constants, shown.window.cluster))
@@ -182,6 +192,7 @@ def _page(
     title = f"{name} · Trackside"
     try:
         shown = explorer.view(search)
+        shown = explorer.where_the_run_is(shown) if path == "/run" else shown
     except (NoWarehouseError, NothingYetError) as error:
         contents = definitions.layout({}) if path == "/definitions" else _nothing_yet(error)
         return shell.navigation(path, None), None, contents, title

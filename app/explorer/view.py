@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app import verifying
 from app.errors import UsageError
+from app.faults import FAULTS
 from app.results import Window
 from app.times import iso, months, parse_time
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from app.covering import Stretch
     from queries.warehouse import Reader
+
+logger = logging.getLogger("trackside.explorer")
 
 LONGEST = 200
 """Characters of a parameter that are taken seriously."""
@@ -90,15 +94,25 @@ class View:
 
 
 def situation(source: Reader) -> Situation:
-    """What the warehouse holds."""
+    """What the warehouse holds. A cluster whose state cannot be read is one without numbers, and hides no other."""
     clusters = tuple(str(name) for name in source.query("clusters")["cluster"])
-    found = []
+    found: list[Computed] = []
     for cluster in clusters:
-        for row in source.query("computed", cluster=cluster).iter_rows(named=True):
-            newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
-            accounted = verifying.accounted(source, row)
-            found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), accounted))
+        try:
+            found.extend(_computed(source, cluster))
+        except FAULTS:
+            logger.exception("%s: its state cannot be read", cluster)
     return Situation(clusters, tuple(found), source.data_version)
+
+
+def _computed(source: Reader, cluster: str) -> list[Computed]:
+    """What is known of a cluster; nothing where it is not computed."""
+    found = []
+    for row in source.query("computed", cluster=cluster).iter_rows(named=True):
+        newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
+        accounted = verifying.accounted(source, row)
+        found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), accounted))
+    return found
 
 
 def parameters(search: str | None) -> dict[str, str]:
