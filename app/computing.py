@@ -11,6 +11,7 @@ from app import adjudications, verifying
 from app.computed_ledger import write_ledger
 from app.computed_restarts import events_at_nodes, restart_table
 from app.computed_results import write_results
+from app.errors import ClaimsError, NothingToComputeError
 from app.facts import Facts, spoken_for, with_gpus
 from app.health_incidents import write_incidents
 from app.logs import read_logs
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from app.computed_days import Days
     from app.config import Config, Rules
     from app.logs import Logs
+    from metrics.verdicts import Claim
     from queries.warehouse import CheckResult, Writer
 
 DERIVED = (
@@ -72,6 +74,8 @@ class Computed:
     warnings: list[CheckResult]
     days: list[Days]
     """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
+    claims_error: ClaimsError | None = None
+    """Why no verdicts are stored: the claims file cannot be used."""
 
 
 def compute(
@@ -96,12 +100,13 @@ def compute(
         progress: told what is being done.
 
     Raises:
+        NothingToComputeError: there is no accounting between `since` and `until`; nothing is changed then.
         CheckError: the result breaks a law, such as conservation; nothing is changed then.
     """
     done: list[Window] = []
     empty: list[str] = []
     days: list[Days] = []
-    claims = verifying.read_claims(settings.claims)
+    claims, claims_error = _claims(settings)
     with writer.transaction():
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
@@ -114,10 +119,22 @@ def compute(
             done.append(window)
             days.append(changed)
             verdicts = verifying.as_rows(verifying.verify(writer, window, claims), window)
-            writer.append("verdicts", verdicts.drop(verifying.NOT_STORED))
+            writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))
+        if not done and not (since is None and until is None):
+            raise NothingToComputeError(
+                "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
+            )
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
-    return Computed(done, empty, warnings, days)
+    return Computed(done, empty, warnings, days, claims_error)
+
+
+def _claims(settings: Config) -> tuple[list[Claim], ClaimsError | None]:
+    """The claims to judge; none and the reason where their file cannot be used: the numbers do not depend on it."""
+    try:
+        return verifying.read_claims(settings.claims), None
+    except ClaimsError as error:
+        return [], error
 
 
 def _compute_cluster(

@@ -7,6 +7,7 @@ server process reads published copies. `serve` adds a thread that writes (`app.w
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import ipaddress
 import signal
 import socket
@@ -110,15 +111,16 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
     claims = Claims(settings.claims)
     application: Flask = create_app(root, settings, claims).server
     scraped, asked_for_health = Answers(root), Answers(root)  # neither a scrape nor health waits for a page
+    last = exporter.LastScrape()
 
     @application.get("/metrics")
     def metrics() -> Response:
-        content, kind = exporter.negotiated(scraped, request.headers.get("Accept", ""), claims=claims)
+        content, kind = exporter.negotiated(scraped, request.headers.get("Accept", ""), claims=claims, last=last)
         return Response(content, content_type=kind)
 
     @application.get("/healthz")
     def health() -> Response:
-        told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims)
+        told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims, scrape=last)
         return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
 
     application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
@@ -129,7 +131,12 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
 
 
 def health_of(
-    answers: Answers, worker: Worker | None, *, now: datetime, claims: Claims | None = None
+    answers: Answers,
+    worker: Worker | None,
+    *,
+    now: datetime,
+    claims: Claims | None = None,
+    scrape: exporter.LastScrape | None = None,
 ) -> tuple[dict[str, Any], int]:
     """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise.
 
@@ -138,6 +145,7 @@ def health_of(
         worker: what keeps the warehouse up to date; None if nothing does.
         now: the time that it is said at.
         claims: what is judged; None if nothing is.
+        scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
     """
     version, data_end, unreadable = answers.version(), None, None
     if version:
@@ -151,6 +159,8 @@ def health_of(
     if mistakes is not None:
         said = " ".join(line.strip() for line in mistakes.splitlines())
         failures.append(f"claims: {said}; until it is mended, those that were there before are judged")
+    missing = () if scrape is None else scrape.missing
+    failures += _in_words(each for each in missing if each.failed)
     told = {
         "status": "failing" if failures else "ok",
         "failures": failures,
@@ -159,8 +169,24 @@ def health_of(
         "last_success": None if worker is None or worker.last_success is None else iso(worker.last_success),
         "next_cycle": None if worker is None or worker.next_cycle is None else iso(worker.next_cycle),
         "sources": {} if worker is None else {name: each.told() for name, each in sorted(worker.sources.items())},
+        "metrics": {
+            "scraped_at": None if scrape is None or scrape.at is None else iso(scrape.at),
+            "missing": [dataclasses.asdict(each) for each in missing],
+        },
     }
     return told, 503 if failures else 200
+
+
+def _in_words(missing: Iterable[exporter.Missing]) -> list[str]:
+    """Parts of `/metrics` whose computation failed, each reason of a cluster once."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for each in missing:
+        named = f"{each.part} ({each.window})" if each.window else each.part
+        parts.setdefault((each.cluster, each.reason), []).append(named)
+    return [
+        f"metrics{f' of {cluster}' if cluster else ''}: not exported: {', '.join(named)}: {reason}"
+        for (cluster, reason), named in parts.items()
+    ]
 
 
 def _data_end(source: Reader) -> datetime | None:

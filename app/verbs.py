@@ -326,6 +326,8 @@ def compute(options: argparse.Namespace) -> int:
                 error=True,
             )
         _warn(done.warnings)
+    if done.claims_error is not None:
+        output.say(f"warning: the numbers are computed, but no verdict is stored: {done.claims_error}", error=True)
     if not done.clusters:
         raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
     if not options.quiet:

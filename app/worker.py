@@ -230,6 +230,8 @@ class Worker:
         stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
         if stale:
             done = computing.compute(writer, self.settings, now=now, progress=self._tell)
+            if done.claims_error is not None:
+                self._warn("compute", f"no verdict is stored: {done.claims_error}")
             for window in done.clusters:
                 log("info", "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
         return []

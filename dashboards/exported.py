@@ -221,6 +221,12 @@ FAMILIES: tuple[Family, ...] = (
         "Input rows that were refused and kept with their reason.",
     ),
     _family(
+        "export_failures",
+        "cluster",
+        "count",
+        "Parts of a cluster's numbers that are not exported because computing them failed; /healthz has the reasons.",
+    ),
+    _family(
         "build_info",
         "version",
         "info",

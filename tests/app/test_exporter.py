@@ -7,19 +7,23 @@ import shutil
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from polars.exceptions import PanicException
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import exporter, headlines, palette
+from app import computing, exporter, headlines, ingesting, loading, palette, results, service, verifying
 from app.answers import Answers, Claims
 from app.computed_results import standard_windows
+from app.config import Config
 from app.explorer import overview
 from app.results import Window
 from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
+from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
+from tests.app.dumps import tiny
 from tests.app.warehouses import NOW, from_accounting, from_everything
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prometheus_client.samples import Sample
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +207,126 @@ def test_new_data_are_in_the_next_scrape(tmp_path: Path) -> None:
     before = exporter.render(answers, now=NOW)
     from_accounting(tmp_path, jobs=40)
     assert exporter.render(answers, now=NOW) != before
+
+
+HOSTILE = 'west "2"\\n\nübung {a="b"} 1'
+"""A cluster name with all that the text format gives a meaning to."""
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three clusters: one of which all is known, a hostile name without inventory or jobs in its last weeks, one that
+    was loaded without accounting."""
+    folder = tmp_path_factory.mktemp("quiet")
+    dump = tiny(20)
+    files = dump.write(folder)
+    (folder / "few.txt").write_text(dump.accounting.replace("|tiny|", "||"))
+    settings, root = Config(), folder / "w"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for names, asked in (
+            (files, ingesting.Options()),
+            ([str(folder / "few.txt")], ingesting.Options(cluster=HOSTILE, since=NOW - 40 * DAY, until=NOW - DAY)),
+            ([files[2]], ingesting.Options(cluster="inventory only")),
+        ):
+            reports = ingesting.ingest_files(writer, settings, names, asked, now=NOW, progress=lambda *_: None)
+            assert loading.first_error(reports) is None
+        computing.compute(writer, settings, now=NOW)
+    return root
+
+
+def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
+    quiet: Path, of_quiet: list[Sample], tmp_path: Path
+) -> None:
+    found, last = of_quiet, exporter.LastScrape()
+    alone = samples(from_accounting(tmp_path, jobs=20))
+    assert [each for each in found if each.labels.get("cluster") == "tiny"] == [
+        each for each in alone if each.labels.get("cluster") == "tiny"
+    ]
+    given = {each.labels.get("window") for each in found if each.labels.get("cluster") == HOSTILE}
+    assert {"all", "28d", "7d", "month"} <= given  # verdicts can be given, goodput cannot
+    assert set(of(found, "trackside_goodput_ratio", cluster=HOSTILE, of="allocated", bound="upper")) == {("all",)}
+    assert not of(found, "trackside_occupancy_ratio", cluster=HOSTILE)
+    exporter.negotiated(Answers(quiet), "", now=NOW, last=last)
+    missing = {(each.window, each.part): each for each in last.missing if each.cluster == HOSTILE}
+    assert missing["7d", "goodput"].reason == "no GPU-time is known in this window"
+    assert "no node inventory" in missing["all", "availability"].reason
+    assert not [each for each in last.missing if each.failed]
+    assert of(found, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}
+
+
+@pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
+def test_a_hostile_name_comes_back_as_it_was(quiet: Path, form: str) -> None:
+    text = exporter.negotiated(Answers(quiet), form, now=NOW)[0].decode()
+    read = openmetrics_families if form else text_string_to_metric_families
+    families = read(text)
+    assert HOSTILE in {each.labels.get("cluster") for family in families for each in family.samples}
+
+
+@pytest.fixture(scope="module")
+def of_quiet(quiet: Path) -> list[Sample]:
+    return samples(quiet)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [("results.goodput_rows", "goodput", KeyError), ("results.lost_rows", "gpu_time", PanicException),
+     ("results.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
+     ("exporter.windows", "all its numbers", OverflowError)],
+)  # fmt: skip
+def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
+    quiet: Path,
+    of_quiet: list[Sample],
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, str, type[BaseException]],
+) -> None:
+    broken, part, kind = case
+    module, _, name = broken.partition(".")
+    owner = {"results": results, "verifying": verifying, "exporter": exporter}[module]
+    real = getattr(owner, name)
+
+    def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them
+        if any(getattr(each, "cluster", None) == HOSTILE for each in args):
+            raise kind("a fault")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fails)
+    last = exporter.LastScrape()
+    text = exporter.negotiated(Answers(quiet), "", now=NOW, last=last)[0].decode()
+    after = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    others = [each for each in of_quiet if each.labels.get("cluster") != HOSTILE]
+    assert [each for each in after if each.labels.get("cluster") != HOSTILE] == others
+    failed = [each for each in last.missing if each.failed]
+    assert {each.cluster for each in failed} == {HOSTILE}
+    assert part in {each.part for each in failed}
+    assert all("a fault" in each.reason for each in failed)
+    counted = of(after, "trackside_export_failures", cluster=HOSTILE)
+    assert counted == ({} if name == "windows" else {(): len(failed)})
+    told, status = service.health_of(Answers(quiet), None, now=NOW, scrape=last)
+    assert status == 503
+    assert all(said.startswith(f"metrics of {HOSTILE}: not exported: ") for said in told["failures"])
+    assert any(part in said for said in told["failures"])
+    assert {(each["cluster"], each["part"]) for each in told["metrics"]["missing"]} >= {(HOSTILE, part)}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "many"])
+def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        exporter, "_of_gpus", lambda *_: [exporter.Sample("trackside_gpus", ("c", "idle"), cast("float", value))]
+    )
+    assert not of(samples(quiet), "trackside_gpus")
+
+
+def test_a_scrape_that_reads_nothing_is_reported(tmp_path: Path) -> None:
+    root, last = from_accounting(tmp_path, jobs=5), exporter.LastScrape()
+    (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
+    text = exporter.negotiated(Answers(root), "", now=NOW, last=last)[0].decode()
+    assert "trackside_build_info" in text
+    assert [(each.part, each.failed) for each in last.missing] == [("everything", True)]
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=new", "text/plain; version=", "\x00"])
+def test_a_header_that_asks_for_nonsense_gets_text(accept: str, tmp_path: Path) -> None:
+    assert exporter.negotiated(Answers(tmp_path), accept, now=NOW)[1].startswith("text/plain")
 
 
 def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from app import cli, computing, ingesting, loading
 from app.answers import Answers, Claims
 from app.config import Config
 from app.explorer.application import Explorer, page
-from queries.warehouse import open_writer
+from queries.warehouse import open_reader, open_writer
 from tests.app.warehouses import NOW
 
 if TYPE_CHECKING:
@@ -124,3 +124,34 @@ def test_compute_that_computes_nothing_fails(tmp_path: Path, capsys: pytest.Capt
     status, _, err = run(capsys, tmp_path / "w", "compute")
     assert status == 47
     assert "nothing was computed: no accounting is loaded" in err
+
+
+def test_compute_of_a_period_without_data_fails_and_keeps_the_results(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = stored(root)
+    status, _, err = run(capsys, root, "compute", "--since", "2031-01-01")
+    assert status == 47
+    assert "nothing changed" in err
+    assert stored(root) == before
+
+
+def stored(root: Path) -> list[dict[str, Any]]:
+    with open_reader(root) as reader:
+        return reader.table("cluster_metrics").sort("cluster", "metric", "window_from", "subject").to_dicts()
+
+
+def test_a_mistake_in_the_claims_file_stops_no_number(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claims, config = root.parent / "claims.toml", root.parent / "trackside.toml"
+    claims.write_text('[[claim]]\nid = "x"\nmetric = "occupancy"\ntarget = 101\n')
+    config.write_text(f'claims = "{claims}"\n')
+    assert run(capsys, root, "compute")[0] == 0
+    before = stored(root)
+    status, _, err = run(capsys, root, "compute", "--config", str(config))
+    assert status == 0, err
+    assert "no verdict is stored" in err
+    assert f"{claims} has " in err
+    assert "occupancy is a ratio between 0 and 1, not 101" in err
+    assert stored(root) == before
+    with open_reader(root) as reader:
+        assert reader.table("verdicts").is_empty()

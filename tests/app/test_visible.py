@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
-from app import cli, computing, ingesting, loading, output
+from app import cli, computing, exporter, ingesting, loading, output
 from app.answers import Answers, Claims
 from app.config import Config
 from app.explorer import parts
@@ -136,3 +137,12 @@ def _texts(node: object) -> list[str]:
 def test_addresses_and_values_of_a_page_stay_as_they_are() -> None:
     link = parts.readable(parts.link(NAME, f"/run?id={NAME}"))
     assert (link.children, link.href) == (SHOWN, f"/run?id={NAME}")
+
+
+def test_labels_of_metrics_show_what_hides_and_never_come_twice(root: Path) -> None:
+    text = exporter.render(Answers(root), now=NOW).decode()
+    labels = [each.labels for family in text_string_to_metric_families(text) for each in family.samples]
+    assert not set(MARKS) & set(text)
+    assert any(each.get("user") == SHOWN for each in labels)
+    both = [exporter.Sample("f", (name,), value) for name, value in ((NAME, 1.0), (SHOWN, 2.0))]
+    assert exporter._distinct(both) == {(SHOWN,): 1.0}  # noqa: SLF001 - what the scrape would have twice

@@ -165,6 +165,7 @@ def _now(cluster: str) -> Iterator[Series]:
     ages = {"data_end_timestamp_seconds": 1500 if cluster == "alpha" else 30_000, "computed_timestamp_seconds": 480}
     for name, age in ages.items():
         yield Series(f"trackside_{name}", {"cluster": cluster}, _following(age))
+    yield Series("trackside_export_failures", {"cluster": cluster}, _still(0))
     for source, lag in {"slurm_accounting": 300.0, "dcgm": 120.0}.items():
         key = {"cluster": cluster, "source": source}
         yield Series("trackside_input_lag_seconds", key, _wave(lag, 60))
