@@ -147,6 +147,16 @@ def current_copy(root: Path) -> Path | None:
     return pointed(root) or max(copies(root), key=number, default=None)
 
 
+def lost_copy(root: Path) -> str | None:
+    """Name of the copy that `current` points at if it is not there and those that are, are older; None otherwise."""
+    try:
+        target = (root / "published" / "current").readlink()
+    except OSError:
+        return None
+    older = all(number(copy) < number(target) for copy in copies(root))
+    return target.name if older else None
+
+
 def copy_and_point(live: Path, target: Path) -> None:
     """Copy the closed database file, then swing the pointer; readers see the old copy or the new one."""
     folder = target.parent

@@ -551,6 +551,12 @@ def _refuse_newer(reader: Reader) -> None:
 def _published(root: Path) -> Path:
     permissions.refuse_unreadable(root)
     current = folder.current_copy(root)
+    lost = folder.lost_copy(root)
+    if current is not None and lost is not None:
+        raise CorruptWarehouseError(
+            f"{root}: the published copy {lost} is missing; those before it lack what was loaded last.\n"
+            "The next command that writes publishes it anew: trackside compute   (or trackside doctor --repair)"
+        )
     if current is None and (root / folder.DATABASE).exists():
         raise NoWarehouseError(
             f"{root}: nothing is published: the first load is under way or was stopped, or published/ was not copied.\n"

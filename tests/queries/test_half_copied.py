@@ -13,7 +13,8 @@ database emptied (a valid one without tables)           refuses; repair goes on 
 database and published/ rolled back, raw/ newer         refuses; repair sets newer samples aside
 database damaged                                        refuses; repair goes on from the copy
 published/ forgotten                                    publishes anew
-`current` missing, dangling, a file, or older           readers take the newest copy (or the older one); points anew
+`current` missing, a file, or older                     readers take the newest copy (or the older one); points anew
+newest published copy missing, `current` dangling       readers are refused; publishes anew
 published copy damaged                                  sets it aside and publishes anew
 raw/ forgotten or in part                               writes; who needs the missing samples is refused
 lock copied along, `.unfinished` files left             writes
@@ -438,10 +439,18 @@ def test_a_repair_goes_on_from_the_newest_that_is_whole_and_deletes_nothing(
 # --- readers
 
 
-@pytest.mark.parametrize("happened", [no_pointer, dangling_pointer, links_followed, no_database, rolled_back])
+@pytest.mark.parametrize("happened", [no_pointer, links_followed, no_database, rolled_back])
 def test_readers_take_the_newest_copy_there_is(happened: Callable[[Site], None], site: Site) -> None:
     happened(site)
     assert names(site.root) == EVERYONE
+
+
+def test_readers_do_not_take_an_older_copy_for_the_newest(site: Site) -> None:
+    folder.copies(site.root)[-1].unlink()
+    with pytest.raises(CorruptWarehouseError, match="is missing"):
+        names(site.root)
+    load(site.root, "eve")
+    assert names(site.root) == [*EVERYONE, "eve"]
 
 
 def test_readers_of_samples_without_database_and_copies_are_refused(site: Site) -> None:
