@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import polars as pl
-
-    from app.results import Source
     from metrics.verdicts import Claim
     from queries.warehouse import Reader
 
@@ -78,25 +75,6 @@ class Answers:
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found
-
-
-class Remembering:
-    """A source that reads each query once: headline numbers and verdicts of several windows need many of the same rows.
-
-    Args:
-        source: where rows are read.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._read: dict[tuple[object, ...], pl.DataFrame] = {}
-
-    def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query; those of the first time."""
-        key = (name, *sorted(params.items()))
-        if key not in self._read:
-            self._read[key] = self._source.query(name, **params)
-        return self._read[key]
 
 
 class Claims:

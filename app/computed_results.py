@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app import results
-from app.remembered import Remembered
 from app.results import Window
 from app.times import months
 from metrics.flops import MEASURES
@@ -18,9 +17,14 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 
-def write_results(writer: Writer, window: Window) -> None:
-    """Write what is stored of a cluster's numbers."""
-    source = Remembered(writer)
+def write_results(writer: Writer, source: Source, window: Window) -> None:
+    """Write what is stored of a cluster's numbers.
+
+    Args:
+        writer: the warehouse.
+        source: the same, as one reads it who asks for many windows (`app.remembered`).
+        window: all of the cluster's data.
+    """
     rates = results.failure_rate_tables(source, standard_windows(window))
     writer.append("failure_rates", rates)
     for standard in standard_windows(window):
@@ -28,9 +32,10 @@ def write_results(writer: Writer, window: Window) -> None:
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
         expected = results.expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
         jobs = results.job_accounts(source, standard)
+        spent = results.goodput_rows(source, standard)
         for rows in (
-            results.goodput_rows(source, standard),
-            results.mpg_rows(source, standard),
+            spent,
+            results.mpg_rows(source, standard, goodputs=spent),
             results.job_goodput_rows(source, standard, accounts=jobs),
             results.ettr_rows(source, standard, by_run=by_run),
             results.expected_rows(source, standard, of_runs=expected),

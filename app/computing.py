@@ -15,6 +15,7 @@ from app.errors import ClaimsError, NothingToComputeError
 from app.facts import Facts, spoken_for, with_gpus
 from app.health_incidents import write_incidents
 from app.logs import read_logs
+from app.remembered import OF_ALL_WINDOWS, Remembered
 from app.results import Window
 from metrics import frames
 from metrics.adjudications import corrected_runs, corrected_states
@@ -30,7 +31,7 @@ from metrics.steplog import Rules as StepRules
 from metrics.straggling import straggling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from app.computed_days import Days
@@ -111,15 +112,15 @@ def compute(
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
             covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
-            found = _compute_cluster(writer, cluster, rules, covered, now=now, full=full, progress=progress)
+            found = _compute_cluster(
+                writer, cluster, rules, covered, claims=claims, now=now, full=full, progress=progress
+            )
             if found is None:
                 empty.append(cluster)
                 continue
             window, changed = found
             done.append(window)
             days.append(changed)
-            verdicts = verifying.as_rows(verifying.verify(writer, window, claims), window)
-            writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))
         if not done and not (since is None and until is None):
             raise NothingToComputeError(
                 "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
@@ -143,6 +144,7 @@ def _compute_cluster(
     rules: Rules,
     covered: pl.DataFrame,
     *,
+    claims: Sequence[Claim],
     now: datetime,
     full: bool,
     progress: Callable[[str], None],
@@ -180,7 +182,10 @@ def _compute_cluster(
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    write_results(writer, window)
+    source = Remembered(writer, only=OF_ALL_WINDOWS)
+    write_results(writer, source, window)
+    verdicts = verifying.as_rows(verifying.verify(source, window, claims), window)
+    writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))
     return window, days
 
 

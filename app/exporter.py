@@ -24,14 +24,16 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from app import clock, headlines, results, verifying
-from app.answers import Claims, Remembering
+from app.answers import Claims
 from app.computed_results import standard_windows
 from app.faults import FAULTS, reason_of
 from app.palette import COSTLY
-from app.results import DAY_S, Window
+from app.remembered import Remembered
+from app.results import Window
 from app.times import months
 from app.visible import visible
 from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from metrics.frames import DAY_S
 from metrics.restarts import restart_summary
 from queries.errors import NoWarehouseError, WarehouseError
 
@@ -245,7 +247,7 @@ def _exported(answers: Answers, claims: tuple[Claim, ...]) -> Exported:
 
 def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
     """Everything that the published copy has to export."""
-    source = Remembering(reader)
+    source = Remembered(reader)
     made = _Collection()
     for cluster in source.query("clusters")["cluster"]:
         made.add(cluster, "", "all its numbers", _of_cluster, made, source, cluster, claims)

@@ -1,11 +1,11 @@
-"""What the numbers of all windows are made of, read once: while results are computed, none of it changes."""
+"""Sources that read each query once, for who needs many of the same rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import polars as pl
 
@@ -13,23 +13,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_OF_ALL_WINDOWS: Final = frozenset(
+OF_ALL_WINDOWS: Final = frozenset(
     {"attempts", "run_attempts", "computed", "run_sessions", "steps", "run_events", "node_states", "inventoried"}
 )
 """Named queries that ask for no window. None of them reads a table that results are written to."""
 
 
 class Remembered:
-    """A source that keeps the answers which hold for all windows, and what was made of them."""
+    """A source that keeps answers, and what was made of them. What it reads must not change meanwhile.
 
-    def __init__(self, source: Source) -> None:
+    Args:
+        source: where rows are read.
+        only: queries whose answers are kept; all of them if None.
+    """
+
+    def __init__(self, source: Source, *, only: Collection[str] | None = None) -> None:
         self._source = source
+        self._only = only
         self._answers: dict[tuple[object, ...], pl.DataFrame] = {}
         self._made: dict[tuple[object, ...], object] = {}
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query."""
-        if name not in _OF_ALL_WINDOWS:
+        """Rows of a named query; those of the first time where they are kept."""
+        if self._only is not None and name not in self._only:
             return self._source.query(name, **params)
         key = (name, *sorted(params.items()))
         if key not in self._answers:

@@ -21,13 +21,13 @@ from scipy import special
 
 from metrics import frames, theory
 from metrics.ettr import IMPUTED_CHECKPOINT_S
+from metrics.frames import DAY_S
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from metrics.statistics import FloatArray
 
-DAY_S: Final = 86_400.0
 _US: Final = 1_000_000
 _RUN = ["cluster", "run_id"]
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]

@@ -10,11 +10,10 @@ from __future__ import annotations
 import polars as pl
 
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.frames import DAY_S
 
 LARGE_LOSS = 0.1
 """Share of scheduled time lost to failures, `lambda (u0 + dt/2)`, above which the approximations read low."""
-
-DAY_S = 86_400.0
 
 FORMS = ("closed_form", "with_queue", "finite", "exact")
 """Meta's v2 closed form; with queue, long run; of a run of that much training; exact under exponential failures."""

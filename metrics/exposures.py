@@ -15,14 +15,14 @@ import numpy.typing as npt
 import polars as pl
 
 from metrics import frames
+from metrics.frames import DAY_S
+from metrics.intervals import DAY_US
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from metrics.statistics import FloatArray
 
-DAY_S = 86_400.0
-_DAY_US = 86_400_000_000
 
 UNPLANNED = (pl.col("class") == "infrastructure") | ((pl.col("class") == "user") & (pl.col("cause") != "cancelled"))
 """Infrastructure and user failures. A cancellation is a decision, a time limit a plan, a preemption a policy."""
@@ -247,8 +247,8 @@ def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
         .sort("gpus")
     )
     first, last = (pl.Series([moment], dtype=frames.TIME).to_physical()[0] for moment in (since, until))
-    first_day_us = first // _DAY_US * _DAY_US
-    n_days = max(1, -(-(last - first_day_us) // _DAY_US))
+    first_day_us = first // DAY_US * DAY_US
+    n_days = max(1, -(-(last - first_day_us) // DAY_US))
     gpus = sums["gpus"].to_numpy()
     at_risk = np.zeros(_numbered(past.ran), dtype=bool)
     at_risk[exposed["execution"].to_numpy()] = True
@@ -294,5 +294,5 @@ def _daily(exposed: pl.DataFrame, gpus: FloatArray, first_day_us: int, n_days: i
 def day_of(moments: pl.Series, first_day_us: int, *, ending: bool) -> tuple[npt.NDArray[np.int64], FloatArray]:
     """Number of the day and fraction of it; what ends at midnight ends with the day before."""
     since = moments.to_physical().to_numpy() - first_day_us
-    day = -(-since // _DAY_US) - 1 if ending else since // _DAY_US
-    return day, (since - day * _DAY_US) / _DAY_US
+    day = -(-since // DAY_US) - 1 if ending else since // DAY_US
+    return day, (since - day * DAY_US) / DAY_US

@@ -17,13 +17,12 @@ import polars as pl
 from scipy import special
 
 from metrics import frames
+from metrics.frames import DAY_S
 from metrics.interruptions import MERGE_S
 from metrics.statistics import FloatArray, p_at_least
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-DAY_S: Final = 86_400.0
 
 WINDOW_DAYS: Final = 28
 """Days that a node is judged by."""

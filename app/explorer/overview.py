@@ -10,10 +10,10 @@ import polars as pl
 from dash import html
 
 from app import advice, palette, results, verifying
-from app.answers import Remembering
 from app.errors import UsageError
 from app.explorer import figures, numbers, parts
 from app.headlines import headlines
+from app.remembered import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Win
         claims: what to judge.
         asked: the period that was asked for, of which the window is what is known.
     """
-    once = Remembering(source)
+    once = Remembered(source)
     return Overview(
         headlines=headlines(once, window),
         judged=tuple(verifying.verify(once, asked, claims)),

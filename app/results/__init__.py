@@ -4,7 +4,7 @@
 So one figure is one number wherever it is seen.
 """
 
-from app.results.base import CLAIMED_GPUS, DAY_S, Source, Window, as_results, ledger_sums, named, seed
+from app.results.base import CLAIMED_GPUS, Source, Window, as_results, ledger_sums, named, seed
 from app.results.checkpoints import checkpoint_rows, pooled_rate, stored_checkpoint_advice
 from app.results.ettr import (
     MEAN,
@@ -57,7 +57,6 @@ from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 
 __all__ = [
     "CLAIMED_GPUS",
-    "DAY_S",
     "MEAN",
     "JobAccounts",
     "Source",

@@ -14,8 +14,6 @@ from metrics import frames
 if TYPE_CHECKING:
     from datetime import datetime
 
-DAY_S = 86_400.0
-
 CLAIMED_GPUS = 1024.0
 """Size that the vendors' headline MTTF is quoted at."""
 

@@ -24,9 +24,15 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
     return as_results(found, window, dimension)
 
 
-def mpg_rows(source: Source, window: Window) -> pl.DataFrame:
-    """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known."""
-    found = goodput_rows(source, window)
+def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        goodputs: as `goodput_rows` returns them for the cluster, where they are at hand.
+    """
+    found = goodput_rows(source, window) if goodputs is None else goodputs
     if found.is_empty():
         return found
     return as_results(ml_productivity(found, _program(source, window)), window, "cluster")

@@ -30,66 +30,50 @@ WITH clipped AS (
     FROM gpu_time AS g
     WHERE g.cluster = $cluster AND g.ended_at > $since AND g.started_at < $until
 ),
-sums AS (
-    SELECT
-        CASE $dimension WHEN 'node' THEN c.node ELSE $cluster END AS subject,
-        c.state,
-        c.category,
-        c.cause,
-        c.evidence,
-        SUM(c.gpu_seconds) AS gpu_seconds,
-        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+-- One branch runs; days are numbers until they are summed up, since there are far fewer days than rows.
+subjects AS (
+    SELECT CASE $dimension WHEN 'node' THEN c.node ELSE $cluster END AS subject, NULL::BIGINT AS day, c.*
     FROM clipped AS c
     WHERE $dimension IN ('cluster', 'node')
-    GROUP BY ALL
     UNION ALL
-    SELECT
-        CAST(make_timestamp(d.day * 86400000000) AS DATE)::VARCHAR AS subject,
-        d.* EXCLUDE (day)
-    FROM (
-        SELECT
-            epoch_us(c.started_at) // 86400000000 AS day,
-            c.state,
-            c.category,
-            c.cause,
-            c.evidence,
-            SUM(c.gpu_seconds) AS gpu_seconds,
-            SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
-        FROM clipped AS c
-        WHERE $dimension = 'day'
-        GROUP BY ALL
-    ) AS d
+    SELECT NULL, epoch_us(c.started_at) // 86400000000, c.*
+    FROM clipped AS c
+    WHERE $dimension = 'day'
     UNION ALL
     SELECT
         COALESCE(
             CASE $dimension WHEN 'user' THEN a.user WHEN 'account' THEN a.account ELSE a.partition END, '(no attempt)'
-        ) AS subject,
-        c.state,
-        c.category,
-        c.cause,
-        c.evidence,
-        SUM(c.gpu_seconds) AS gpu_seconds,
-        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+        ),
+        NULL,
+        c.*
     FROM clipped AS c
     LEFT JOIN attempts AS a
         ON a.cluster = $cluster AND a.scheduler = c.scheduler AND a.job_id = c.job_id
             AND a.submitted_at = c.submitted_at
     WHERE $dimension IN ('user', 'account', 'partition')
-    GROUP BY ALL
     UNION ALL
-    SELECT
-        COALESCE(r.run_id, '(no attempt)') AS subject,
-        c.state,
-        c.category,
-        c.cause,
-        c.evidence,
-        SUM(c.gpu_seconds) AS gpu_seconds,
-        SUM(c.straggling_gpu_seconds) AS straggling_gpu_seconds
+    SELECT COALESCE(r.run_id, '(no attempt)'), NULL, c.*
     FROM clipped AS c
     LEFT JOIN run_attempts AS r
         ON r.cluster = $cluster AND r.scheduler = c.scheduler AND r.job_id = c.job_id
             AND r.submitted_at = c.submitted_at
     WHERE $dimension = 'run'
+),
+sums AS (
+    SELECT
+        subject,
+        day,
+        state,
+        category,
+        cause,
+        evidence,
+        SUM(gpu_seconds) AS gpu_seconds,
+        SUM(straggling_gpu_seconds) AS straggling_gpu_seconds
+    FROM subjects
     GROUP BY ALL
 )
-SELECT $cluster AS cluster, s.* FROM sums AS s;
+SELECT
+    $cluster AS cluster,
+    COALESCE(s.subject, CAST(make_timestamp(s.day * 86400000000) AS DATE)::VARCHAR) AS subject,
+    s.* EXCLUDE (subject, day)
+FROM sums AS s;

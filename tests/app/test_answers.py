@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.answers import Answers, Claims, Remembering
+from app.answers import Answers, Claims
 from app.errors import ClaimsError
+from app.remembered import Remembered
 from queries.errors import NoWarehouseError
 from queries.warehouse import open_writer
 from tests.app.warehouses import NOW, from_accounting
@@ -65,7 +66,7 @@ def test_a_source_that_remembers_reads_each_query_once() -> None:
             return pl.DataFrame({"asked": [self.asked]})
 
     source = Counted()
-    once = Remembering(source)
+    once = Remembered(source)
     first = once.query("rows", cluster="a", since=None)
     assert once.query("rows", since=None, cluster="a") is first
     assert once.query("rows", cluster="b", since=None)["asked"].item() == source.asked == 2

@@ -216,13 +216,18 @@ def logged_lines(job: str, restart_count: int, begun: float, steps: range, first
     ]
 
 
-def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path: Path) -> None:
-    """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
-    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 4000}"
-    sacct = HEADER + "".join(
+def a_failure_and_a_second_attempt(*, until: int) -> str:
+    """Accounting of a job whose node fails after 3000 s, and that starts again 100 s later."""
+    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + until}"
+    return HEADER + "".join(
         f"7|7|c1|gpu|a|u|{when}|{state}|0:0|1|gres/gpu=8,node=1|n1|train\n"
         for when, state in zip(times, ("NODE_FAIL", "COMPLETED"), strict=True)
     )
+
+
+def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path: Path) -> None:
+    """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
+    sacct = a_failure_and_a_second_attempt(until=4000)
     lines = [
         *logged_lines("7", 0, START, range(50), START),
         *logged_lines("7", 0, START + 520, range(10, 250), START + 530),
@@ -241,11 +246,7 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
 
 def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it_nothing(tmp_path: Path) -> None:
     """The node fails at 3000 s; the next attempt goes back 10 steps, and hours later its worker crashes."""
-    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 9000}"
-    sacct = HEADER + "".join(
-        f"7|7|c1|gpu|a|u|{when}|{state}|0:0|1|gres/gpu=8,node=1|n1|train\n"
-        for when, state in zip(times, ("NODE_FAIL", "COMPLETED"), strict=True)
-    )
+    sacct = a_failure_and_a_second_attempt(until=9000)
     lines = [
         *logged_lines("7", 0, START, range(299), START),
         *logged_lines("7", 1, START + 3110, range(289, 689), START + 3130),
@@ -260,11 +261,7 @@ def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it
 
 def test_what_a_next_attempt_without_a_log_did_again_is_not_known_and_no_cost_of_nothing(tmp_path: Path) -> None:
     """The first attempt's log has all its steps; how many of them the second one went back, nobody tells."""
-    times = f"{START}|{START}|{START}|{START + 3000}", f"{START + 3000}|{START + 3000}|{START + 3100}|{START + 4000}"
-    sacct = HEADER + "".join(
-        f"7|7|c1|gpu|a|u|{when}|{state}|0:0|1|gres/gpu=8,node=1|n1|train\n"
-        for when, state in zip(times, ("NODE_FAIL", "COMPLETED"), strict=True)
-    )
+    sacct = a_failure_and_a_second_attempt(until=4000)
     log = "".join(json.dumps(line) + "\n" for line in logged_lines("7", 0, START, range(298), START))
     root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": log})
     with open_reader(root) as reader:

@@ -18,8 +18,9 @@ from app import exporter, service
 from app.answers import Answers
 from app.config import Config
 from app.reports import page, write_sla
-from app.results import CLAIMED_GPUS, DAY_S, Window
+from app.results import CLAIMED_GPUS, Window
 from app.times import parse_period
+from metrics.frames import DAY_S
 from queries.warehouse import open_reader
 from tests.app.runs import ROOT, trackside
 from tests.app.warehouses import NOW, from_everything

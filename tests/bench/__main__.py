@@ -23,6 +23,7 @@ from tests.bench.ingesting import bench_ingest
 from tests.bench.ledger_bench import bench_year
 from tests.bench.remote_reading import bench_remote_read
 from tests.bench.storing import bench_storing
+from tests.bench.table import row
 from tests.lab.prometheus import missing
 
 if TYPE_CHECKING:
@@ -40,14 +41,6 @@ def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
         work()
         times.append(time.perf_counter() - began)
     return statistics.median(times)
-
-
-def row(name: str, value: float, baseline: float, baseline_is: str, goal: float | None) -> dict[str, Any]:
-    """A result: a time against a baseline's."""
-    ratio = value / baseline
-    holds = None if goal is None else ratio <= goal
-    return {"name": name, "value": value, "unit": "s", "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": holds}  # fmt: skip
 
 
 def bench_help() -> dict[str, Any]:

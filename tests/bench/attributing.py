@@ -11,6 +11,7 @@ import polars as pl
 
 from metrics import frames
 from tests.bench.ingesting import Run, best, run
+from tests.bench.table import row
 from tests.bench.year import BEGIN
 
 if TYPE_CHECKING:
@@ -111,17 +112,17 @@ def bench_attribution(
         name = f"attribution of {rows:,} samples"
         # The goal is for 100 million samples; with few, starting Python is most of it.
         goal = 0.25 if rows >= MANY else None
-        found.append(_row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", goal))
+        found.append(row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", goal))
         peaks = (measured[-1].peak_bytes / 2**20, rival.peak_bytes / 2**20)
-        found.append(_row(f"{name}: peak memory", *peaks, "that of the ASOF join", None, unit="MiB"))
+        found.append(row(f"{name}: peak memory", *peaks, "that of the ASOF join", None, unit="MiB"))
         for path in work.iterdir():
             path.unlink()
     small, large = measured
     scale = days[1] / days[0]
     times = f"{scale:g} times the days"
-    found.append(_row(times, large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2))
+    found.append(row(times, large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2))
     peaks = (large.peak_bytes / 2**20, small.peak_bytes / 2**20)
-    found.append(_row(f"peak memory at {days[1]} days", *peaks, f"that at {days[0]}", None, unit="MiB"))
+    found.append(row(f"peak memory at {days[1]} days", *peaks, f"that at {days[0]}", None, unit="MiB"))
     return found
 
 
@@ -133,11 +134,3 @@ def _compare(mine: Path, theirs: Path) -> None:
     if not counts[0].equals(counts[1]) or abs(sums[0] / sums[1] - 1) > 0.05:
         message = f"answers differ: {counts[0].height} and {counts[1].height} attempts, {sums[0]} and {sums[1]} in all"
         raise RuntimeError(message)
-
-
-def _row(  # noqa: PLR0917 - a line of the table
-    name: str, value: float, baseline: float, baseline_is: str, goal: float | None, unit: str = "s"
-) -> dict[str, Any]:
-    ratio = value / baseline
-    return {"name": name, "value": value, "unit": unit, "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": None if goal is None else ratio <= goal}  # fmt: skip

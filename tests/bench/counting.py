@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ingest.counters import grown
+from tests.bench.table import row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +46,8 @@ def bench_counters(series: int, *, repeats: int = 5) -> list[dict[str, Any]]:
     ours = _best(lambda: _ours(times, values), repeats)
     name = f"counters: {times.size:,} readings"
     return [
-        _row(name, ours, _best(lambda: _baseline(times, values), repeats), "np.diff + np.bincount", GOAL),
-        _row(name, ours, 16 * _best(lambda: _ours(times[:part], values[:part]), repeats), "16 x a sixteenth", 2.0),
+        row(name, ours, _best(lambda: _baseline(times, values), repeats), "np.diff + np.bincount", GOAL),
+        row(name, ours, 16 * _best(lambda: _ours(times[:part], values[:part]), repeats), "16 x a sixteenth", 2.0),
     ]
 
 
@@ -70,9 +71,3 @@ def _best(work: Callable[[], None], repeats: int) -> float:
         work()
         found.append(time.perf_counter() - began)
     return min(found)
-
-
-def _row(name: str, value: float, baseline: float, baseline_is: str, goal: float) -> dict[str, Any]:
-    ratio = value / baseline
-    return {"name": name, "value": value, "unit": "s", "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": ratio <= goal}  # fmt: skip

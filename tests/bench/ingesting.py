@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from tests.app.runs import ROOT
 from tests.bench.fleet import write_sacct
+from tests.bench.table import row
 
 HERE = Path(__file__).parent
 NUMBERS = itertools.count()
@@ -80,26 +81,16 @@ def bench_ingest(folder: Path, sizes: tuple[int, int], *, repeats: int = 3) -> l
             mine.append(ours(text))
         measured.append(best(mine))
         name, baseline = f"ingest of {size:,} accounting rows", best(bare)
-        found.append(_row(name, measured[-1].seconds, baseline.seconds, "polars scan + DuckDB insert", 1.3))
+        found.append(row(name, measured[-1].seconds, baseline.seconds, "polars scan + DuckDB insert", 1.3))
         if size == sizes[0]:
             loop = other("line_loop.py", text)
-            found.append(
-                _row(f"{name}, part of a loop", measured[-1].seconds, loop.seconds, "line loop in Python", 0.1)
-            )
+            found.append(row(f"{name}, part of a loop", measured[-1].seconds, loop.seconds, "line loop in Python", 0.1))
         text.unlink()
     small, large = measured
     scale = sizes[1] / sizes[0]
     found.append(
-        _row(f"{scale:g} times the rows", large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2)
+        row(f"{scale:g} times the rows", large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2)
     )
     peaks = (large.peak_bytes / 2**20, small.peak_bytes / 2**20)
-    found.append(_row(f"peak memory at {sizes[1]:,} rows", *peaks, f"that at {sizes[0]:,}", None, unit="MiB"))
+    found.append(row(f"peak memory at {sizes[1]:,} rows", *peaks, f"that at {sizes[0]:,}", None, unit="MiB"))
     return found
-
-
-def _row(  # noqa: PLR0917 - a line of the table
-    name: str, value: float, baseline: float, baseline_is: str, goal: float | None, unit: str = "s"
-) -> dict[str, Any]:
-    ratio = value / baseline
-    return {"name": name, "value": value, "unit": unit, "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": None if goal is None else ratio <= goal}  # fmt: skip

@@ -17,6 +17,7 @@ from metrics.ledger_inputs import place
 from metrics.ledger_pieces import named, pieces
 from tests.app.runs import ROOT
 from tests.bench.pandas_ledger import pandas_ledger
+from tests.bench.table import row
 from tests.bench.year import ATTEMPTS, NODES, inputs, year
 
 GIB_8 = 8 * 1024.0
@@ -32,13 +33,13 @@ def bench_year(*, quick: bool) -> list[dict[str, Any]]:
     whole, base = mine[-1], _measured(*sizes[-1], "duckdb")
     name = f"ledger of {whole['held']:,} attempt-node rows"
     found = [
-        _row(name, whole["seconds"], base["seconds"], f"DuckDB sort + write of {whole['rows']:,} rows", 3.0),
-        _row(f"peak memory of {name}", whole["mib"], GIB_8, "8 GiB", 1.0, unit="MiB"),
+        row(name, whole["seconds"], base["seconds"], f"DuckDB sort + write of {whole['rows']:,} rows", 3.0),
+        row(f"peak memory of {name}", whole["mib"], GIB_8, "8 GiB", 1.0, unit="MiB"),
     ]
     for small, large in itertools.pairwise(mine):
         times = large["held"] / small["held"]
         expected = small["seconds"] * times
-        found.append(_row(f"{times:.1f} times the rows", large["seconds"], expected, "so many times the time", 1.5))
+        found.append(row(f"{times:.1f} times the rows", large["seconds"], expected, "so many times the time", 1.5))
     return [*found, _against_pandas()]
 
 
@@ -74,12 +75,4 @@ def _against_pandas() -> dict[str, Any]:
         message = f"pandas comes to other totals: {theirs} instead of {dict(sums.rows())}"
         raise RuntimeError(message)
     name = f"ledger of {made['attempt_nodes'].height:,} attempt-node rows"
-    return _row(name, min(taken), slow, "pandas, node by node", 1 / 50)
-
-
-def _row(  # noqa: PLR0917 - a line of the table
-    name: str, value: float, baseline: float, baseline_is: str, goal: float | None, unit: str = "s"
-) -> dict[str, Any]:
-    ratio = value / baseline
-    return {"name": name, "value": value, "unit": unit, "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": None if goal is None else ratio <= goal}  # fmt: skip
+    return row(name, min(taken), slow, "pandas, node by node", 1 / 50)

@@ -14,6 +14,7 @@ import numpy as np
 from prometheus_api_client import PrometheusConnect
 
 from ingest.prometheus_server import Server
+from tests.bench.table import row
 from tests.lab.prometheus import PrometheusLab
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ def bench_remote_read(gpus: int, *, repeats: int = 5) -> list[dict[str, Any]]:
     curl, rows = min(times[_curl]), []
     for work, road, of_curl, of_library in ((_ours, "remote read", 1.4, 35), (_ours_in_json, "JSON", 0.6, 15)):
         name, ours = f"{samples:,} samples by {road}", min(times[work])
-        rows.append(_row(name, ours, curl, "curl of them as JSON", 1 / of_curl))
+        rows.append(row(name, ours, curl, "curl of them as JSON", 1 / of_curl))
         if library is not None:
-            rows.append(_row(name, ours, library, "MetricRangeDataFrame", 1 / of_library))
+            rows.append(row(name, ours, library, "MetricRangeDataFrame", 1 / of_library))
     return rows
 
 
@@ -137,9 +138,3 @@ def _seconds(work: Callable[[_Fleet], None], fleet: _Fleet) -> float:
     began = time.perf_counter()
     work(fleet)
     return time.perf_counter() - began
-
-
-def _row(name: str, value: float, baseline: float, baseline_is: str, goal: float) -> dict[str, Any]:
-    ratio = value / baseline
-    return {"name": name, "value": value, "unit": "s", "baseline": baseline, "baseline_is": baseline_is,
-            "ratio": ratio, "goal": goal, "holds": ratio <= goal}  # fmt: skip
