@@ -86,7 +86,7 @@ def test_the_page_runs_and_loads_nothing(warehouse: Path) -> None:
 def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
     document = made(warehouse, COVERED)
     page_of_that = page.render({**document, "cluster": "a\x1b[31m\x9b\u202eb\u2066c\ttab"}).decode()
-    assert "a\ufffd[31m\ufffd\ufffdb\ufffdc\ttab" in page_of_that
+    assert "a\ufffd[31m\ufffd\\u202eb\\u2066c" in page_of_that
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page_of_that)
     assert page.render(document).decode().count("\ufffd") == 0
 

@@ -33,11 +33,14 @@ def on_nodes(parsed: Parsed) -> pl.DataFrame:
 def _of(attempt: dict[str, Any], lists: dict[str, list[str]]) -> list[tuple[Any, ...]]:
     if attempt["node_list"] is None:
         return []
-    nodes, gpus = lists[attempt["node_list"]], Decimal(attempt["n_gpus"])
+    key = tuple(attempt[name] for name in ("cluster", "scheduler", "job_id", "submitted_at"))
+    nodes = lists[attempt["node_list"]]
+    if attempt["n_gpus"] is None:  # accounting recorded none: the view decides
+        return [(*key, node, None, None) for node in nodes]
+    gpus = Decimal(attempt["n_gpus"])
     smallest = Decimal(1) if gpus == int(gpus) else Decimal("0.001")
     held = [smallest * (gpus // smallest // len(nodes)) for _ in nodes]
     for place in range(int((gpus - sum(held)) / smallest)):
         held[place] += smallest
     evidence = "accounting" if len(set(held)) == 1 else "assumed"
-    key = tuple(attempt[name] for name in ("cluster", "scheduler", "job_id", "submitted_at"))
     return [(*key, node, share, evidence) for node, share in zip(nodes, held, strict=True)]
