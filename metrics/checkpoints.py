@@ -21,6 +21,7 @@ from scipy import special
 
 from metrics import frames, theory
 from metrics.ettr import IMPUTED_CHECKPOINT_S
+from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def logged_saves(
             n_checkpoints=pl.len().cast(pl.Int64),
             interval_s=known.median(),
             n_intervals=known.len().cast(pl.Int64),
-            write_s=pl.col("blocked_s").mean(),
+            write_s=exact_mean(pl.col("blocked_s")),
         )
         .sort(_RUN)
     )
@@ -122,7 +123,7 @@ def logged_saves(
 
 def _trained_before(saves: pl.DataFrame, sessions: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """Saves of usable sessions with `session`, `run` and `trained_s`: training time of the session until then."""
-    begun = sessions.select(*_SESSION, "session", "run", "usable", _at=pl.col("started_at")).sort("_at")
+    begun = sessions.select(*_SESSION, "session", "run", "usable", _at=pl.col("started_at")).sort("_at", "session")
     placed = (
         saves.sort("ts")
         .join_asof(begun, left_on="ts", right_on="_at", by=_SESSION, strategy="backward", check_sortedness=False)
@@ -131,7 +132,9 @@ def _trained_before(saves: pl.DataFrame, sessions: pl.DataFrame, executed: pl.Da
         .sort("at")
     )
     trained = pl.col("wall_s").cum_sum().over("session") - pl.col("wall_s")
-    steps = executed.sort("session", "begin").select("session", "begin", "wall_s", before_s=trained).sort("begin")
+    # The same in any order of rows: of executions that begin at once the shorter one comes first.
+    ordered = executed.sort("session", "begin", "wall_s")
+    steps = ordered.select("session", "begin", "wall_s", before_s=trained).sort("begin", "before_s")
     within = pl.min_horizontal((pl.col("at") - pl.col("begin")) / _US, "wall_s")
     return (
         placed.join_asof(
@@ -153,7 +156,7 @@ def restart_overheads(executed: pl.DataFrame, attempts: pl.DataFrame) -> pl.Data
     first = executed.group_by(*key, pl.col("run").alias("run_id")).agg(pl.col("begin").min())
     started = attempts.select(*key, pl.col("started_at").dt.epoch("us").alias("started"))
     took = ((pl.col("begin") - pl.col("started")) / _US).clip(0)
-    return first.join(started, on=key).group_by(_RUN).agg(restart_s=took.mean())
+    return first.join(started, on=key).group_by(_RUN).agg(restart_s=exact_mean(took))
 
 
 def held_time(attempts: pl.DataFrame, joined: pl.DataFrame, *, since: datetime, until: datetime) -> pl.DataFrame:
@@ -174,7 +177,7 @@ def held_time(attempts: pl.DataFrame, joined: pl.DataFrame, *, since: datetime, 
         .filter(pl.col("held_gpu_s") > 0)
         .join(joined.select(*frames.ATTEMPT_KEY, "run_id", "attempt_no"), on=list(frames.ATTEMPT_KEY))
         .group_by(_RUN)
-        .agg(pl.col("held_gpu_s").sum(), n_attempts=pl.col("attempt_no").n_unique().cast(pl.Int64))
+        .agg(exact_sum(pl.col("held_gpu_s")), n_attempts=pl.col("attempt_no").n_unique().cast(pl.Int64))
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
 
 LARGE_LOSS = 0.1
@@ -38,7 +39,7 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
     )
     if logged is None:
         return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))
-    return every.join(logged.group_by(_RUN).agg(pl.col("gpus").sum().alias("seen_gpus")), on=_RUN, how="left")
+    return every.join(logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus")), on=_RUN, how="left")
 
 
 def inputs(
@@ -76,7 +77,7 @@ def inputs(
         )
     )
     measured = pl.col("own_restart").is_not_null()
-    everyone = pl.col("startup").filter(measured).sum() / begun.filter(measured).sum()
+    everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(begun.filter(measured))
     any_restart = pl.when(measured.any()).then(everyone)
     paced = pl.col("interval_s").is_not_null()
     return table.with_columns(
@@ -84,7 +85,7 @@ def inputs(
         restart_from=_origin(measured),
         interval_from=_origin(paced),
         # One after the other: the interval of a run tells whether its writes go with it.
-        write_s=pl.when(paced).then(pl.col("write_s")).otherwise(pl.col("write_s").filter(paced).mean()).fill_null(0.0),
+        write_s=pl.when(paced).then(pl.col("write_s")).otherwise(exact_mean(pl.col("write_s").filter(paced))).fill_null(0.0),
         interval_s=pl.coalesce("interval_s", pl.col("interval_s").median(), pl.lit(IMPUTED_CHECKPOINT_S)),
     ).select(
         *_RUN, "gpus", "wall_gpu_s", "mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "productive_s",
@@ -166,18 +167,18 @@ def over_runs(found: pl.DataFrame) -> pl.DataFrame:
 
     def mean(name: str) -> pl.Expr:
         known = pl.col(name).is_not_null() & pl.col(name).is_finite()
-        below = weight.filter(known).sum()
-        return pl.when(below > 0).then((pl.col(name) * weight).filter(known).sum() / below).alias(name)
+        below = exact_sum(weight.filter(known))
+        return pl.when(below > 0).then(exact_sum((pl.col(name) * weight).filter(known)) / below).alias(name)
 
     def share(which: pl.Expr, name: str) -> pl.Expr:
-        return (weight.filter(which).sum() / weight.sum()).alias(name)
+        return (exact_sum(weight.filter(which)) / exact_sum(weight)).alias(name)
 
     names = [*FORMS, "expected", "restart_s", "interval_s", "write_s", "queue_s", "lost_share"]
     return (
         found.group_by("cluster")
         .agg(
             pl.len().cast(pl.Int64).alias("n"),
-            weight.sum(),
+            exact_sum(weight),
             *(mean(name) for name in names),
             share(pl.col("restart_from") == "measured", "restart_measured"),
             share(pl.col("interval_from") == "measured", "interval_measured"),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from metrics import frames
+from metrics.exact import exact_sum
 from metrics.frames import DAY_S
 from metrics.intervals import DAY_US
 
@@ -235,14 +236,14 @@ class Risk:
 def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
     """What was at risk in a window."""
     exposed = exposure(past.ran, since, until)
-    days = pl.col("run_s") / DAY_S
+    ran_s = pl.col("run_s")
     sums = (
         exposed.group_by("gpus", maintain_order=True)
         .agg(
             n_attempts=pl.len().cast(pl.Float64),
-            gpu_days=(days * pl.col("gpus")).sum(),
-            node_days=(days * pl.col("nodes")).sum(),
-            job_days=days.sum(),
+            gpu_days=exact_sum(ran_s * pl.col("gpus")) / DAY_S,
+            node_days=exact_sum(ran_s * pl.col("nodes")) / DAY_S,
+            job_days=exact_sum(ran_s) / DAY_S,
         )
         .sort("gpus")
     )
@@ -273,26 +274,30 @@ def _numbered(ran: pl.DataFrame) -> int:
 def _daily(exposed: pl.DataFrame, gpus: FloatArray, first_day_us: int, n_days: int) -> FloatArray:
     """GPU-days by distinct size and day.
 
-    What lies after a moment on day i at fraction f is 1 - f of that day and all of those after it; an attempt's time
-    is what lies after its start less what lies after its end. So two sums per day, and one running sum over days.
+    What lies after a moment on day i is the rest of that day and all of those after it; an attempt's time is what lies
+    after its start less what lies after its end. So two sums per day, and one running sum over days, in whole
+    microseconds: the same in any order of rows.
     """
     shape = (len(gpus), n_days)
     code = np.searchsorted(gpus, exposed["gpus"].to_numpy())
-    total, running = np.zeros(shape), np.zeros(shape)
+    total_us, running = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     for name, sign in (("from_at", 1), ("to_at", -1)):
-        day, fraction = day_of(exposed[name], first_day_us, ending=name == "to_at")
+        day, since_us = day_of(exposed[name], first_day_us, ending=name == "to_at")
         cell = code * n_days + day
-        today = np.bincount(cell, 1 - fraction, minlength=total.size).reshape(shape)
-        began = np.bincount(cell, minlength=total.size).reshape(shape)
-        total += sign * (today + np.cumsum(began, axis=1) - began)
+        today_us = np.zeros(total_us.size, dtype=np.int64)
+        np.add.at(today_us, cell, DAY_US - since_us)
+        began = np.bincount(cell, minlength=total_us.size).reshape(shape)
+        total_us += sign * (today_us.reshape(shape) + (np.cumsum(began, axis=1) - began) * DAY_US)
         running += sign * np.cumsum(began, axis=1)
         if sign < 0:
             running += began  # what ends on a day ran on it
-    return np.where(running > 0, np.maximum(total, 0.0) * gpus[:, None], 0.0)
+    return np.where(running > 0, total_us / DAY_US * gpus[:, None], 0.0)
 
 
-def day_of(moments: pl.Series, first_day_us: int, *, ending: bool) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Number of the day and fraction of it; what ends at midnight ends with the day before."""
+def day_of(
+    moments: pl.Series, first_day_us: int, *, ending: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number of the day and microseconds of it; what ends at midnight ends with the day before."""
     since = moments.to_physical().to_numpy() - first_day_us
     day = -(-since // DAY_US) - 1 if ending else since // DAY_US
-    return day, (since - day * DAY_US) / DAY_US
+    return day, since - day * DAY_US

@@ -17,6 +17,7 @@ import polars as pl
 from scipy import special
 
 from metrics import frames
+from metrics.exact import exact_sum
 from metrics.frames import DAY_S
 from metrics.interruptions import MERGE_S
 from metrics.statistics import FloatArray, p_at_least
@@ -309,7 +310,7 @@ def _shares(unblamed: pl.DataFrame) -> pl.DataFrame:
         unblamed.unique(["cluster", "run_id", "attempt_no", "node"])
         .with_columns(charged=1.0 / pl.len().over("cluster", "run_id", "attempt_no"))
         .group_by(_NODE)
-        .agg(pl.col("charged").sum())
+        .agg(exact_sum(pl.col("charged"), places=18))
     )
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from app.results.base import as_results, ledger_sums
 from app.results.mfu import fleet_row, flop_convention, step_mfu_rows
+from metrics.exact import exact_sum
 from metrics.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
@@ -51,7 +52,7 @@ def _program(source: Source, window: Window) -> Program:
         denominator=row["denominator"],
         n=row["n"],
         # As the ledger has productive time: waiting for data, which is in `wall_s`, is none of it.
-        known_gpu_s=steps.select((pl.col("n_gpus") * pl.col("own_s")).sum()).item(),
+        known_gpu_s=steps.select(exact_sum(pl.col("n_gpus") * pl.col("own_s"))).item(),
         ci_low=row["ci_low"],
         ci_high=row["ci_high"],
         note=row["note"],
@@ -67,7 +68,7 @@ def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
     failed = events.filter((pl.col("class") == "infrastructure") & (pl.col("milli_gpus") > 0))
-    amount = failed.select(lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("milli_gpus") / 1000).sum()).item()
+    amount = failed.select(exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("milli_gpus") / 1000))).item()
     row = pl.DataFrame(
         {
             "cluster": [window.cluster],

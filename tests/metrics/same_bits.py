@@ -8,14 +8,19 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from metrics import frames
+from metrics.checkpoints import held_time, logged_saves, restart_overheads
 from metrics.ettr import ettr_by_run, ettr_total, imputed_in
 from metrics.exact import exact_mean, exact_sum
+from metrics.expected_ettr import expected, inputs, over_runs, starts
+from metrics.exposures import histories, risk_in
 from metrics.goodput import goodput, lost
+from metrics.lemons import EXCLUSIONS, EXPOSURE, HELD, KINDS, Signals, lemon_nodes
 from metrics.mfu import fleet, summary
 from metrics.mfu_proxy import fits
 from metrics.run_mfu import allocated, run_mfu
@@ -23,7 +28,7 @@ from metrics.second_order import second_order_loss
 from metrics.statistics import mean_of_ratios, ratio_of_sums, weighted_mean_of_ratios
 from metrics.straggling import straggling
 from metrics.waste import SPENDING, flagged, state_shares, waste
-from tests.metrics.tables import at, interruption, rows, spent, sums
+from tests.metrics.tables import at, attempt, attempts, interruption, rows, spent, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +131,87 @@ def _hours(dice: random.Random) -> pl.DataFrame:
     )  # fmt: skip
 
 
+def _held(dice: random.Random) -> pl.DataFrame:
+    """Attempts of few sizes, each on whole and parts of GPUs, over some months."""
+    begun = [2000 * dice.random() for _ in range(900)]
+    return attempts(
+        *(
+            attempt(str(number), begin, begin, begin + 60 * dice.random(), gpus=dice.choice([1.5, 8, 64]))
+            for number, begin in enumerate(begun)
+        )
+    )
+
+
+def _trained(dice: random.Random) -> pl.DataFrame:
+    """Executions of steps, 20 for each attempt of a run that is the attempt's number modulo 40."""
+    found = []
+    for number in range(400):
+        begin = round(number * 3.6e9 + dice.random() * 6e8) + round(at().timestamp() * 1e6)
+        for _ in range(20):
+            took = 1 + dice.random()
+            found.append((str(number), RUNS[number % 40], number, begin, took))
+            begin += round(took * 1e6)
+    named = pl.DataFrame(found, schema=["job_id", "run", "session", "begin", "wall_s"], orient="row")
+    return named.with_columns(cluster=pl.lit("c"), scheduler=pl.lit("slurm"), submitted_at=pl.lit(at()))
+
+
+def _saves(dice: random.Random) -> pl.DataFrame:
+    """Two saves of each of those attempts, of different lengths; some do not block."""
+    begun = [(number, at(number, seconds=605 + 15 * dice.random())) for number in range(400) for _ in range(2)]
+    named = {"cluster": "c", "scheduler": "slurm", "kind": "checkpoint_save"}
+    return rows(
+        frames.RUN_EVENTS,
+        *(
+            named | {"run_id": "log", "job_id": str(number), "ts": ts, "blocking": dice.random() < 0.9,
+                     "ended_at": ts + timedelta(seconds=dice.random())}
+            for number, ts in begun
+        ),
+    )  # fmt: skip
+
+
+def _sessions(_dice: random.Random) -> pl.DataFrame:
+    return pl.DataFrame(
+        [{"cluster": "c", "run_id": "log", "scheduler": "slurm", "job_id": str(number), "session": number,
+          "run": RUNS[number % 40], "usable": True, "started_at": at(number)} for number in range(400)],
+        schema_overrides={"started_at": frames.TIME},
+    )  # fmt: skip
+
+
+def _nodes_of_unblamed(dice: random.Random) -> pl.DataFrame:
+    """Attempts on 2-13 nodes that failed without one of them to blame."""
+    found = [(number, node) for number in range(300) for node in dice.sample(range(30), dice.randint(2, 13))]
+    return pl.DataFrame(
+        [{"cluster": "c", "run_id": "r", "attempt_no": n, "ended_at": at(n), "node": f"n{node}"} for n, node in found],
+        schema=HELD,
+    )
+
+
+def _of_runs(dice: random.Random, by_run: pl.DataFrame, started: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """What is expected of runs, of which some have logs of their saves."""
+    named = {"cluster": "c"}
+    logged = [named | {"run_id": run, "interval_s": 3600 * dice.random(), "write_s": dice.random()} for run in RUNS[9:]]
+    told = inputs(by_run, started, pl.DataFrame(logged), 500.0)
+    return {"expected": told.sort("run_id"), "over runs": over_runs(expected(told))}
+
+
+def _startups(dice: random.Random) -> pl.DataFrame:
+    return pl.DataFrame(
+        [{"cluster": "c", "run_id": dice.choice(RUNS[:30]), "gpus": dice.random() * 8} for _ in range(800)]
+    )
+
+
+def _lemons(broken: pl.DataFrame, unblamed: pl.DataFrame) -> pl.DataFrame:
+    none = Signals(pl.DataFrame(schema=KINDS), rows(frames.NODE_STATES), pl.DataFrame(schema=EXCLUSIONS))
+    there = [{"cluster": "c", "node": f"n{n}", "there_gpu_s": 1e7, "ran_gpu_s": 1e6 / (n + 1)} for n in range(30)]
+    return lemon_nodes(pl.DataFrame(there, schema=EXPOSURE), broken, unblamed, none, since=at(), until=at(300))
+
+
+def _exposed(held: pl.DataFrame, broken: pl.DataFrame) -> pl.DataFrame:
+    risk = risk_in(histories(held, broken), at(), at(2100))
+    names = ("gpus", "n_attempts", "gpu_days", "node_days", "job_days", "daily")
+    return pl.DataFrame({"name": names, "numbers": [str(getattr(risk, name).tolist()) for name in names]})
+
+
 def numbers(order: int) -> str:
     """A digest of each result, of inputs whose rows are in this order."""
     dice = random.Random(7)
@@ -142,6 +228,9 @@ def numbers(order: int) -> str:
     flags = flagged(shuffled(_spending), since=at(), until=at(100))
     ended = flags.select(subject="user", ending=pl.lit("fail"), gpu_s="allocated_s", n=pl.lit(1))
     halves = (pl.col("flop"), pl.col("peak_flop"))
+    held, trained = shuffled(_held), shuffled(_trained)
+    of_runs = held.select(*frames.ATTEMPT_KEY, run_id=pl.lit("r"), attempt_no=pl.col("job_id").cast(pl.Int64))
+    window = {"since": at(), "until": at(2100)}
     found = {
         "ettr": by_run.drop("milli_gpus"),
         "total": ettr_total(by_run.sample(fraction=1, shuffle=True, seed=order)),
@@ -155,6 +244,14 @@ def numbers(order: int) -> str:
         "fleet": pl.DataFrame([vars(fleet(steps, seed=1, resamples=40))]),
         "proxy": fits(shuffled(_hours)),
         "straggling": straggling(shuffled(_executed)),
+        **_of_runs(
+            dice, by_run.sample(fraction=1, shuffle=True, seed=order), starts(shuffled(_attempts), shuffled(_startups))
+        ),
+        "saves": logged_saves(shuffled(_saves), shuffled(_sessions), trained, **window),
+        "restarts": restart_overheads(trained, held.with_columns(submitted_at=pl.lit(at()))).sort("run_id"),
+        "held": held_time(held, of_runs, **window),
+        "exposure": _exposed(held, broken),
+        "lemons": _lemons(broken, shuffled(_nodes_of_unblamed)),
         "ratios": steps.select(
             a=ratio_of_sums(*halves),
             b=mean_of_ratios(*halves),
