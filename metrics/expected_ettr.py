@@ -12,6 +12,7 @@ import polars as pl
 from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
+from metrics.unknown import total
 
 LARGE_LOSS = 0.1
 """Share of scheduled time lost to failures, `lambda (u0 + dt/2)`, above which the approximations read low."""
@@ -30,12 +31,12 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
         logged: `cluster`, `run_id`, `gpus`: the starts whose startup a log tells, those in place among them.
 
     Returns:
-        `cluster`, `run_id`, `n_starts`, `started_gpus` (the sum of their GPUs), and `seen_gpus`: the GPUs of the logged
-        ones; null for runs without a log.
+        `cluster`, `run_id`, `n_starts`, `started_gpus` (the sum of their GPUs, null where one's are unknown), and
+        `seen_gpus`: the GPUs of the logged ones; null for runs without a log.
     """
     began = executed.filter(pl.col("started_at").is_not_null() & (pl.col("joined_by") != "resize"))
     every = began.group_by(_RUN).agg(
-        pl.len().cast(pl.Int64).alias("n_starts"), (pl.col("milli_gpus").sum() / 1000).alias("started_gpus")
+        pl.len().cast(pl.Int64).alias("n_starts"), (total("milli_gpus") / 1000).alias("started_gpus")
     )
     if logged is None:
         return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))

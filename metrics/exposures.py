@@ -18,6 +18,7 @@ from metrics import frames
 from metrics.exact import exact_sum
 from metrics.frames import DAY_S
 from metrics.intervals import DAY_US
+from metrics.unknown import total
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -131,6 +132,9 @@ def _of_jobs(interruptions: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFram
 def executed(attempts: pl.DataFrame) -> pl.DataFrame:
     """Attempts that held GPUs, as the jobs that people see: components of a heterogeneous job are one.
 
+    Those whose GPUs are unknown are left out, and so are their failures: both sides of a rate are of the others. Of a
+    heterogeneous job one component's unknown GPUs make the whole's unknown.
+
     Args:
         attempts: of `frames.ATTEMPTS` the key, `het_job_id`, `started_at`, `ended_at`, `suspended_s`, `n_nodes`,
             `milli_gpus`, and `state`, `user` and `partition` where they are at hand.
@@ -141,7 +145,7 @@ def executed(attempts: pl.DataFrame) -> pl.DataFrame:
     """
     labels = [name for name in ("state", "user", "partition") if name in attempts.columns]
     held = attempts.filter(
-        (pl.col("milli_gpus") > 0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null()
+        pl.col("milli_gpus").ne_missing(0) & (pl.col("n_nodes") > 0) & pl.col("started_at").is_not_null()
     ).select(
         *_EXECUTION[:2],
         pl.coalesce("het_job_id", "job_id").alias("job"),
@@ -157,15 +161,14 @@ def executed(attempts: pl.DataFrame) -> pl.DataFrame:
     jobs = held.filter("_het").select(_EXECUTION).unique()
     if jobs.height:
         held = pl.concat([held.join(jobs, on=list(_EXECUTION), how="anti", maintain_order="left"), _whole(held, jobs)])
-    return (
-        held.drop("_het").with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
-    )
+    known = held.drop("_het").drop_nulls("milli_gpus")
+    return known.with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
 
 
 def _whole(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """Heterogeneous jobs in one row each."""
     over = pl.col("ended_at").is_null().any()
-    sums = [pl.col("milli_gpus").sum(), pl.col("nodes").sum(), pl.col("suspended_s").max()]
+    sums = [total("milli_gpus"), pl.col("nodes").sum(), pl.col("suspended_s").max()]
     times = [pl.col("started_at").min(), pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at")]
     found = (
         held.join(jobs, on=list(_EXECUTION), how="semi", maintain_order="left")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -121,8 +121,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     guess = results.lost_imputed_rows(source, window).row(0, named=True)
     notes = (
         *_straggling(rows),
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {guess['value'] / 3600:,.2f} "
-        "GPU-h if half an hourly checkpoint interval was lost each time.",
+        _imputed(guess),
         *second_order_said(results.second_order_rows(source, window)),
         *_capacity(source, window),
     )
@@ -171,6 +170,16 @@ def _by_category(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col(sums).sum(), held)
         .select(*groups, *sums[:3], "share_allocated", sums[3])
         .sort("gpu_seconds", "category", descending=[True, False])
+    )
+
+
+def _imputed(guess: dict[str, Any]) -> str:
+    """What infrastructure interruptions cost by assumption, and of how many the GPUs are unknown."""
+    least, known = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
+    unknown = guess["note"].partition("; ")[2]
+    return (
+        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{known / 3600:,.2f} GPU-h "
+        f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
     )
 
 

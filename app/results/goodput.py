@@ -67,7 +67,8 @@ def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.
 def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-    failed = events.filter((pl.col("class") == "infrastructure") & (pl.col("milli_gpus") > 0))
+    broken = events.filter(pl.col("class") == "infrastructure")
+    failed, unknown = broken.filter(pl.col("milli_gpus") > 0), broken["milli_gpus"].null_count()
     amount = failed.select(exact_sum(lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("milli_gpus") / 1000))).item()
     row = pl.DataFrame(
         {
@@ -75,10 +76,14 @@ def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
             "subject": [window.cluster],
             "metric": ["lost_imputed"],
             "unit": ["gpu_s"],
-            "value": [float(amount)],
+            "value": [None if unknown else float(amount)],
+            "bound_low": [float(amount) if unknown else None],
             "n": [failed.height],
             "evidence_assumed": [1.0],
-            "note": ["assumed: half an hourly checkpoint interval lost per interruption"],
+            "note": [
+                "assumed: half an hourly checkpoint interval lost per interruption"
+                + (f"; of {unknown:,} more the GPUs are unknown" if unknown else "")
+            ],
         }
     )
     return as_results(row, window, "cluster")

@@ -1,4 +1,4 @@
--- One row is an attempt of a cluster that held nodes and may have run in the window: what failure rates divide by. Those whose GPUs are unknown are left out, and so are their failures. Components of heterogeneous jobs come whenever they ran.
+-- One row is an attempt of a cluster that held nodes and may have run in the window: what failure rates divide by. Null GPUs are unknown. Components of heterogeneous jobs come whenever they ran.
 SELECT
     a.cluster,
     a.scheduler,
@@ -18,14 +18,7 @@ LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
 WHERE a.cluster = $cluster
   AND a.started_at IS NOT NULL
   AND a.n_nodes > 0
-  AND a.n_gpus > 0
-  -- Of a heterogeneous job one component's unknown GPUs make the whole's unknown.
-  AND (
-      a.het_job_id IS NULL
-      OR a.het_job_id NOT IN (
-          SELECT het_job_id FROM attempts WHERE cluster = $cluster AND het_job_id IS NOT NULL AND n_gpus IS NULL
-      )
-  )
+  AND a.n_gpus IS DISTINCT FROM 0
   AND (
       a.het_job_id IS NOT NULL
       OR (

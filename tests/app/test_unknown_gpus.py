@@ -81,6 +81,8 @@ class Computed:
             self.window = results.Window("c", computed["since"], computed["until"])
             found = results.goodput_rows(reader, self.window)
             self.metrics = {row["metric"]: row for row in found.iter_rows(named=True)}
+            imputed = results.lost_imputed_rows(reader, self.window).row(0, named=True)
+            self.imputed = (imputed["value"], imputed["bound_low"])
             self.notes = unknown_gpus_notes(reader, self.window)
             self.answers = {name: ask(reader, self.window, Question()) for name, ask in QUESTIONS.items()}
 
@@ -198,6 +200,26 @@ def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
     assert sum(found.answers["nodes"].rows["allocated_gpu_hours"]) == 0
     assert found.answers["nodes"].rows["unknown_gpu_hours"].sum() == pytest.approx(12)
     assert found.answers["waste"].rows.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "value", "least", "said"),
+    [
+        (None, None, 7200.0, "1 infrastructure interruptions cost at least 2.00 GPU-h"),
+        (8, 21600.0, None, "2 infrastructure interruptions cost 6.00 GPU-h"),
+    ],
+    ids=["unknown", "known"],
+)
+def test_what_interruptions_cost_by_assumption_has_no_value_where_gpus_are_unknown(
+    tmp_path: Path, gpus: int | None, value: float | None, least: float | None, said: str
+) -> None:
+    jobs = [
+        job(1, "n1", -4 * 24 * HOUR, -4 * 24 * HOUR + 60, gpus, state="NODE_FAIL"),
+        job(2, "n1", 60, 120, 4, state="NODE_FAIL"),
+    ]
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    assert found.imputed == (value, least)
+    assert said in found.answers["lost"].notes[0]
 
 
 def stripped(text: str) -> str:

@@ -139,6 +139,12 @@ def test_a_resize_is_no_start() -> None:
     assert found.select("n_starts", "started_gpus").row(0) == (1, 16.0)
 
 
+def test_the_gpus_of_all_starts_are_unknown_where_those_of_one_are() -> None:
+    ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, milli_gpus=None))
+    found = starts(ordered(ran, joined(ran)))
+    assert found.select("n_starts", "started_gpus").row(0) == (2, None)
+
+
 def test_starts_that_no_log_saw_do_not_make_the_others_faster() -> None:
     """Two attempts of 8 GPUs, of which one logged, and restarted in place: its two startups took 200 s each."""
     ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, gpus=8))

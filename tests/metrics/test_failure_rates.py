@@ -304,6 +304,18 @@ def test_an_incident_over_two_sizes_is_counted_the_same_whatever_the_order() -> 
     assert forth["n_failures"].to_list() == back["n_failures"].to_list()
 
 
+def test_attempts_whose_gpus_are_unknown_are_not_executions_and_a_component_of_them_makes_the_whole_one() -> None:
+    ran = attempts(
+        attempt("1", 0, 0, DAY, gpus=8),
+        attempt("2", 0, 0, DAY, milli_gpus=None),
+        attempt("11", 0, 0, DAY, gpus=8, het_job_id="11"),
+        attempt("12", 0, 0, DAY, milli_gpus=None, het_job_id="11"),
+        attempt("21", 0, 0, DAY, gpus=8, het_job_id="21"),
+        attempt("22", 0, 0, DAY, gpus=0, het_job_id="21"),
+    )
+    assert executed(ran).select("job", "gpus").rows() == [("1", 8.0), ("21", 8.0)]
+
+
 def test_a_het_job_that_fails_is_one_interrupted_job_of_its_whole_size() -> None:
     het: dict[str, Any] = {"het_job_id": "11"}
     ran = attempts(
