@@ -30,6 +30,7 @@ from app.faults import FAULTS, reason_of
 from app.palette import COSTLY
 from app.remembered import Remembered
 from app.results import Window
+from app.results.capacity import share_by_accounting
 from app.times import months
 from app.visible import visible
 from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
@@ -307,6 +308,7 @@ def _of_window(made: _Collection, source: Source, window: Window, name: str, cla
     made.add(*key, "failures", _failures, source, window, key)
     made.add(*key, "restarts", _restarts, source, window, key)
     made.add(*key, "gpu_time", _gpu_time, source, window, key)
+    made.add(*key, "capacity", _capacity, source, window, key)
     for claim in claims:
         made.add(*key, f"verdict on {claim.id}", _verdict, source, window, key, claim)
 
@@ -410,6 +412,10 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     )
     for category, cause, seconds in by_cause.iter_rows():
         yield from _points("trackside_gpu_lost_seconds", (*key, category, cause), seconds)
+
+
+def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+    yield from _points("trackside_capacity_by_accounting_ratio", key, share_by_accounting(source, window))
 
 
 def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:

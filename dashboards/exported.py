@@ -107,6 +107,13 @@ FAMILIES: tuple[Family, ...] = (
         "Share of all GPU-time there was that was allocated to jobs.",
     ),
     _family(
+        "capacity_by_accounting_ratio",
+        "cluster window",
+        "ratio",
+        "Share of all GPU-time there was on nodes that are in no inventory, only in accounting: their GPUs are taken "
+        "to be the most that jobs held there at once. 1: no inventory was read.",
+    ),
+    _family(
         "availability_ratio",
         "cluster window bound",
         "ratio",

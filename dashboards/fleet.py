@@ -407,6 +407,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         "GPUs": f"sum by (cluster) ({_series('gpus')})",
         "occupancy": _series("occupancy_ratio"),
         "availability": _series("availability_ratio", bound="point"),
+        "capacity by accounting": _series("capacity_by_accounting_ratio"),
         "goodput of capacity": _series("goodput_ratio", of="capacity", bound="point"),
         "goodput": _series("goodput_ratio", of="allocated", bound="point"),
         "goodput at least": _series("goodput_ratio", of="allocated", bound="lower"),
@@ -419,7 +420,8 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
     return modern.table(
         "Clusters compared",
         "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. "
-        f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. An empty cell cannot be told.",
+        f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is "
+        "that of nodes in no inventory, whose GPUs are a guess from their jobs. An empty cell cannot be told.",
         [rows(expr) for expr in columns.values()],
         size=(24, 5),
         unit="percentunit",

@@ -14,6 +14,7 @@ from app.errors import UsageError
 from app.explorer import figures, numbers, parts
 from app.headlines import headlines
 from app.remembered import Remembered
+from app.results.capacity import nodes_by_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,6 +66,7 @@ class Overview:
         lost: `results.lost_rows` of the cluster.
         by_day: the same by day.
         interruptions: those of the window, each with what it cost (`cost_gpu_h`).
+        capacity_note: a sentence on nodes that only accounting knows; None where there are none.
     """
 
     headlines: tuple[Headline, ...]
@@ -72,6 +74,7 @@ class Overview:
     lost: pl.DataFrame
     by_day: pl.DataFrame
     interruptions: pl.DataFrame
+    capacity_note: str | None
 
 
 def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Window) -> Overview:
@@ -90,6 +93,7 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Win
         lost=results.lost_rows(once, window),
         by_day=results.lost_rows(once, window, "day"),
         interruptions=results.priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
+        capacity_note=nodes_by_accounting(once, window),
     )
 
 
@@ -138,7 +142,7 @@ def layout(found: Overview, spent: pl.DataFrame, view: View) -> Component:
         [
             html.H1("Overview", className="visually-hidden"),
             html.Div([_card(each, found.judged) for each in _ordered(found.headlines)], className="cards"),
-            _account(found.lost),
+            _account(found.lost, found.capacity_note),
             html.Div([_trend(found), _interruptions_by_day(found)], className="columns wide-left"),
             html.Div([_costs(spent, by, view), _recent(found.interruptions, view)], className="columns wide-right"),
         ],
@@ -225,8 +229,8 @@ def _value(found: Headline) -> Component:
     )
 
 
-def _account(lost: pl.DataFrame) -> Component:
-    """Where the GPU-time went: a bar that is the whole capacity, and the rows behind it."""
+def _account(lost: pl.DataFrame, capacity_note: str | None) -> Component:
+    """Where the GPU-time went: a bar that is the whole capacity, the rows behind it, and what the capacity rests on."""
     if lost.is_empty():
         return parts.panel("Where the GPU-time went", html.P("No GPU-time in this period.", className="nothing"))
     by_category = lost.group_by("category").agg(pl.col("gpu_hours").sum())
@@ -264,7 +268,7 @@ def _account(lost: pl.DataFrame) -> Component:
             className="details",
         ),
         note=f"All {numbers.hours(whole)} GPU-hours of the period, each GPU-second counted exactly once. Hatched: "
-        "time of which nobody saw what it was spent on.",
+        f"time of which nobody saw what it was spent on.{f' {capacity_note}' if capacity_note else ''}",
         right=parts.export_button("account"),
         name="account",
     )

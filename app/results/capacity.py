@@ -13,9 +13,8 @@ def nodes_by_accounting(source: Source, window: Window) -> str | None:
 
     Where no inventory was read at all, ratios over capacity say so themselves.
     """
-    found = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
-    n, share = found.row(0)
-    if not n or share >= 1:
+    n, share = _counted(source, window)
+    if share is None or not 0 < share < 1:
         return None
     many = f"{n:,} nodes are" if n > 1 else "One node is"
     return (
@@ -23,3 +22,14 @@ def nodes_by_accounting(source: Source, window: Window) -> str | None:
         "jobs held there at once, from the first job to the last. Load an inventory that names them "
         "(scontrol show node)."
     )
+
+
+def share_by_accounting(source: Source, window: Window) -> float | None:
+    """The share of a window's capacity on nodes that only accounting knows; None where there is no capacity."""
+    return _counted(source, window)[1]
+
+
+def _counted(source: Source, window: Window) -> tuple[int, float | None]:
+    """How many such nodes there are, and their share."""
+    found = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
+    return found["n_nodes"].item(), found["share"].item()

@@ -1,4 +1,4 @@
--- One row is how many nodes of a cluster count within a window that no inventory names, only accounting, and their share of its capacity.
+-- One row is how many nodes of a cluster count within a window that no inventory names, only accounting, and their share of its capacity; null without capacity.
 WITH there AS (
     SELECT
         node,
@@ -9,5 +9,5 @@ WITH there AS (
 )
 SELECT
     COUNT(DISTINCT node) FILTER (unnamed) AS n_nodes,
-    COALESCE(CAST(SUM(gpu_us) FILTER (unnamed) AS DOUBLE) / CAST(SUM(gpu_us) AS DOUBLE), 0) AS share
+    COALESCE(CAST(SUM(gpu_us) FILTER (unnamed) AS DOUBLE), 0) / NULLIF(CAST(SUM(gpu_us) AS DOUBLE), 0) AS share
 FROM there;

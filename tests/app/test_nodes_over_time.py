@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, loading
+from app import computing, exporter, loading
+from app.answers import Answers, Claims
 from app.config import Config
+from app.explorer.application import Explorer, page
 from app.questions.goodput import goodput as goodput_asked
 from app.questions.goodput import lost as lost_asked
 from app.questions.nodes import nodes as nodes_asked
@@ -19,6 +21,7 @@ from app.showing import Question
 from ingest.given import Given
 from ingest.parsers import parse
 from queries.warehouse import open_reader, open_writer
+from tests.app.explorer.test_pages import words
 from tests.ingest.helpers import at, text
 
 if TYPE_CHECKING:
@@ -190,22 +193,30 @@ def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it
 
 
 @pytest.mark.parametrize(
-    ("inventory", "said"),
+    ("inventory", "said", "share"),
     [
-        (nodes(0, n1=8), True),  # n3 is known from its job alone
-        (nodes(0, n1=8, n3=8), False),
-        (None, False),  # without any inventory the ratios themselves are not given
+        (nodes(0, n1=8), True, 300 / (SPAN + 300)),  # n3 is known from its job alone
+        (nodes(0, n1=8, n3=8), False, 0.0),
+        (None, False, 1.0),  # without any inventory the ratios themselves are not given
+        (nodes(0, n1=0, n3=0), False, None),  # no capacity at all
     ],
 )
 def test_a_node_that_only_accounting_knows_is_reported_where_capacity_is_used(
-    tmp_path: Path, inventory: Input | None, *, said: bool
+    tmp_path: Path, inventory: Input | None, share: float | None, *, said: bool
 ) -> None:
     inputs = [*BASIS, *([inventory] if inventory else [])]
-    with open_reader(warehouse(tmp_path / "w", inputs)) as reader:
+    root = warehouse(tmp_path / "w", inputs)
+    with open_reader(root) as reader:
         window = Window("c", at(T), at(T + SPAN))
         notes = [*goodput_asked(reader, window, Question()).notes, *lost_asked(reader, window, Question()).notes]
         sentence = nodes_by_accounting(reader, window)
+        exported = exporter.exported(reader, ()).samples
     assert (sentence is not None) is said
     assert sum(note.startswith("One node is in no inventory, only in accounting (") for note in notes) == 2 * said
+    assert (
+        "in no inventory, only in accounting (" in words(page(Explorer(Answers(root), Claims(None)), "/", "")[2])
+    ) is said
     if sentence:  # 8 GPUs from 100 to 400 s, beside 8 for all the time
-        assert f"({300 / (SPAN + 300):.1%} of the capacity)" in sentence
+        assert f"({share:.1%} of the capacity)" in sentence
+    shares = [each.value for each in exported if each.family == "trackside_capacity_by_accounting_ratio"]
+    assert shares == ([pytest.approx(share)] * 2 if share is not None else [])  # all data, and the month

@@ -113,6 +113,7 @@ def _results(cluster: str, window: str) -> Iterator[Series]:
         yield from _bounded("mfu_ratio", key, (0.462, 0.441, 0.483), 0.004)
     yield from _bounded("availability_ratio", key, (0.976, 0.974, 0.978), 0.002)
     yield Series("trackside_occupancy_ratio", key, _wave(0.89, 0.02))
+    yield Series("trackside_capacity_by_accounting_ratio", key, _still(0.0 if seen else 0.04))
     days = (1.9, 1.2, 3.1) if seen else (4.4, 2.1, 11.0)
     mttf = tuple(value * DAY_S for value in days)
     yield from _bounded("mttf_seconds", {**key, "gpus": MTTF_GPUS}, mttf, 900.0)
