@@ -149,7 +149,7 @@ def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monk
     contents = page(explorer, "/run", "?id=7&since=7d")[2]
     assert "2 runs have a job 7" in words(contents)
     links = [each.href for each in components(contents) if hasattr(each, "href")]
-    assert links == ["/run?since=7d&id=7-20261009T000000Z", "/run?since=7d&id=7-20261002T000000Z"]
+    assert links == [f"/run?cluster=tiny&since=7d&id=7-{day}T000000Z" for day in (20261009, 20261002)]
 
 
 def test_a_run_is_listed_by_its_job_and_found_by_its_whole_id(explorer: Explorer) -> None:
