@@ -6,7 +6,7 @@ the input. Where two attempts share one by chance they are merged needlessly, an
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import polars as pl
 from app.raw_ids import RawIds
 from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
 from ingest.merge import fingerprints, merge_attempts
+from ingest.step_gpus import with_steps
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _JOB: Final = ("cluster", "scheduler", "job_id")
 _MARK = "#mark"
 _DISPLAYED: Final = pl.when(pl.col("display_id") != pl.col("job_id")).then("display_id").alias("display_id")
 _SECOND = timedelta(seconds=1)
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AttemptWriter:
@@ -47,6 +49,7 @@ class AttemptWriter:
         self._n_aside = self._n_fetched = 0
         self._counted = Counted()
         self._waiting: list[pl.DataFrame] = []
+        self._steps: list[pl.DataFrame] = []
 
     def add(self, attempts: pl.DataFrame) -> None:
         """Write a block of attempts that are merged among themselves."""
@@ -70,15 +73,36 @@ class AttemptWriter:
         if self._n_aside > MANY:
             self._merge_aside()
 
+    def add_steps(self, steps: pl.DataFrame) -> None:
+        """Keep GPU steps (`ingest.step_gpus.STEP_GPUS`) whose attempts are in another block, or in the warehouse."""
+        if steps.height:
+            self._steps.append(steps)
+
     def finish(self) -> int:
         """Write what is left; the number of different attempts that the input told of."""
         self._merge_aside()
         self._write_waiting(whole_groups=False)
+        self._place_steps()
         if self._several:
             jobs = pl.concat(self._several).unique()
             self._writer.delete("resubmissions", jobs)
             self._writer.run("add_resubmissions", {"jobs": jobs})
         return self._counted.total() - self._n_fetched
+
+    def _place_steps(self) -> None:
+        """Give the attempts in the warehouse the GPUs of steps that were read apart from them."""
+        if not self._steps:
+            return
+        steps = pl.concat(self._steps)
+        there = self._writer.query_with(
+            "existing_attempts", {"incoming": steps.select(_JOB).unique()}, since=_FIRST, until=steps["began"].max()
+        )
+        placed, _ = with_steps(conform(there, ATTEMPTS), steps)
+        changed = placed.join(
+            there.select(*ATTEMPT_KEY, "gpus_steps"), on=[*ATTEMPT_KEY, "gpus_steps"], how="anti", nulls_equal=True
+        )
+        self._upsert(changed)
+        self._write_waiting(whole_groups=False)
 
     def _note_several(self, attempts: pl.DataFrame) -> None:
         """Keep which jobs have more than one attempt: only those do not begin with their own submission."""

@@ -53,6 +53,7 @@ def load_accounting(
         attempts = AttemptWriter(writer)
         for block in one_ahead(blocks):
             attempts.add(block.attempts)
+            attempts.add_steps(block.steps)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
             progress(given.origin, source.done, source.size)
         parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), given.cluster)

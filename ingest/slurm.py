@@ -15,6 +15,7 @@ from ingest.header import Header, Layout, words
 from ingest.lines import BLOCK, read_blocks
 from ingest.live import Fetched, Runner, run, subprocess_runner
 from ingest.merge import merge_attempts
+from ingest.step_gpus import gpu_steps, with_steps
 from ingest.tally import Tally
 
 if TYPE_CHECKING:
@@ -149,9 +150,10 @@ def parse_accounting(
 ) -> Parsed:
     """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
-    Job steps and repeated headers are skipped, rows that say the same attempt again are merged, and rows that cannot be
-    believed are refused with a reason. `since` and `until` are the window that was asked for, where that is known; else
-    `covers_from` is the first start, and `covers_until` the last moment that any row speaks of.
+    Job steps and repeated headers are skipped (of steps the GPUs are read, see `ingest.step_gpus`), rows that say the
+    same attempt again are merged, and rows that cannot be believed are refused with a reason. `since` and `until` are
+    the window that was asked for, where that is known; else `covers_from` is the first start, and `covers_until` the
+    last moment that any row speaks of.
 
     Args:
         data: The text as bytes.
@@ -181,10 +183,14 @@ def parse_accounting(
 
 
 class Block(NamedTuple):
-    """The attempts that a part of a dump tells of, and the node lists in it (`frames.NODE_LISTS`)."""
+    """The attempts in a part of a dump, the node lists in it, and the GPU steps of attempts that are not in it.
+
+    They are as `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS` have them.
+    """
 
     attempts: pl.DataFrame
     lists: pl.DataFrame
+    steps: pl.DataFrame
 
 
 def accounting_blocks(
@@ -212,7 +218,9 @@ def accounting_blocks(
         jobs = rows.frame.filter(~steps) if steps.any() else rows.frame
         facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin, now=tally.now)
         tally.add(rows, facts)
-        yield Block(merge_attempts(facts.attempts), facts.lists)
+        held = gpu_steps(rows.frame.filter(steps), cluster=tally.cluster, timezone=timezone, origin=tally.origin)
+        attempts, others = with_steps(merge_attempts(facts.attempts), held)
+        yield Block(attempts, facts.lists, others)
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:

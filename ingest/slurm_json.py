@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import polars as pl
 
-from ingest.accounting import CUT, CUT_LIST, Facts, read_facts
-from ingest.frames import RAW_LIMIT, REJECTS, Parsed
+from ingest import values
+from ingest.accounting import CUT, CUT_LIST, SCHEDULER, Facts, read_facts
+from ingest.frames import RAW_LIMIT, REJECTS, Parsed, conform
 from ingest.header import words as names_of
 from ingest.lines import LINE
 from ingest.merge import merge_attempts
 from ingest.slurm_json_answer import KNOWN, Rows, Whole, read_rows, whole, words
-from ingest.slurm_json_job import Array, Association, Comments, Exit, Job, Required, Resources, Tres
+from ingest.slurm_json_job import Array, Association, Comments, Exit, Job, Required, Resources, Step, Tres
+from ingest.step_gpus import STEP_GPUS, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,8 +95,9 @@ def parse_accounting_json(
 ) -> Parsed:
     """Attempts and the nodes they held, from `sacct --json` or slurmrestd's slurmdb jobs.
 
-    As from text (`ingest.slurm.parse_accounting`), with two differences: the steps inside a job object are no rows,
-    and the `line` of a refused one is its number in the list. `LOST` tells what is null on this road.
+    As from text (`ingest.slurm.parse_accounting`), with two differences: the steps inside a job object are no rows
+    (their GPUs are read where the job's own TRES names none), and the `line` of a refused one is its number in the
+    list. `LOST` tells what is null on this road.
 
     Args:
         data: The answer as bytes.
@@ -112,7 +116,7 @@ def parse_accounting_json(
     named = cluster or rows.form.cluster
     frame = _frame(rows)
     facts = read_facts(frame, cluster=named, timezone=None, origin=origin, now=now)
-    attempts = merge_attempts(facts.attempts)
+    attempts, _ = with_steps(merge_attempts(facts.attempts), _step_gpus(rows, named))
     rejects = _rejects(rows, facts, named, origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
@@ -132,6 +136,52 @@ def parse_accounting_json(
         covers_from=since or first,
         covers_until=until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
     )
+
+
+_FAR: Final = 1 << 36
+"""Epochs beyond which a time is none."""
+
+_STEPS: Final = msgspec.json.Decoder(list[Step])
+
+
+def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
+    """The GPUs of the steps of jobs whose own TRES names none: a job object has its steps within it."""
+    found = [
+        (_cluster(job) or cluster, SCHEDULER, str(job.job_id), began, tres)
+        for _, job in rows.rows
+        if not _names_gpus(job.tres.allocated if job.tres else [])
+        # As the attempt: a requeued one may show the Start of the first.
+        and 0 < (began := max(whole(job.time.start) or 0, whole(job.time.submission) or 0)) < _FAR
+        for tres in _of_steps(job)
+    ]
+    names = {name: pl.Int64() if name == "began" else pl.String() for name in STEP_GPUS}
+    table = pl.DataFrame(found, schema=names, orient="row")
+    return conform(
+        table.with_columns(
+            pl.from_epoch("began", "s").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"),
+            values.tres(table["step_gpus"])["gpus"].alias("step_gpus"),
+        ).drop_nulls(),
+        STEP_GPUS,
+    )
+
+
+def _of_steps(job: Job) -> list[str]:
+    """The TRES of its steps with GPUs; none where they cannot be read, for the job itself stands without them."""
+    if b"gpu" not in bytes(job.steps):
+        return []
+    try:
+        steps = _STEPS.decode(job.steps)
+    except msgspec.MsgspecError:
+        return []
+    return [
+        text
+        for step in steps
+        if step.tres and _names_gpus(step.tres.allocated) and (text := _tres(step.tres.allocated))
+    ]
+
+
+def _names_gpus(items: list[Tres]) -> bool:
+    return any(item.type == "gres" and (item.name or "").partition(":")[0] == "gpu" for item in items)
 
 
 def _not_told(rows: Rows) -> list[str]:
@@ -178,7 +228,7 @@ def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
     return (
         _display(job),
         str(job.job_id),
-        job.cluster or booked.cluster,
+        _cluster(job),
         job.partition,
         job.qos,
         job.account or booked.account,
@@ -215,6 +265,10 @@ def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
         job.submit_line,
         job.name or None,
     )
+
+
+def _cluster(job: Job) -> str | None:
+    return job.cluster or (job.association.cluster if job.association else None)
 
 
 def _number(value: Whole) -> str | None:

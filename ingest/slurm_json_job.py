@@ -1,6 +1,6 @@
 """A job as slurmdbd tells it in JSON: the fields that are read, of all versions together, and their types.
 
-Fields that are not named here are passed over, the steps among them.
+Fields that are not named here are passed over. Of the steps the resources are read, and only where they are needed.
 """
 
 from __future__ import annotations
@@ -122,6 +122,18 @@ class Resources(msgspec.Struct, gc=False):
     requested: list[Tres] = []
 
 
+class StepResources(msgspec.Struct, gc=False):
+    """Resources that a step was given."""
+
+    allocated: list[Tres] = []
+
+
+class Step(msgspec.Struct, gc=False):
+    """A step of a job."""
+
+    tres: StepResources | None = None
+
+
 class Key(msgspec.Struct, gc=False):
     """The workload characterisation key."""
 
@@ -136,7 +148,7 @@ class Key(msgspec.Struct, gc=False):
 
 
 class Job(msgspec.Struct, gc=False):
-    """One row of accounting. Its steps and whatever else there is are passed over."""
+    """One row of accounting. Its steps are kept as they came, and whatever else there is is passed over."""
 
     job_id: int
     state: State
@@ -164,6 +176,7 @@ class Job(msgspec.Struct, gc=False):
     reservation: Reservation | None = None
     restart_cnt: Whole = None
     sluid: str | None = None
+    steps: msgspec.Raw = msgspec.Raw(b"")
     submit_line: str | None = None
     tres: Resources | None = None
     user: str | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import random
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,11 +13,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import computing, ingesting, loading, results
+from app import computing, ingesting, loading, results, streaming
 from app.config import Config
 from app.questions import QUESTIONS
 from app.results.unknown_gpus import unknown_gpus_notes
 from app.showing import Question
+from ingest.slurm import accounting_blocks
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -251,6 +254,37 @@ def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp
 def test_what_an_older_version_stored_as_0_becomes_unknown(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
     assert found.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0
+
+
+def step(number: int, begin: int, gpus: int) -> str:
+    """A step of ten minutes of a job; its Submit is its own Start."""
+    cells = job(number, "n1", begin, begin + 10, gpus).split("|")
+    return "|".join([f"{number}.0", f"{number}.0", *cells[2:]])
+
+
+@pytest.mark.parametrize(("seed", "block"), [(None, None), (None, 1_000), (1, 1_000), (2, 1_000)])
+def test_steps_tell_gpus_wherever_they_stand_in_a_dump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, block: int | None
+) -> None:
+    """Each job has two attempts, half an hour apart, whose steps held one GPU more in the second."""
+    rows, gpus = [], {n: n % 7 + 1 for n in range(10, 40)}
+    for n, held in gpus.items():
+        first, second = 15 * n, 15 * n + 30
+        rows += [job(n, "n1", first, first + 12, state="REQUEUED"), step(n, first, held), step(n, first + 5, 1)]
+        rows += [job(n, "n1", second, second + 12), step(n, second + 1, held + 1)]
+    if seed is not None:
+        random.Random(seed).shuffle(rows)
+    if block is not None:
+        monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
+        monkeypatch.setattr("ingest.pieces.PIECE", block)
+        monkeypatch.setattr("ingest.pieces.HEAD", block)
+    files = texts(rows, inventory(n1=8))
+    # Without free text at the end every line is whole beyond doubt, so that blocks end there.
+    files["sacct.txt"] = re.sub(r"\|[^|\n]*\|[^|\n]*\n", "\n", files["sacct.txt"])
+    found = Computed(tmp_path, files)
+    attempts = found.attempts.sort("job_id", "submitted_at")
+    assert attempts["n_gpus"].to_list() == [each for held in gpus.values() for each in (held, held + 1)]
+    assert set(attempts["gpus_from"]) == {"steps"}
 
 
 SHOWN = f"""JobId=1 JobName=a JobId=9 GRES=gpu:h100:99 UserId=x
