@@ -60,17 +60,17 @@ class Run:
 
 
 def explore(modules: list[str], minutes: float, seeds: Sequence[int]) -> int:
-    """Run all seeds side by side and say what they found; how many found something."""
+    """Run all seeds side by side, report their findings, and count those that have any."""
     FINDINGS.mkdir(exist_ok=True)
     runs = [Run(modules, minutes * 60, seed) for seed in seeds]
     try:
-        return sum(tell(run.seed, run.report, run.result()) for run in runs)
+        return sum(report_findings(run.seed, run.report, run.result()) for run in runs)
     finally:
         for run in runs:
             run.stop()
 
 
-def tell(seed: int, report: Path, status: int) -> bool:
+def report_findings(seed: int, report: Path, status: int) -> bool:
     """Print what a run found, or that it found nothing; a report of nothing is not kept."""
     if status == 0:
         write(f"seed {seed}: nothing found\n")
@@ -101,14 +101,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes, each with its own seed")
     parser.add_argument("--seed", type=int, help="the seed of the first process; the others count on from it")
     parser.add_argument("targets", nargs="*", choices=[[], *(target.name for target in TARGETS)], metavar="TARGET")
-    asked = parser.parse_args()
-    modules = modules_of(chosen(asked.targets))
+    arguments = parser.parse_args()
+    modules = modules_of(chosen(arguments.targets))
     if not modules:
         parser.error("these targets have no properties")
-    first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
-    seeds = range(first, first + asked.jobs)
-    write(f"seeds {seeds[0]} to {seeds[-1]}, {asked.minutes:g} minutes\n")
-    return 1 if explore(modules, asked.minutes, seeds) else 0
+    first = secrets.randbelow(10**9) if arguments.seed is None else arguments.seed
+    seeds = range(first, first + arguments.jobs)
+    write(f"seeds {seeds[0]} to {seeds[-1]}, {arguments.minutes:g} minutes\n")
+    return 1 if explore(modules, arguments.minutes, seeds) else 0
 
 
 if __name__ == "__main__":
