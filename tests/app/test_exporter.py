@@ -81,7 +81,7 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
 def test_every_declared_value_of_a_label_is_exported_where_there_is_all(everything: Path) -> None:
     declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
     found = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
-    assert found == declared
+    assert found == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
 
 
 def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> None:

@@ -48,7 +48,7 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
     "kinds-26.sacct.txt": frozenset(
         {
             *("db_index", "derived_exit_code", "derived_exit_signal", "reason", "work_dir", "comment", "priority"),
-            *("reservation", "flags", "constraints", "wckey", "admin_comment", "submit_line"),
+            *("reservation", "flags", "constraints", "wckey", "admin_comment", "submit_line", "gpus_asked"),
         }
     ),
     "kinds-all.sacct.txt": frozenset(),
@@ -58,8 +58,10 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
 UNCLEAR: Final = "oddly_named"
 """The kind whose job has a delimiter of some forms in its name, and a text before it."""
 
-AMBIGUOUS: Final[Mapping[str, frozenset[str]]] = {"kinds-local.sacct.txt": frozenset({"name", "submit_line"})}
-"""Texts of that job that are left out, null, in the forms where nothing tells which of them holds the delimiter."""
+AMBIGUOUS: Final[Mapping[str, frozenset[str]]] = {
+    "kinds-local.sacct.txt": frozenset({"name", "submit_line", "gpus_asked"})
+}
+"""What is left out of that job, null, in the forms where nothing tells which of its texts holds the delimiter."""
 
 
 def around_dumps(lab: SlurmLab) -> dict[str, str]:

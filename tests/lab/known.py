@@ -38,6 +38,10 @@ UNKNOWABLE: Final = frozenset({"db_index", "priority", "flags"})
 """Columns of `attempts` of which nobody outside accounting knows the value: its own key, and the scheduler's doings."""
 
 
+GPUS_BESIDE_TRES: Final = ("gpus_asked", "exclusive", "gpus_steps")
+"""What may tell of GPUs where accounting has no TRES of them: here only the submit line does."""
+
+
 class Between(NamedTuple):
     """Epoch seconds or seconds, both ends included."""
 
@@ -279,7 +283,8 @@ def _holdings(job: Job, stay: Stay | None) -> dict[str, Fact]:
     if stay is None:
         asked = job.order.gpu_type if job.order.gpus else None
         nothing: dict[str, Fact] = dict.fromkeys(("n_nodes", "n_gpus", "n_cpus"), 0)
-        return nothing | {"node_list": None, "alloc_tres": None, "alloc_mem_bytes": None, "gpu_model": asked}
+        unknown: dict[str, Fact] = dict.fromkeys(("node_list", "alloc_tres", "alloc_mem_bytes", *GPUS_BESIDE_TRES))
+        return nothing | unknown | {"gpu_model": asked}
     models: dict[str | None, int] = {}
     for node in stay.nodes:
         model = "a100" if node in A100_NODES else "h100"
@@ -289,6 +294,8 @@ def _holdings(job: Job, stay: Stay | None) -> dict[str, Fact]:
         "n_nodes": held,
         "n_cpus": held,
         "n_gpus": stay.gpus_per_node * held,
+        **dict.fromkeys(GPUS_BESIDE_TRES),
+        "gpus_asked": job.order.gpus * held or None,
         "node_list": _folded(stay.nodes),
         "gpu_model": "+".join(sorted(str(model) for model, count in models.items() if count)) or None,
         "alloc_mem_bytes": _mebibytes(job) * held * MEBIBYTE,
