@@ -36,6 +36,7 @@ HAPPENED: Final[Mapping[str, tuple[str, ...]]] = {
     "qos": ("first_seen_at", "last_seen_at"),
     "transactions": ("ts",),
     "scheduler_stats": ("ts",),
+    "job_gpus": ("submitted_at",),
     "runaway_jobs": ("submitted_at", "started_at", "first_seen_at", "last_seen_at"),
     "gpu_samples": ("ts",),
     "gpu_hours": ("ts",),
