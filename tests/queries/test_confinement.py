@@ -5,6 +5,7 @@ Where the kernel lacks a measure, `doctor` reports that, and these tests check t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -22,6 +23,9 @@ from queries.errors import QueryError
 from queries.sandbox import Limits, user_sql
 from queries.warehouse import open_writer
 from tests.queries.test_warehouse import DAY, NOW, put, samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ATTEMPTS: Final = """
 import ctypes, json, mmap, os, resource, signal, socket, subprocess, sys, threading
@@ -187,6 +191,16 @@ user_sql(Path(sys.argv[1]), sys.argv[2], Limits(seconds=float(sys.argv[3])))
 """
 
 
+@contextlib.contextmanager
+def hangups(action: signal.Handlers) -> Iterator[None]:
+    """What a process that is started meanwhile does at SIGHUP: the tests themselves may run under nohup."""
+    before = signal.signal(signal.SIGHUP, action)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def asking(root: Path, seconds: float = 300) -> tuple[subprocess.Popen[bytes], int]:
     """A process that waits for a query that does not end, and the process that runs the query."""
     environment = os.environ | {"SLURM_JWT": "a-secret-token"}
@@ -229,7 +243,8 @@ def gone(pid: int, patience_s: float = 60) -> bool:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    asks, query = asking(tmp_path / "w")
+    with hangups(signal.SIG_DFL):
+        asks, query = asking(tmp_path / "w")
     asks.send_signal(sent)
     assert asks.wait() == -sent
     assert gone(query)
@@ -238,11 +253,8 @@ def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_a_query_ends_when_it_is_told_to_even_under_nohup(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with hangups(signal.SIG_IGN):
         asks, query = asking(tmp_path / "w")
-    finally:
-        signal.signal(signal.SIGHUP, before)
     os.kill(query, sent)
     assert gone(query)
     assert asks.wait() != 0
