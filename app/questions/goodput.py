@@ -21,7 +21,7 @@ LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "
 _OF_LEDGER: Final = ("goodput_allocated", "goodput_capacity", "occupancy", "availability")
 _OF_PRODUCT: Final = ("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg")
 
-_NO_TIME = "No GPU-time in this window: is it within what `trackside status` says is covered?"
+_NO_TIME = "No GPU-time in this window: is it within what `trackside status` covers?"
 _BOUNDS = (
     "at least / at most: all unseen time counted unproductive / productive; provisional time is in the value and not "
     "in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in the "

@@ -132,7 +132,7 @@ def _orders(flagged: pl.DataFrame) -> tuple[str, ...]:
 def _nothing(ran: pl.DataFrame) -> str:
     if ran.is_empty():
         return (
-            "No attempt is known to have held GPUs of a node in this window: is it within what `trackside status` says "
-            "is covered?"
+            "No attempt is known to have held GPUs of a node in this window: "
+            "is it within what `trackside status` covers?"
         )
     return "No failure names a node in this window: nobody is a lemon as far as that tells."

@@ -30,7 +30,7 @@ WORDS: Final = {
     "at_maximum": "of that: had asked for the partition's maximum",
 }
 
-_EMPTY = "No attempt is known to have held GPUs in this window: is it within what `trackside status` says is covered?"
+_EMPTY = "No attempt is known to have held GPUs in this window: is it within what `trackside status` covers?"
 _OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with all that nobody saw."
 
 

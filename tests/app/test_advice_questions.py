@@ -375,4 +375,4 @@ def test_a_window_in_which_nothing_ran_says_so(
     night = [datetime.fromtimestamp(START + 10 * DAY - seconds, UTC).isoformat() for seconds in (500, 100)]
     told = shown(root, capfd, *asked, "--cluster", "c1", "--since", night[0], "--until", night[1])
     assert "held GPUs" in told
-    assert "is it within what `trackside status` says is covered?" in told
+    assert "is it within what `trackside status` covers?" in told
