@@ -127,7 +127,7 @@ def test_refused_rows_are_kept_and_counted_where_people_look(accounting: str, tm
 def test_a_corrupt_warehouse(accounting: str, tmp_path: Path) -> None:
     assert ingest(tmp_path, accounting).returncode == 0
     (tmp_path / "w" / "warehouse.duckdb").write_bytes(b"rubbish" * 1000)
-    refused(ingest(tmp_path, accounting), 41, "warehouse.duckdb", "copy it over")
+    refused(ingest(tmp_path, accounting), 41, "warehouse.duckdb", "trackside doctor --repair")
 
 
 def test_a_newer_warehouse(accounting: str, tmp_path: Path) -> None:
