@@ -50,7 +50,7 @@ def parse_jobs(data: bytes, given: Given) -> Parsed:
         message = f"{given.origin}: it does not name its cluster; say which one it is of with --cluster NAME"
         raise MissingColumnError(message)
     cleaned, _ = clean(data, given.origin)
-    found = _of_json(cleaned, given) if is_json(cleaned) else _of_text(cleaned.decode())
+    found = _of_json(cleaned, given) if is_json(cleaned) else _of_text(cleaned.decode(), given.origin)
     table = pl.DataFrame(found, schema=_READ, orient="row")
     times = read_instants(table["submitted"].alias("SubmitTime"), timezone=given.timezone, origin=given.origin)
     missing = pl.when(pl.col("submitted_at").is_null()).then(pl.lit("no SubmitTime"))
@@ -103,8 +103,11 @@ def merge_job_gpus(*frames: pl.DataFrame) -> pl.DataFrame:
 # --- scontrol show job -d ------------------------------------------------------------------------------
 
 
-def _of_text(text: str) -> list[_Row]:
+def _of_text(text: str, origin: str) -> list[_Row]:
     starts = [found.end() for found in _RECORD.finditer(text)]
+    if not starts:
+        message = f"{origin}: no job in it (JobId=...): this is not what `scontrol show job -d` prints"
+        raise InputError(message)
     rows = []
     for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
         record = _NAME.sub("", text[start:stop], count=1)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.loading import Report
 
 ASKED = datetime(2026, 11, 21, 18, tzinfo=UTC)
+LOADED = ASKED + timedelta(days=2)
 TABLES = ("users", "associations", "qos", "transactions", "scheduler_stats", "runaway_jobs", "attempts", "rejects")
 
 ALICE = {"User": "alice", "Account": "llm", "Cluster": "bench"}
@@ -66,12 +67,12 @@ INPUTS = {
 
 def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
     """The tables after loading these inputs in this order."""
-    with open_writer(root, verb="test", now=ASKED) as writer:
+    with open_writer(root, verb="test", now=LOADED) as writer:
         for name in names:
             data, asked = INPUTS[name]
             given = Given(origin=name, cluster="bench", timezone="UTC", until=asked)
             parsed = parse(kind_of(data), data, given)
-            load(writer, parsed, origin=name, data=data, now=ASKED, cluster="bench")
+            load(writer, parsed, origin=name, data=data, now=LOADED, cluster="bench")
     with open_reader(root) as reader:
         return {name: (found := reader.table(name)).sort(found.columns) for name in TABLES}
 
