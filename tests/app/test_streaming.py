@@ -43,7 +43,7 @@ def ingested(
     """Files loaded with blocks of that many bytes; what was reported of each."""
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
     monkeypatch.setattr("ingest.pieces.PIECE", block)  # a block is never less than a piece
-    monkeypatch.setattr("ingest.pieces.HEAD", min(block, 1 << 16))
+    monkeypatch.setattr("ingest.pieces.HEAD", min(max(block, 1 << 12), 1 << 16))  # by it the kind is recognised
     asked = ingesting.Options(timezone="UTC", cluster=cluster)
     names = [str(file) for file in files]
     with open_writer(root, verb="t", now=NOW) as writer:
