@@ -10,7 +10,6 @@ import functools
 import hashlib
 import os
 import re
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -50,23 +49,8 @@ class Damage:
         return f"{file.table} of cluster {file.cluster} on {file.day.isoformat()}: {file.path} {self.what}"
 
 
-class _Verified:
-    """Files whose digest was right, by what changes when somebody writes them. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, tuple[object, ...]] = {}
-
-    def has(self, name: str, state: tuple[object, ...]) -> bool:
-        with self._lock:
-            return self._known.get(name) == state
-
-    def add(self, name: str, state: tuple[object, ...]) -> None:
-        with self._lock:
-            self._known[name] = state
-
-
-_verified = _Verified()
+_verified: Final[dict[str, tuple[object, ...]]] = {}
+"""Files whose digest was right, with what changes when somebody writes them. Read and set by one step each."""
 
 
 def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> Damage | None:
@@ -83,19 +67,20 @@ def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -
         if found.st_size != file.bytes:
             return Damage(file, f"has {found.st_size:,} bytes instead of {file.bytes:,}")
         name, state = str(root / file.path), (found.st_size, found.st_mtime_ns, found.st_ino, file.sha256)
-        if not digest or (not again and _verified.has(name, state)):
+        if not digest or (not again and _verified.get(name) == state):
             return None
-        if _digest(root / file.path) != file.sha256:
+        if digest_of(root / file.path) != file.sha256:
             return Damage(file, "does not have the contents it was written with")
     except FileNotFoundError:
         return Damage(file, "is missing")
     except OSError as error:
         return Damage(file, f"cannot be read ({error.strerror})")
-    _verified.add(name, state)
+    _verified[name] = state
     return None
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The sha256 of a file, as the manifest has it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
