@@ -6,7 +6,6 @@ makes a new one, which takes in those that it outgrows, so that there are few, a
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -164,12 +163,11 @@ class Files:
         row = there.fetchone()
         more = f"-{row[0]}" if row is not None and row[0] else ""  # the day changes twice in this transaction
         path = f"{begins}{more}.parquet"
-        self.written.append(self.root / path)
-        write(rows, self.root / path)
-        folder.sync(self.root / path)
-        content = (self.root / path).read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
+        file = self.root / path
+        self.written.append(file)
+        write(rows, file)
+        folder.sync(file)
         self.connection.execute(
             "INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-            [self.table, cluster, day, path, rows.height, len(content), digest, self.version],
+            [self.table, cluster, day, path, rows.height, file.stat().st_size, integrity.digest_of(file), self.version],
         )
