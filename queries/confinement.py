@@ -401,9 +401,9 @@ def refuse_system_calls() -> None:
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     filters = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
-    number = (317, 277)[kind.column]
+    number = _DENIED["seccomp"][kind.column]
     # SECCOMP_SET_MODE_FILTER, with SECCOMP_FILTER_FLAG_TSYNC: threads that libraries started at import have it too.
-    if _system_call(number, 1, 1, filters) != 0:
+    if number is None or _system_call(number, 1, 1, filters) != 0:
         raise ConfinementError(ctypes.get_errno(), "the kernel refused the filter of system calls")
 
 
