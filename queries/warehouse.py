@@ -429,12 +429,11 @@ class Writer(_Connection):
         """Checkpoint, close, and make this version the one that readers see."""
         version = self.data_version
         with disk_errors(self.root):
-            before, gone = folder.pointed(self.root), []
-            if (
-                before is not None and folder.number(before) < version
-            ):  # files that it does not name go: so do their rows
+            current, gone = folder.pointed(self.root), []
+            before = version if current is None else folder.number(current)
+            if before < version:  # files that the copy before this one does not name go: so do their rows
                 gone = self._connection.execute(
-                    "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [folder.number(before)]
+                    "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [before]
                 ).fetchall()
             self._connection.execute("CHECKPOINT")
             kept = {path for (path,) in self._connection.execute("SELECT path FROM partitions").fetchall()}
