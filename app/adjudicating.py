@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.adjudications import Kind
     from app.config import Config
     from app.results import Source
-    from metrics.verdicts import Claim, Judged
+    from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Writer
 
 CLASSES = ("infrastructure", "user", "preemption", "planned", "timeout")

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from app.json_text import as_json
-from metrics.adjudications import CauseFix, RunFix, StateFix, corrected_causes
-from metrics.interruptions import with_incidents
+from metrics.corrections import CauseFix, RunFix, StateFix, corrected_causes
+from metrics.failures.interruptions import with_incidents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.results import Source, Window
-    from metrics.adjudications import AttemptKey
+    from metrics.corrections import AttemptKey
 
 Kind = Literal["cause", "node_state", "run_join"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from metrics.verdicts import Claim
+    from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
 KEPT = 256

@@ -9,7 +9,7 @@ import polars as pl
 
 from app import results
 from app.errors import UsageError
-from metrics.run_rules import APART
+from metrics.runs.naming import APART
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.attribution import RATIO_PARTS, RESOLUTION, Day, added_up, day_activities, in_units
-from metrics.hour_fill import LONGEST_S, with_hours
-from metrics.sample_grid import GPU, Reading, inactive
+from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, Day, added_up, day_activities, in_units
+from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
+from metrics.telemetry.sample_grid import GPU, Reading, inactive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.config import Rules
     from app.results import Window
-    from metrics.holders import Holders
+    from metrics.telemetry.occupancy import Holders
     from queries.warehouse import Reader, Writer
 
 VERIFICATION = "verification"
@@ -36,7 +36,7 @@ _SHARE: Final = "idle_share"
 
 @dataclass(frozen=True)
 class Activity:
-    """What GPUs did, as `metrics.attribution.in_units` names it; `hourly_s` of that is known by the hour only.
+    """What GPUs did, as `gpu_attribution.in_units` names it; `hourly_s` of that is known by the hour only.
 
     Attributes:
         attempts: by `frames.ATTEMPT_KEY`, with `user`, `partition` and `verification`.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from dashboards.fleet import Targets
-    from metrics.verdicts import Claim
+    from metrics.claims.verdict import Claim
 
 BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], modern.Json]] = {"fleet": fleet.fleet}
 """Every board by the name of its file."""

@@ -23,9 +23,9 @@ from app.errors import ClaimsError, UsageError
 from app.times import iso, parse_period, parse_time
 from ingest.errors import InputError
 from ingest.nodelist import NodeListError, expand
-from metrics.ledger import ALLOCATED, CATEGORIES
-from metrics.mfu import Convention
-from metrics.verdicts import Claim, Exclusion, Scope
+from metrics.claims.verdict import Claim, Exclusion, Scope
+from metrics.ledger.ledger import ALLOCATED, CATEGORIES
+from metrics.mfu.mfu import Convention
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """The ledger in the warehouse, day by day: a day whose inputs are what they were keeps its rows.
 
-What a day's rows depend on is in `metrics.ledger_inputs`; its digest is kept beside them, in the table `ledger_days`.
+What a day's rows depend on is in `metrics.ledger.inputs`; its digest is kept beside them, in the table `ledger_days`.
 Late data change the inputs of the days that they speak of, and so do rules, corrections and runs joined otherwise.
 """
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.ledger_inputs import day_of
-from metrics.ledger_pieces import named, pieces
+from metrics.ledger.inputs import day_of
+from metrics.ledger.sweep import named, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import date, datetime
 
-    from metrics.ledger_inputs import Inputs
+    from metrics.ledger.inputs import Inputs
     from queries.warehouse import Writer
 
 

@@ -9,12 +9,12 @@ from app.computed_days import write_days
 from app.facts import spoken_for, with_gpus
 from app.node_activity import attempt_node_activity
 from metrics import frames
-from metrics.activity import active_time
-from metrics.capacity import inventory
-from metrics.demand import waiting_demand
-from metrics.holders import holders
-from metrics.ledger import other_work, with_silence
-from metrics.ledger_inputs import place
+from metrics.ledger.capacity import inventory
+from metrics.ledger.demand import waiting_demand
+from metrics.ledger.inputs import place
+from metrics.ledger.ledger import other_work, with_silence
+from metrics.ledger.telemetry_evidence import active_time
+from metrics.telemetry.occupancy import holders
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,11 +8,11 @@ import polars as pl
 
 from app.config import one_pattern
 from metrics import frames
-from metrics.adjudications import beginnings
-from metrics.diagnosis import EVENTS
-from metrics.interruptions import critical_states
-from metrics.restart_times import in_place_restarts, with_detection, with_log_times
-from metrics.restarts import restarts
+from metrics.corrections import beginnings
+from metrics.failures.diagnosis import EVENTS
+from metrics.failures.interruptions import critical_states
+from metrics.restarts.restarts import restarts
+from metrics.restarts.stages import in_place_restarts, with_detection, with_log_times
 
 if TYPE_CHECKING:
     from app.config import Rules
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
-    """What exporters and the scheduler told of nodes: `metrics.diagnosis.EVENTS`.
+    """What exporters and the scheduler told of nodes: `metrics.failures.diagnosis.EVENTS`.
 
     Args:
         source: where from.
@@ -51,7 +51,7 @@ def restart_table(
         logs: what runs logged, with the runs that attempts were joined to.
         joined: `frames.RUN_ATTEMPTS`.
         interrupted: `frames.INTERRUPTIONS`.
-        executed: as `metrics.steplog.executions_of_steps` returns it.
+        executed: as `metrics.runs.steps.executions_of_steps` returns it.
         told: as `events_at_nodes` returns it.
     """
     again = restarts(facts.attempts, joined, interrupted)

@@ -10,7 +10,7 @@ import polars as pl
 from app import results
 from app.results import Window
 from app.times import months
-from metrics.flops import MEASURES
+from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
     from app.results import Source

@@ -18,17 +18,17 @@ from app.logs import read_logs
 from app.remembered import OF_ALL_WINDOWS, Remembered
 from app.results import Window
 from metrics import frames
-from metrics.adjudications import corrected_runs, corrected_states
-from metrics.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
-from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
-from metrics.ledger import other_work
-from metrics.logged_time import logged_time
-from metrics.run_likeness import join_alike
-from metrics.run_rules import RunRules, named_runs
-from metrics.runs import run_attempts, runs
-from metrics.second_order import ROOM_S, with_second_order
-from metrics.steplog import Rules as StepRules
-from metrics.straggling import straggling
+from metrics.corrections import corrected_runs, corrected_states
+from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
+from metrics.failures.second_order import ROOM_S, with_second_order
+from metrics.ledger.ledger import other_work
+from metrics.ledger.log_evidence import logged_time
+from metrics.ledger.straggling import straggling
+from metrics.runs.heuristic import join_alike
+from metrics.runs.naming import RunRules, named_runs
+from metrics.runs.runs import run_attempts, runs
+from metrics.runs.steps import Rules as StepRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.computed_days import Days
     from app.config import Config, Rules
     from app.logs import Logs
-    from metrics.verdicts import Claim
+    from metrics.claims.verdict import Claim
     from queries.warehouse import CheckResult, Writer
 
 DERIVED = (

@@ -11,7 +11,7 @@ from app.errors import UncoveredError, UsageError
 from app.results import Window
 from app.times import iso
 from metrics import frames
-from metrics.capacity import coverage
+from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

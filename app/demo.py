@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from app.headlines import Headline
     from app.loading import Report
-    from metrics.verdicts import Judged
+    from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
     Tell = Callable[[str, int, int], None]

@@ -35,7 +35,7 @@ from app.times import months
 from app.visible import visible
 from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.frames import DAY_S
-from metrics.restarts import restart_summary
+from metrics.restarts.restarts import restart_summary
 from queries.errors import NoWarehouseError, WarehouseError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from app.answers import Answers
     from app.headlines import Headline
     from app.results import Source
-    from metrics.verdicts import Claim
+    from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
 P = ParamSpec("P")

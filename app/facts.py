@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.capacity import coverage
+from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
     from app.config import Rules

@@ -12,14 +12,14 @@ import polars as pl
 
 from app import results
 from metrics.catalog import BY_NAME
-from metrics.restarts import restart_summary
+from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.results import Source, Window
     from metrics.catalog import Metric
-    from metrics.verdicts import Claim
+    from metrics.claims.verdict import Claim
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metrics import frames
-from metrics.incidents import HEALTH_EVENTS, incidents
+from metrics.failures.health_incidents import HEALTH_EVENTS, incidents
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,7 +12,7 @@ import polars as pl
 
 from app.errors import UsageError
 from metrics import frames
-from metrics.capacity import coverage
+from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,8 +12,8 @@ import polars as pl
 
 from app.remembered import Remembered
 from metrics import frames
-from metrics.steplog import Rules as StepRules
-from metrics.steplog import executions_of_steps, explicit_runs, match_sessions, with_runs
+from metrics.runs.steps import Rules as StepRules
+from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
 from queries.warehouse import Reader
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Logs:
     """The logs of a cluster.
 
     Attributes:
-        sessions: as `metrics.steplog.match_sessions` (with `run`, once the runs are known) returns them, with the
+        sessions: as `metrics.runs.steps.match_sessions` (with `run`, once the runs are known) returns them, with the
             `milli_gpus` of their attempts.
         steps: `frames.STEPS`.
         events: `frames.RUN_EVENTS`.
@@ -44,7 +44,7 @@ class Logs:
         return Logs(with_runs(self.sessions, joined), self.steps, self.events)
 
     def executions(self, rules: StepRules) -> pl.DataFrame:
-        """Each execution of each step, as `metrics.steplog.executions_of_steps` returns it."""
+        """Each execution of each step, as `metrics.runs.steps.executions_of_steps` returns it."""
         return executions_of_steps(self.steps, self.sessions, self.events, rules)
 
 

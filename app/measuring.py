@@ -15,12 +15,7 @@ from app import results
 from app.results.capacity import nodes_by_accounting
 from app.scoping import EmptyScopeError, Scoped
 from metrics import frames
-from metrics.ettr import ettr_total, waits
-from metrics.exact import exact_sum
-from metrics.exposures import POOLED, around
-from metrics.failure_rates import failure_rates, law_in
-from metrics.statistics import OVERDISPERSION_P
-from metrics.verdicts import (
+from metrics.claims.verdict import (
     Claim,
     Measurement,
     measure_median,
@@ -28,12 +23,17 @@ from metrics.verdicts import (
     measure_ratio,
     measure_ratio_capability,
 )
+from metrics.ettr.ettr import ettr_total, waits
+from metrics.exact import exact_sum
+from metrics.failures.exposure import POOLED, around
+from metrics.failures.rates import failure_rates, law_in
+from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.results import Source, Window
-    from metrics.mfu import Convention
+    from metrics.mfu.mfu import Convention
 
 MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""

@@ -9,15 +9,15 @@ import polars as pl
 
 from app.attempt_activity import read_of_day
 from metrics import frames
-from metrics.holders import occupants
-from metrics.hour_fill import with_hours
-from metrics.node_attribution import SERIES, WHAT, added_up, node_activities
+from metrics.telemetry.node_attribution import SERIES, WHAT, added_up, node_activities
+from metrics.telemetry.occupancy import occupants
+from metrics.telemetry.rollup_fallback import with_hours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.results import Window
-    from metrics.holders import Occupants
+    from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader, Writer
 
 AT_ONCE: Final = 2_000_000
@@ -48,7 +48,7 @@ def attempt_node_activity(
     Args:
         reader: where samples are.
         window: cluster and time.
-        attempts: numbered, as in `metrics.holders.Holders`.
+        attempts: numbered, as in `metrics.telemetry.occupancy.Holders`.
         on_nodes: `frames.ATTEMPT_NODES`.
         covered: `frames.COVERAGE` of accounting.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from metrics.verdicts import Judged
+    from metrics.claims.verdict import Judged
 
 FORMATS = ("table", "json", "csv", "parquet")
 

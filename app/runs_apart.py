@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metrics.run_rules import APART
+from metrics.runs.naming import APART
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 _PIECE = re.compile(rf"(?P<name>.+){APART}(?P<job>[^{APART}]+)-\d{{8}}T\d{{6}}(\.\d{{6}})?Z")
-"""The id of a piece of a name that was taken apart, as `metrics.runs.run_attempts` gives it."""
+"""The id of a piece of a name that was taken apart, as `metrics.runs.runs.run_attempts` gives it."""
 
 
 def why_apart(source: Reader, window: Window, shown: list[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.results import Source, Window
-    from metrics.verdicts import Claim, Exclusion
+    from metrics.claims.verdict import Claim, Exclusion
 
 _OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")
 _RUN_METRICS = ("ettr", "ettr_without_initial_queue", "mfu")

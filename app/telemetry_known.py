@@ -11,8 +11,8 @@ import polars as pl
 from app.attempt_activity import VERIFICATION
 from app.config import Rules
 from metrics import frames
-from metrics.capacity import coverage, inventory
-from metrics.holders import Holders, holders
+from metrics.ledger.capacity import coverage, inventory
+from metrics.telemetry.occupancy import Holders, holders
 
 if TYPE_CHECKING:
     from app.results import Source, Window

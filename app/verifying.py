@@ -15,13 +15,13 @@ from app.errors import REFUTED, UNDETERMINED, UsageError
 from app.measuring import measure
 from app.results import Window
 from app.times import parse_period
-from metrics.verdicts import Measurement, judge
+from metrics.claims.verdict import Measurement, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.results import Source
-    from metrics.verdicts import Claim, Judged
+    from metrics.claims.verdict import Claim, Judged
 
 __all__ = [
     "Covered",

@@ -4,7 +4,7 @@ What lies beyond its bound is a mistake of whoever wrote it: a wrong unit, a cou
 stays out of all numbers and is counted: the row is rejected with its reason where the value says what the row is, and
 the value alone becomes null, with a warning, where the rest of the row is sound. Bounds are generous, at least ten
 times what has been built or published, for they must still hold in some years; what is merely unlikely is not theirs
-to judge (`metrics.mfu` compares the FLOP of a step with the peak of its GPUs).
+to judge (`metrics.mfu.mfu` compares the FLOP of a step with the peak of its GPUs).
 """
 
 from __future__ import annotations

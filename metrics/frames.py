@@ -143,7 +143,7 @@ EVENTS: Schema = {
     "severity": TEXT,
     "evidence": TEXT,
 }
-"""What nodes told, by exporters (`health_events`) or by the scheduler (`metrics.diagnosis.critical_states`)."""
+"""What nodes told, by exporters (`health_events`) or by the scheduler (`failures.diagnosis.critical_states`)."""
 
 MODEL: Schema = {
     "params": NUMBER,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.explorer.view import View
     from app.headlines import Headline
     from metrics.catalog import Metric
-    from metrics.verdicts import Judged
+    from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.headlines import Headline
-    from metrics.verdicts import Claim, Judged
+    from metrics.claims.verdict import Claim, Judged
 
 CANNOT_TELL = "cannot tell"
 """What stands where a number cannot be told: never a zero, never a blank."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.explorer.view import View
     from app.headlines import Headline
     from app.results import Window
-    from metrics.verdicts import Claim, Judged
+    from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Reader
 
 CARDS = (

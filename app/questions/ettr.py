@@ -11,8 +11,8 @@ from app.asked import only, runs_meant, several, split_by
 from app.errors import UsageError
 from app.showing import Answer, Details, Question
 from metrics.catalog import ettr as catalog
-from metrics.ettr import FORMS
-from metrics.stretches import class_sums
+from metrics.ettr.ettr import FORMS
+from metrics.ettr.timeline import class_sums
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -9,14 +9,14 @@ import polars as pl
 from app import results
 from app.asked import split_by
 from app.showing import Answer, Question
-from metrics.failure_rates import law_in, rates_by, rates_by_cause
+from metrics.failures.rates import law_in, rates_by, rates_by_cause
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.results import Window
-    from metrics.exposures import Histories
+    from metrics.failures.exposure import Histories
     from queries.warehouse import Reader
 
 _QUERIES = ("exposures", "endings")

@@ -13,9 +13,9 @@ from app.asked import split_by
 from app.showing import Answer, Question
 from app.times import iso
 from metrics import frames
-from metrics.capacity import coverage
-from metrics.incidents import SEVERITIES
-from metrics.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+from metrics.failures.health_incidents import SEVERITIES
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -11,7 +11,7 @@ from app.asked import asked_runs, split_by
 from app.errors import UsageError
 from app.showing import Answer, Details, Question
 from metrics import frames
-from metrics.second_order import FIRST, SECOND, UNKNOWN
+from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -9,7 +9,7 @@ import polars as pl
 from app import advice, results
 from app.asked import split_by
 from app.showing import Answer, Question
-from metrics import lemons as rules
+from metrics.failures import lemons as rules
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -11,14 +11,14 @@ from app.asked import asked_runs, only, runs_meant, several, split_by
 from app.errors import UsageError
 from app.questions.mfu_proxy import disagreements, estimates, proxies
 from app.showing import Answer, Question
-from metrics.flops import CONVENTIONS, MEASURES
-from metrics.mfu import step_mfu
-from metrics.peaks import gpu_of
-from metrics.run_mfu import run_mfu
+from metrics.mfu.flops import CONVENTIONS, MEASURES
+from metrics.mfu.mfu import step_mfu
+from metrics.mfu.peaks import gpu_of
+from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
     from app.results import Window
-    from metrics.flops import Convention
+    from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
 SUBJECTS: Final = ("cluster", "run", "step", "gpu_model", "proxy", "estimate")

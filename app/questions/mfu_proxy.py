@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.results import Window
     from app.showing import Question
-    from metrics.flops import Convention
+    from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
 MOST_NAMED: Final = 5

@@ -11,7 +11,7 @@ from app.asked import split_by
 from app.node_reasons import last_reasons
 from app.questions.lemons import QUERIES
 from app.showing import Answer, Question
-from metrics.goodput import UNCLEAR
+from metrics.goodput.goodput import UNCLEAR
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -9,7 +9,7 @@ import polars as pl
 from app import results
 from app.asked import asked_runs, split_by
 from app.showing import Answer, Question
-from metrics.restarts import restart_stages, restart_summary
+from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -11,7 +11,7 @@ from app.asked import MOST_NAMED, asked_runs, split_by
 from app.errors import UsageError
 from app.runs_apart import why_apart
 from app.showing import Answer, Question
-from metrics.runs import by_id
+from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
     from app.results import Window

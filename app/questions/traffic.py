@@ -14,9 +14,9 @@ from app.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, windo
 from app.showing import Answer, Question
 from app.telemetry_known import NO_SUBJECT, Known, known, whole
 from metrics import frames
-from metrics.holders import occupants
-from metrics.node_attribution import WHAT
-from metrics.node_traffic import FILESYSTEMS, NETWORKS, Traffic, traffic
+from metrics.telemetry.node_attribution import WHAT
+from metrics.telemetry.occupancy import occupants
+from metrics.telemetry.traffic import FILESYSTEMS, NETWORKS, Traffic, traffic
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -11,7 +11,7 @@ from app.attempt_activity import VERIFICATION, Activity, activity
 from app.showing import Answer, Question
 from app.telemetry_known import NO_SUBJECT, Known, known, whole
 from metrics import frames
-from metrics.utilisation import MEANS, utilisation
+from metrics.telemetry.utilisation import MEANS, utilisation
 
 if TYPE_CHECKING:
     from app.config import Rules

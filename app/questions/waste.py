@@ -10,7 +10,7 @@ from app import results
 from app.asked import split_by
 from app.questions.utilisation import window_of
 from app.showing import Answer, Question
-from metrics import waste as rules
+from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
     from app.results import Window

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.covering import Stretch
-    from metrics.mfu import Convention
-    from metrics.verdicts import Claim, Judged
+    from metrics.claims.verdict import Claim, Judged
+    from metrics.mfu.mfu import Convention
     from queries.warehouse import Reader
 
 Document = dict[str, Any]

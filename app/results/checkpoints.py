@@ -8,7 +8,7 @@ import polars as pl
 
 from app.logs import computed_logs
 from app.results.failures import failure_rate_rows
-from metrics.checkpoints import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
+from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:
     from app.results.base import Source, Window
@@ -40,7 +40,7 @@ def checkpoint_rows(source: Source, window: Window, *, rates: pl.DataFrame | Non
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
 
     Returns:
-        `metrics.checkpoints.checkpoint_advice` with `name`, `user`, `logged` (a log of its steps was read),
+        `metrics.checkpoints.advice.checkpoint_advice` with `name`, `user`, `logged` (a log of its steps was read),
         `window_from`, `window_until`.
     """
     logs, executed = computed_logs(source, window.cluster)

@@ -16,13 +16,13 @@ from app.results.checkpoints import pooled_rate
 from app.results.failures import failure_rate_rows
 from app.results.interruptions import every_restart
 from metrics import frames
-from metrics.checkpoints import logged_saves
-from metrics.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
-from metrics.ettr_intervals import interval_over_runs
+from metrics.checkpoints.advice import logged_saves
+from metrics.ettr.confidence import interval_over_runs
+from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
+from metrics.ettr.expected import FORMS as EXPECTED_FORMS
+from metrics.ettr.expected import expected, inputs, over_runs, starts
+from metrics.ettr.timeline import stretches
 from metrics.exact import exact_sum
-from metrics.expected_ettr import FORMS as EXPECTED_FORMS
-from metrics.expected_ettr import expected, inputs, over_runs, starts
-from metrics.stretches import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,8 @@ class RunTimes:
     """When the runs of a cluster were executed and when they waited: what every window's ETTR is cut out of.
 
     Attributes:
-        executed: as `metrics.ettr.ordered` returns it.
-        waits: as `metrics.ettr.wait_intervals` returns it; those that still last end in the year 9999.
+        executed: as `metrics.ettr.ettr.ordered` returns it.
+        waits: as `metrics.ettr.ettr.wait_intervals` returns it; those that still last end in the year 9999.
     """
 
     executed: pl.DataFrame
@@ -187,7 +187,7 @@ def expected_run_rows(
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
 
     Returns:
-        As `metrics.expected_ettr.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
+        As `metrics.ettr.expected.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
         interval of the cluster's failure rate. `mttf_s` is null where there was no failure.
     """
     known = run_times(source, window.cluster)
@@ -282,7 +282,7 @@ _FORMS_SAID = (
 
 
 def run_stretches(source: Source, window: Window, run_id: str) -> pl.DataFrame:
-    """What a run did with each second of its wall time within the window: as `metrics.stretches.stretches`."""
+    """What a run did with each second of its wall time within the window: as `metrics.ettr.timeline.stretches`."""
     spent = source.query("run_ledger", cluster=window.cluster, run_id=run_id)
     waits = run_times(source, window.cluster).waits.filter(pl.col("run_id") == run_id)
     return stretches(waits, spent, window.since, window.until)

@@ -8,10 +8,10 @@ import polars as pl
 
 from app.results.base import CLAIMED_GPUS, Window
 from metrics import theory
-from metrics.exposures import OVER_128, POOLED, Histories, Size, around, buckets, histories
-from metrics.failure_rates import CLASSES, law_in, rates_in
-from metrics.hazards import hazard_curves, hazards
-from metrics.references import REFERENCES, Ratio, Reference, p_of_counts, ratio_to_constant, ratio_to_count
+from metrics.failures.exposure import OVER_128, POOLED, Histories, Size, around, buckets, histories
+from metrics.failures.hazard import hazard_curves, hazards
+from metrics.failures.published import REFERENCES, Ratio, Reference, p_of_counts, ratio_to_constant, ratio_to_count
+from metrics.failures.rates import CLASSES, law_in, rates_in
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:

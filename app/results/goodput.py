@@ -9,7 +9,7 @@ import polars as pl
 from app.results.base import as_results, ledger_sums
 from app.results.mfu import fleet_row, flop_convention, step_mfu_rows
 from metrics.exact import exact_sum
-from metrics.goodput import Program, goodput, lost, ml_productivity
+from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from app.remembered import Remembered
 from app.results.base import as_results
 from metrics import unknown
 from metrics.exact import exact_sum
-from metrics.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
+from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
 
 
 def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
-    """What failures cost in the first and in the second order: as `metrics.second_order.second_order_loss`."""
+    """What failures cost in the first and in the second order: as `metrics.failures.second_order.second_order_loss`."""
     return second_order_loss(priced_interruptions(source, window))
 
 

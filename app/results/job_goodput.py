@@ -11,14 +11,14 @@ from app.logs import computed_logs
 from app.results.base import as_results
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.job_goodput import job_goodput
-from metrics.library_goodput import library_goodput
+from metrics.goodput.google_library import library_goodput
+from metrics.goodput.job import job_goodput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.results.base import Source, Window
-    from metrics.job_goodput import JobGoodput
+    from metrics.goodput.job import JobGoodput
 
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]
 
@@ -173,7 +173,10 @@ class _Log:
         differs = value is not None and ours.goodput is not None and abs(value - ours.goodput) >= _VISIBLE
         said = "cannot tell: the library refuses this log (productive time outside the job's)" if refused else None
         if differs:
-            said = f"by the account that adds up: {ours.goodput:.4f} (see metrics.library_goodput for the difference)"
+            said = (
+                f"by the account that adds up: {ours.goodput:.4f} "
+                "(see metrics.goodput.google_library for the difference)"
+            )
         row: dict[str, object] = {
             "cluster": self._cluster,
             "run_id": run,

@@ -11,8 +11,9 @@ import polars as pl
 from app import adjudications
 from app.results.base import Window
 from ingest.nodelist import NodeListError, expand
-from metrics import frames, lemons
-from metrics.adjudications import beginnings, corrected_states
+from metrics import frames
+from metrics.corrections import beginnings, corrected_states
+from metrics.failures import lemons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def failed(source: Source, window: Window) -> Failed:
 
 
 def node_score_rows(source: Source, window: Window, past: Failed | None = None) -> pl.DataFrame:
-    """Every node against what chance would give in the window, the worst first: `metrics.lemons.lemon_nodes`.
+    """Every node against what chance would give in the window, the worst first: `metrics.failures.lemons.lemon_nodes`.
 
     Args:
         source: where to read.
@@ -98,7 +99,7 @@ def excluded_nodes(lines: pl.DataFrame) -> pl.DataFrame:
         lines: `cluster`, `submit_line`, `n_jobs`. A list that is no list of nodes (a file's name) excludes nobody here.
 
     Returns:
-        `metrics.lemons.EXCLUSIONS`.
+        `metrics.failures.lemons.EXCLUSIONS`.
     """
     listed = lines.select("cluster", pl.col("submit_line").str.extract(_EXCLUDES).alias("listed"), "n_jobs")
     found = [

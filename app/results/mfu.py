@@ -11,14 +11,14 @@ from app.logs import computed_logs
 from app.results.base import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
-from metrics.flops import CONVENTIONS, MEASURES
-from metrics.mfu import FACTS, fleet, mixes, step_mfu, summary
-from metrics.run_mfu import allocated, run_mfu
+from metrics.mfu.flops import CONVENTIONS, MEASURES
+from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
+from metrics.mfu.wall import allocated, run_mfu
 
 if TYPE_CHECKING:
     from app.logs import Logs
     from app.results.base import Source, Window
-    from metrics.flops import Convention, Measure
+    from metrics.mfu.flops import Convention, Measure
 
 
 def step_mfu_rows(
@@ -27,7 +27,7 @@ def step_mfu_rows(
     """MFU of every kept step that began in the window, under a convention (by default the configured one).
 
     Returns:
-        As `metrics.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
+        As `metrics.mfu.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
         data loading is in it, checkpoints, evaluation and hangs are not. `n_gpus` are the GPUs allocated to it.
     """
     used = convention or flop_convention(source, window.cluster)
@@ -107,12 +107,12 @@ def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measu
 
 
 def allocated_to_runs(source: Source, window: Window) -> pl.DataFrame:
-    """GPU-seconds that each run was allocated: rows as `metrics.run_mfu.allocated` returns them."""
+    """GPU-seconds that each run was allocated: rows as `metrics.mfu.wall.allocated` returns them."""
     return allocated(ledger_sums(source, window, "run"))
 
 
 def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
-    """MFU over all time that each logged run was allocated GPUs: rows as `metrics.run_mfu.run_mfu` returns them."""
+    """MFU over all time that each logged run was allocated GPUs: rows as `metrics.mfu.wall.run_mfu` returns them."""
     used = convention or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used)
     return run_mfu(steps, allocated_to_runs(source, window))

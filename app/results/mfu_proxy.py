@@ -11,13 +11,13 @@ from app.logs import computed_logs
 from app.results.base import as_results
 from app.results.mfu import flop_convention, with_facts
 from metrics import frames
-from metrics.mfu import step_mfu
-from metrics.mfu_proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
-from metrics.peaks import peak
+from metrics.mfu.mfu import step_mfu
+from metrics.mfu.peaks import peak
+from metrics.mfu.proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
 
 if TYPE_CHECKING:
     from app.results.base import Source, Window
-    from metrics.flops import Convention
+    from metrics.mfu.flops import Convention
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Proxy:
 
     Attributes:
         fitted: rows of the table `mfu_proxies`.
-        estimates: of runs without logs, as `metrics.mfu_proxy.estimated` returns them.
+        estimates: of runs without logs, as `metrics.mfu.proxy.estimated` returns them.
     """
 
     fitted: pl.DataFrame

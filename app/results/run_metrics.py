@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.ettr import FORMS
+from metrics.ettr.ettr import FORMS
 
 if TYPE_CHECKING:
     from app.results.base import Window

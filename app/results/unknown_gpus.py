@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from metrics.goodput import SWITCH_ON
+from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:
     from app.results.base import Source, Window

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics import waste as metric
+from metrics.waste import waste as metric
 
 if TYPE_CHECKING:
     from app.results.base import Source, Window
@@ -17,25 +17,25 @@ _COLUMN: Final = {"cluster": None, "run": "run_id"}
 
 
 def waste_flags(source: Source, window: Window) -> pl.DataFrame:
-    """Every attempt that held GPUs in the window, with what it shows of each kind: `metrics.waste.flagged`."""
+    """Every attempt that held GPUs in the window, with what it shows of each kind: `metrics.waste.waste.flagged`."""
     found = source.query("attempt_spending", cluster=window.cluster, since=window.since, until=window.until)
     return metric.flagged(frames.conform(found, metric.SPENDING), since=window.since, until=window.until)
 
 
 def waste_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
-    """GPU-time of each kind of waste, by cluster, user, account, partition or run: `metrics.waste.waste`."""
+    """GPU-time of each kind of waste, by cluster, user, account, partition or run: `metrics.waste.waste.waste`."""
     return metric.waste(flags, _COLUMN.get(dimension, dimension))
 
 
 def limit_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
-    """How much attempts ran of what they had asked for, with `subject`: `metrics.waste.time_limits`."""
+    """How much attempts ran of what they had asked for, with `subject`: `metrics.waste.waste.time_limits`."""
     column = _COLUMN.get(dimension, dimension)
     named = flags.with_columns(subject=pl.col("cluster") if column is None else pl.col(column).fill_null("(unknown)"))
     return metric.time_limits(named, ("cluster", "subject"))
 
 
 def state_rows(flags: pl.DataFrame) -> pl.DataFrame:
-    """How the GPU-time of the window's attempts ended: `metrics.waste.state_shares`."""
+    """How the GPU-time of the window's attempts ended: `metrics.waste.waste.state_shares`."""
     told = flags.select(
         "cluster", subject="cluster", ending=metric.ending("state"), gpu_s="allocated_s", n=pl.lit(1, dtype=pl.Int64)
     )

@@ -4,7 +4,7 @@ from metrics.catalog.entry import BOUNDS, Metric
 
 _OVER_RUNS = f"{BOUNDS}; BCa bootstrap over whole runs, 95 %, if they weigh as much as 20 equal ones"
 _MEAN = "each run has one vote, so small runs rule it: shown beside the GPU-time weighted ratio"
-_EXPECTED = "metrics.expected_ettr.expected"
+_EXPECTED = "metrics.ettr.expected.expected"
 _META = "Kokolis et al. (HPCA 2025), expected ETTR"
 
 METRICS = (
@@ -15,7 +15,7 @@ METRICS = (
         "productive GPU-seconds / (queued + scheduled) GPU-seconds of the runs, initial queue included; checkpoint "
         "writes that block training are unproductive (Meta v2)",
         "ledger_sums",
-        "metrics.ettr.ettr_by_run",
+        "metrics.ettr.ettr.ettr_by_run",
         _OVER_RUNS,
         "Kokolis et al. (HPCA 2025) section II: ETTR = R / (Q + R + U)",
     ),
@@ -25,7 +25,7 @@ METRICS = (
         "ETTR from the first start on.",
         "productive GPU-seconds / (queued after the first start + scheduled) GPU-seconds of the runs",
         "ledger_sums",
-        "metrics.ettr.ettr_by_run",
+        "metrics.ettr.ettr.ettr_by_run",
         _OVER_RUNS,
         "as ettr, without the wait before the first start",
     ),
@@ -35,7 +35,7 @@ METRICS = (
         "ETTR with checkpoint writes counted as productive, as the first version of the paper does.",
         "(productive + checkpoint) GPU-seconds / (queued + scheduled) GPU-seconds of the runs, initial queue included",
         "ledger_sums",
-        "metrics.ettr.ettr_by_run",
+        "metrics.ettr.ettr.ettr_by_run",
         _OVER_RUNS,
         "Kokolis et al., arXiv 2410.21680v1 section II: catch-up and restarts alone are unproductive",
     ),
@@ -45,7 +45,7 @@ METRICS = (
         "Mean of the runs' own ETTR.",
         "sum over runs of the run's ettr / runs",
         "ledger_sums",
-        "metrics.ettr.ettr_total",
+        "metrics.ettr.ettr.ettr_total",
         _OVER_RUNS,
         f"metric-definitions 7.3: {_MEAN}",
     ),
@@ -55,7 +55,7 @@ METRICS = (
         "Mean of the runs' own ETTR from their first start on.",
         "sum over runs of the run's ettr_without_initial_queue / runs",
         "ledger_sums",
-        "metrics.ettr.ettr_total",
+        "metrics.ettr.ettr.ettr_total",
         _OVER_RUNS,
         f"metric-definitions 7.3: {_MEAN}",
     ),
@@ -65,7 +65,7 @@ METRICS = (
         "Mean of the runs' own ETTR with checkpoint writes counted as productive.",
         "sum over runs of the run's ettr_with_checkpoint_writes / runs",
         "ledger_sums",
-        "metrics.ettr.ettr_total",
+        "metrics.ettr.ettr.ettr_total",
         _OVER_RUNS,
         f"metric-definitions 7.3: {_MEAN}",
     ),
@@ -75,7 +75,7 @@ METRICS = (
         "ETTR as Meta imputes it where nothing is logged: an assumption, not a measurement.",
         "sum of max(0, T - 5 min - 30 min) x GPUs over attempts / (queued + scheduled) GPU-seconds",
         "attempts",
-        "metrics.ettr.imputed",
+        "metrics.ettr.ettr.imputed",
         "none: assumed",
         "Kokolis et al. (HPCA 2025) section IV: dt = 60 min, u0 = 5 min for every attempt",
     ),

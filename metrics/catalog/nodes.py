@@ -12,7 +12,7 @@ METRICS = (
         "in 28 days, and hardware events or unplanned leaving of service agree (more than of the others, p < 0.05); "
         "suspect: job failures alone",
         "node_exposure",
-        "metrics.lemons.lemon_nodes",
+        "metrics.failures.lemons.lemon_nodes",
         "a test, no interval: false discovery rate 5 %; detectable_factor is what would be seen in 8 of 10 cases",
         "our definitions 7.4; Kokolis et al. (HPCA 2025) section IV; Benjamini and Hochberg 1995",
     ),
@@ -23,7 +23,7 @@ METRICS = (
         "(failures + 1/n of each that names no node + alpha) / (GPU-days that attempts ran on it + beta); alpha and "
         "beta by moments of the negative binomial",
         "node_exposure",
-        "metrics.lemons.shrunken",
+        "metrics.failures.lemons.shrunken",
         "none: for ranking",
         "our definitions 7.4; Marshall, Applied Statistics 40, 1991",
     ),

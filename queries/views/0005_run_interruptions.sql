@@ -1,6 +1,6 @@
 -- One row is an attempt of a run that ended otherwise than by completing: the components of a heterogeneous job are interrupted once, together, with their GPUs and nodes added up.
 CREATE OR REPLACE VIEW run_interruptions AS
--- The component that stands for all, as metrics.restarts.once chooses it.
+-- The component that stands for all, as metrics.restarts.restarts.once chooses it.
 SELECT * REPLACE (
     CASE
         WHEN COUNT(n_gpus) OVER whole = COUNT(*) OVER whole THEN CAST(SUM(n_gpus) OVER whole AS DECIMAL(12, 3))

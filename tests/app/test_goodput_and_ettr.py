@@ -12,7 +12,7 @@ import pytest
 
 from app import results
 from app.results import Window
-from metrics.stretches import NOT_ASKED
+from metrics.ettr.timeline import NOT_ASKED
 from queries.warehouse import Reader, open_reader
 from tests.app.runs import trackside
 from tests.app.warehouses import from_accounting, from_everything

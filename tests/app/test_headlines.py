@@ -10,7 +10,7 @@ import pytest
 from app import results
 from app.headlines import headlines
 from app.results import Window
-from metrics.restarts import restart_summary
+from metrics.restarts.restarts import restart_summary
 from queries.warehouse import open_reader
 from tests.app.dumps import tiny
 from tests.app.runs import trackside

@@ -15,7 +15,7 @@ from app.config import Config
 from app.explorer import create_app
 from app.results import Window, job_goodput
 from ingest.runlog import parse_runlog
-from metrics.library_goodput import library_goodput
+from metrics.goodput.google_library import library_goodput
 from queries.warehouse import open_reader, open_writer
 from tests.app.test_json_text import strict
 from tests.app.test_mfu_questions import HOUR, NOW, START, TOKENS, log, sacct

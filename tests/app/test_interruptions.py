@@ -17,7 +17,7 @@ from app.reports import sla
 from app.results import Window
 from app.times import parse_period
 from metrics import frames
-from metrics.restarts import once
+from metrics.restarts.restarts import once
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
 from tests.app.warehouses import NOW

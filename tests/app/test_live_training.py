@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 
 from ingest.recorder import trackside_log
-from metrics.flops import flops_per_token
+from metrics.mfu.flops import flops_per_token
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter
 from tests.lab.prometheus import PrometheusLab, need_prometheus

@@ -15,7 +15,7 @@ from app.questions.failures import mttf
 from app.results import Window
 from app.showing import Question, explain, together
 from metrics import frames
-from metrics.verdicts import Claim
+from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader
 from tests.app.runs import trackside
 from tests.app.warehouses import from_accounting

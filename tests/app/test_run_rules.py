@@ -16,8 +16,8 @@ from app.questions.ettr import ettr
 from app.questions.runs import runs
 from app.results import Window
 from app.showing import Question
-from metrics.run_rules import BY_RULE
-from metrics.runs import ACROSS_JOBS
+from metrics.runs.naming import BY_RULE
+from metrics.runs.runs import ACROSS_JOBS
 from queries.warehouse import Reader, open_reader, open_writer
 
 if TYPE_CHECKING:

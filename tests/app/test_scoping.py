@@ -12,7 +12,7 @@ from app import results, verifying
 from app.measuring import measure
 from app.results import Window
 from app.scoping import Scoped
-from metrics.verdicts import Claim, Exclusion, Scope
+from metrics.claims.verdict import Claim, Exclusion, Scope
 from queries.warehouse import open_reader
 from tests.app.warehouses import from_accounting
 

@@ -370,7 +370,7 @@ def test_the_command_shows_notes_and_machines_get_every_part(warehouse: Path) ->
     done = trackside("show", "utilisation", "--by", "user", "--explain", "--warehouse", str(warehouse))
     assert done.returncode == 0, done.stderr
     assert "idle: tensor activity below 0.02" in done.stdout
-    assert "metrics.utilisation.utilisation" in done.stdout
+    assert "metrics.telemetry.utilisation.utilisation" in done.stdout
     done = trackside("show", "utilisation", "--format", "json", "--warehouse", str(warehouse))
     (row,) = json.loads(done.stdout)
     assert row["gpu_util"] == row["gpu_util_sum"] / row["gpu_util_s"]

@@ -22,7 +22,7 @@ from app.reports import sla
 from app.results import Window
 from app.times import parse_period
 from dashboards import fleet
-from metrics.verdicts import Claim
+from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
 from tests.app.test_evidence import HOUR, START, log

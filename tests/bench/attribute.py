@@ -9,9 +9,9 @@ import duckdb
 import polars as pl
 
 from metrics import frames
-from metrics.attribution import added_up, day_activities, in_units
-from metrics.holders import Holders, eras
-from metrics.sample_grid import Reading, at_most
+from metrics.telemetry.gpu_attribution import added_up, day_activities, in_units
+from metrics.telemetry.occupancy import Holders, eras
+from metrics.telemetry.sample_grid import Reading, at_most
 
 IDLE = 0.1
 READING = Reading({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE))

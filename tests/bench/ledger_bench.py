@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from metrics.ledger_inputs import place
-from metrics.ledger_pieces import named, pieces
+from metrics.ledger.inputs import place
+from metrics.ledger.sweep import named, pieces
 from tests.app.runs import ROOT
 from tests.bench.pandas_ledger import pandas_ledger
 from tests.bench.table import row

@@ -17,8 +17,8 @@ import duckdb
 import polars as pl
 
 from metrics import frames
-from metrics.ledger_inputs import place
-from metrics.ledger_pieces import named, pieces
+from metrics.ledger.inputs import place
+from metrics.ledger.sweep import named, pieces
 from queries import texts
 from tests.bench.year import inputs, year
 

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dashboards.exported import BOUNDS, COSTLY, FAMILIES, MTTF_GPUS, WINDOWS
-from metrics.ledger import ALLOCATED, IDLE, UNAVAILABLE
+from metrics.ledger.ledger import ALLOCATED, IDLE, UNAVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 from app import boards
 from app.cli import main
 from dashboards import fleet
-from metrics.verdicts import Claim
+from metrics.claims.verdict import Claim
 
 
 def test_build_writes_boards_and_what_loads_them_and_check_is_content_with_them(

@@ -19,7 +19,7 @@ from app.config import Rules
 from app.palette import BY_CATEGORY
 from dashboards import fleet, lint
 from dashboards.exported import BY_NAME, COSTLY, FAMILIES, HISTORY, WINDOWS
-from metrics.ledger import CATEGORIES
+from metrics.ledger.ledger import CATEGORIES
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.checkpoints import held_time, logged_saves, restart_overheads
-from metrics.ettr import ettr_by_run, ettr_total, imputed_in
+from metrics.checkpoints.advice import held_time, logged_saves, restart_overheads
+from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed_in
+from metrics.ettr.expected import expected, inputs, over_runs, starts
 from metrics.exact import exact_mean, exact_sum
-from metrics.expected_ettr import expected, inputs, over_runs, starts
-from metrics.exposures import histories, risk_in
-from metrics.goodput import goodput, lost
-from metrics.lemons import EXCLUSIONS, EXPOSURE, HELD, KINDS, Signals, lemon_nodes
-from metrics.mfu import fleet, summary
-from metrics.mfu_proxy import fits
-from metrics.run_mfu import allocated, run_mfu
-from metrics.second_order import second_order_loss
+from metrics.failures.exposure import histories, risk_in
+from metrics.failures.lemons import EXCLUSIONS, EXPOSURE, HELD, KINDS, Signals, lemon_nodes
+from metrics.failures.second_order import second_order_loss
+from metrics.goodput.goodput import goodput, lost
+from metrics.ledger.straggling import straggling
+from metrics.mfu.mfu import fleet, summary
+from metrics.mfu.proxy import fits
+from metrics.mfu.wall import allocated, run_mfu
 from metrics.statistics import mean_of_ratios, ratio_of_sums, weighted_mean_of_ratios
-from metrics.straggling import straggling
-from metrics.waste import SPENDING, flagged, state_shares, waste
+from metrics.waste.waste import SPENDING, flagged, state_shares, waste
 from tests.metrics.tables import at, attempt, attempts, interruption, rows, spent, sums
 
 if TYPE_CHECKING:

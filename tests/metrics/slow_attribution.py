@@ -1,6 +1,6 @@
 """Attribution again, slowly: plain Python, one second at a time, written from the definitions and not from the code.
 
-It must agree with `metrics.attribution` exactly. Times are whole seconds from 0.
+It must agree with `metrics.telemetry.gpu_attribution` exactly. Times are whole seconds from 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Attribution of samples of nodes again, slowly: plain Python, one second at a time, written from the definitions.
 
-Times are whole seconds from 0 and must agree exactly with `metrics.node_attribution`; values as exactly as it states.
+Times are whole seconds from 0 and must agree exactly with `metrics.telemetry.node_attribution`; values as exactly as it
+states.
 """
 
 from __future__ import annotations

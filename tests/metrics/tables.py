@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from metrics import frames
-from metrics.diagnosis import EVENTS
-from metrics.ledger import ALLOCATED, IDLE
-from metrics.runs import run_attempts
+from metrics.failures.diagnosis import EVENTS
+from metrics.ledger.ledger import ALLOCATED, IDLE
+from metrics.runs.runs import run_attempts
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 GPUS_PER_NODE = 8

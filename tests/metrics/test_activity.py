@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.activity import active_time
+from metrics.ledger.telemetry_evidence import active_time
 from tests.metrics.tables import rows
 
 if TYPE_CHECKING:

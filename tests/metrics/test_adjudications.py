@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.adjudications import (
+from metrics.corrections import (
     CONTINUED,
     IN_SERVICE,
     CauseFix,
@@ -22,14 +22,14 @@ from metrics.adjudications import (
     corrected_runs,
     corrected_states,
 )
-from metrics.interruptions import critical_states, with_incidents
-from metrics.runs import run_attempts, runs
+from metrics.failures.interruptions import critical_states, with_incidents
+from metrics.runs.runs import run_attempts, runs
 from tests.metrics.tables import at, attempt, attempts, interruption, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metrics.adjudications import AttemptKey
+    from metrics.corrections import AttemptKey
 
 # --- causes ------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.attribution import Day, added_up, day_activities, in_units
-from metrics.holders import Holders, holders
-from metrics.sample_grid import Reading, at_most
+from metrics.telemetry.gpu_attribution import Day, added_up, day_activities, in_units
+from metrics.telemetry.occupancy import Holders, holders
+from metrics.telemetry.sample_grid import Reading, at_most
 from tests.metrics import slow_attribution as slow
 from tests.metrics.slow_attribution import Era, Holder, Sample
 from tests.metrics.tables import rows

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from metrics.catalog import BY_NAME, METRICS, Metric
-from metrics.goodput import goodput
+from metrics.goodput.goodput import goodput
 from tests.metrics.tables import spent, sums
 
 each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -43,6 +43,6 @@ def test_every_field_says_something_in_a_sentence(metric: Metric) -> None:
 
 
 def test_goodput_returns_the_metrics_that_name_it_in_their_unit() -> None:
-    listed = {(metric.name, metric.unit) for metric in METRICS if metric.function == "metrics.goodput.goodput"}
+    listed = {(metric.name, metric.unit) for metric in METRICS if metric.function == "metrics.goodput.goodput.goodput"}
     found = goodput(sums(spent("productive", 1)), pl.Series("cluster", ["c"]))
     assert set(found.select("metric", "unit").rows()) == listed

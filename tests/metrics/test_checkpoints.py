@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metrics import frames, theory
-from metrics.checkpoints import (
+from metrics.checkpoints.advice import (
     Rate,
     best_interval_s,
     checkpoint_advice,
@@ -22,7 +22,7 @@ from metrics.checkpoints import (
     loss_share,
     restart_overheads,
 )
-from metrics.steplog import Rules, executions_of_steps, match_sessions, with_runs
+from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
 from tests.metrics.tables import at, attempt, attempts, joined, rows
 
 MINUTE = 60.0

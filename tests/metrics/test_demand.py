@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics import demand_causes, frames
-from metrics.demand import waiting_demand
+from metrics import frames
+from metrics.ledger import demand_causes
+from metrics.ledger.demand import waiting_demand
 from tests.metrics import slow_demand
 from tests.metrics.slow_demand import Job, Place, Places
 from tests.metrics.tables import rows

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.interruptions import critical_states, interruptions
+from metrics.failures.interruptions import critical_states, interruptions
 from tests.metrics import slow_diagnosis
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
 

@@ -8,18 +8,18 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.capacity import allocated_intervals, coverage, inventory
-from metrics.demand import waiting_demand
-from metrics.diagnosis import EVENTS
-from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
-from metrics.exposures import POOLED, around, executed, exposure
-from metrics.failure_rates import failure_rates
+from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.failures.diagnosis import EVENTS
+from metrics.failures.exposure import POOLED, around, executed, exposure
+from metrics.failures.interruptions import critical_states, interruptions
+from metrics.failures.rates import failure_rates
 from metrics.frames import empty
-from metrics.goodput import goodput, lost
-from metrics.interruptions import critical_states, interruptions
-from metrics.ledger import gpu_time, with_silence
-from metrics.restarts import restart_summary, restarts
-from metrics.runs import executions, run_attempts, runs
+from metrics.goodput.goodput import goodput, lost
+from metrics.ledger.capacity import allocated_intervals, coverage, inventory
+from metrics.ledger.demand import waiting_demand
+from metrics.ledger.ledger import gpu_time, with_silence
+from metrics.restarts.restarts import restart_summary, restarts
+from metrics.runs.runs import executions, run_attempts, runs
 from tests.metrics.tables import at, attempt, attempts, event, events, on_nodes
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics.ettr import ettr_by_run, ettr_total, imputed, waits
-from metrics.ettr_intervals import MOST_DRAWN, interval_over_runs
-from metrics.runs import runs
+from metrics.ettr.confidence import MOST_DRAWN, interval_over_runs
+from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.runs.runs import runs
 from metrics.statistics import bootstrap_ratio_interval
 from tests.metrics.tables import Row, at, attempt, attempts, joined, spent, sums
 

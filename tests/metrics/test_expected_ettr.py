@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import theory
-from metrics.ettr import ordered
-from metrics.expected_ettr import FORMS, LARGE_LOSS, expected, inputs, over_runs, starts
+from metrics.ettr.ettr import ordered
+from metrics.ettr.expected import FORMS, LARGE_LOSS, expected, inputs, over_runs, starts
 from tests.metrics.tables import attempt, attempts, joined
 
 DAY_S = 86_400.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
-from metrics.ettr import waits
-from metrics.runs import run_attempts, runs
+from metrics.ettr.ettr import waits
+from metrics.runs.runs import run_attempts, runs
 from tests.metrics.tables import at, attempt, attempts
 
 KEY = list(frames.ATTEMPT_KEY)

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from metrics.failure_laws import SizeLaw, size_law
+from metrics.failures.size_law import SizeLaw, size_law
 
 if TYPE_CHECKING:
     from metrics.statistics import FloatArray

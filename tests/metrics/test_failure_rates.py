@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics import exposures, frames, statistics
-from metrics.exposures import OVER_128, POOLED, Size, around, buckets, executed, exposure, risk_in
-from metrics.failure_rates import failure_rates, law_in, rates_by, rates_by_cause
-from metrics.interruptions import interruptions
+from metrics import frames, statistics
+from metrics.failures import exposure as exposures
+from metrics.failures.exposure import OVER_128, POOLED, Size, around, buckets, executed, exposure, risk_in
+from metrics.failures.interruptions import interruptions
+from metrics.failures.rates import failure_rates, law_in, rates_by, rates_by_cause
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
 if TYPE_CHECKING:

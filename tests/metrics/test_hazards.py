@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from metrics.exposures import POOLED, Histories, Size, histories
-from metrics.hazards import CAUSES, CURVES, SUMMARY, hazard_curves, hazards, spells
-from metrics.interruptions import interruptions
+from metrics.failures.exposure import POOLED, Histories, Size, histories
+from metrics.failures.hazard import CAUSES, CURVES, SUMMARY, hazard_curves, hazards, spells
+from metrics.failures.interruptions import interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes
 
 HOUR = 3600.0

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.hour_fill import with_hours
+from metrics.telemetry.rollup_fallback import with_hours
 
 EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
 LANE = ("node", "gpu")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.incidents import ATTEMPT_HEALTH, HEALTH_EVENTS, INCIDENTS, incidents
+from metrics.failures.health_incidents import ATTEMPT_HEALTH, HEALTH_EVENTS, INCIDENTS, incidents
 from tests.metrics import slow_incidents
 from tests.metrics.tables import at, attempt, attempts, on_nodes, rows
 

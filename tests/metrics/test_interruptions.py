@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.diagnosis import EVENTS
-from metrics.interruptions import critical_states, interruptions
+from metrics.failures.diagnosis import EVENTS
+from metrics.failures.interruptions import critical_states, interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
 
 if TYPE_CHECKING:

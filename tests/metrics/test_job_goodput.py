@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.job_goodput import (
+from metrics.goodput.job import (
     INFRASTRUCTURE_RECOVERY,
     OTHER,
     PROGRAM_STARTUP,

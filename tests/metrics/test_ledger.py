@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.capacity import coverage, inventory
-from metrics.ledger import CATEGORIES, gpu_time, other_work, with_silence
+from metrics.ledger.capacity import coverage, inventory
+from metrics.ledger.ledger import CATEGORIES, gpu_time, other_work, with_silence
 from tests.metrics.slow_ledger import SILENCE, Attempt, Cluster, State, milli_gpu_seconds
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.intervals import DAY_US
-from metrics.ledger import gpu_time
-from metrics.ledger_inputs import Inputs, place
-from metrics.ledger_pieces import named, pieces
+from metrics.ledger.inputs import Inputs, place
+from metrics.ledger.ledger import gpu_time
+from metrics.ledger.sweep import named, pieces
 from tests.metrics.slow_ledger import Attempt, Cluster
 from tests.metrics.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
 

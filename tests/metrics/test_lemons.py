@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics import frames
-from metrics.lemons import (
+from metrics.failures.lemons import (
     EXCLUSIONS,
     EXPOSURE,
     HELD,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metrics.job_goodput import JobGoodput, job_goodput
-from metrics.library_goodput import CHECKPOINT_RESTORE, CHECKPOINT_SAVE, DATA_LOADING_ASYNC, library_goodput
+from metrics.goodput.google_library import CHECKPOINT_RESTORE, CHECKPOINT_SAVE, DATA_LOADING_ASYNC, library_goodput
+from metrics.goodput.job import JobGoodput, job_goodput
 from tests.metrics import google_library
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from metrics import flops
-from metrics import mfu as m
-from metrics.flops import flops_per_token
-from metrics.mfu import fleet, step_mfu, summary
-from metrics.peaks import check_peak, gpu_of, peak, peaks
+from metrics.mfu import flops
+from metrics.mfu import mfu as m
+from metrics.mfu.flops import flops_per_token
+from metrics.mfu.mfu import fleet, step_mfu, summary
+from metrics.mfu.peaks import check_peak, gpu_of, peak, peaks
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.mfu_proxy import (
+from metrics.mfu.proxy import (
     ABOVE,
     BELOW,
     HOURS,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics.frames import TEXT, TIME
-from metrics.nearby import nearby
+from metrics.time_join import nearby
 from tests.metrics.tables import START
 
 Moments = list[tuple[str, int | None]]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.holders import Occupants, occupants
-from metrics.node_attribution import SERIES, WHAT, Day, added_up, node_activities
+from metrics.telemetry.node_attribution import SERIES, WHAT, Day, added_up, node_activities
+from metrics.telemetry.occupancy import Occupants, occupants
 from tests.metrics import slow_node_attribution as slow
 from tests.metrics.slow_node_attribution import Sample, Stay
 from tests.metrics.tables import rows

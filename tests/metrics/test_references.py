@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics import statistics, theory
-from metrics.references import REFERENCES, Reference, ratio_to_constant, ratio_to_count
+from metrics.failures.published import REFERENCES, Reference, ratio_to_constant, ratio_to_count
 
 BY_NAME = {each.name: each for each in REFERENCES}
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.diagnosis import EVENTS
-from metrics.interruptions import interruptions
-from metrics.restart_times import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
-from metrics.restarts import restart_stages, restart_summary, restarts
-from metrics.steplog import executions_of_steps, match_sessions, with_runs
+from metrics.failures.diagnosis import EVENTS
+from metrics.failures.interruptions import interruptions
+from metrics.restarts.restarts import restart_stages, restart_summary, restarts
+from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
+from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
 from tests.metrics import slow_restarts
 from tests.metrics import test_steplog as logs
 from tests.metrics.slow_restarts import Told

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.interruptions import interruptions
-from metrics.restart_times import with_log_times
-from metrics.restarts import once, restart_summary, restarts
-from metrics.steplog import executions_of_steps, match_sessions, with_runs
+from metrics.failures.interruptions import interruptions
+from metrics.restarts.restarts import once, restart_summary, restarts
+from metrics.restarts.stages import with_log_times
+from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
 from tests.metrics import test_steplog as logs
 from tests.metrics.slow_steplog import Attempt, Session
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows

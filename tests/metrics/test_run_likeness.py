@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.run_likeness import join_alike
-from metrics.runs import run_attempts
+from metrics.runs.heuristic import join_alike
+from metrics.runs.runs import run_attempts
 from tests.metrics.tables import Row, attempt, attempts, rows
 
 HOME = "/home/alice/llama"

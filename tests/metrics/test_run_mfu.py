@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.run_mfu import allocated, run_mfu
+from metrics.mfu.wall import allocated, run_mfu
 
 
 def steps(*rows: tuple[str, float | None, float, float]) -> pl.DataFrame:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.ettr import waits
-from metrics.run_rules import RunRules, named_runs
-from metrics.runs import run_attempts, runs
+from metrics.ettr.ettr import waits
+from metrics.runs.naming import RunRules, named_runs
+from metrics.runs.runs import run_attempts, runs
 from tests.metrics.tables import Row, at, attempt, attempts, rows
 
 ALL = RunRules(env="RUN_ID", comment_key="run", wckey=True, names=(r"^(?P<run>llama-.*)-(restart|part)\d+$",))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.runs import executions, run_attempts, runs
+from metrics.runs.runs import executions, run_attempts, runs
 from tests.metrics.tables import Row, at, attempt, attempts
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.interruptions import interruptions
-from metrics.second_order import FIRST, SECOND, UNKNOWN, second_order_loss, with_second_order
+from metrics.failures.interruptions import interruptions
+from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, second_order_loss, with_second_order
 from tests.metrics import slow_diagnosis
 from tests.metrics.tables import Row, attempt, attempts, events, interruption, joined, on_nodes, rows
 

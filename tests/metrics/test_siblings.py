@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metrics.interruptions import interruptions
-from metrics.runs import run_attempts, runs
+from metrics.failures.interruptions import interruptions
+from metrics.runs.runs import run_attempts, runs
 from tests.metrics.tables import attempt, attempts, events, on_nodes
 
 JOB = "67108865"

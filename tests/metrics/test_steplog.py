@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.ledger import ALLOCATED
-from metrics.logged_time import logged_time
-from metrics.steplog import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
+from metrics.ledger.ledger import ALLOCATED
+from metrics.ledger.log_evidence import logged_time
+from metrics.runs.steps import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
 from tests.metrics import slow_steplog
 from tests.metrics.slow_steplog import Attempt, Session, Step
 from tests.metrics.tables import rows

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.job_goodput import ideal_step_s
-from metrics.steplog import Rules, executions_of_steps, match_sessions, with_runs
-from metrics.straggling import SCORE, straggler_score, straggling, waste
+from metrics.goodput.job import ideal_step_s
+from metrics.ledger.straggling import SCORE, straggler_score, straggling, waste
+from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
 from tests.metrics.tables import rows
 
 DAY = 86_400

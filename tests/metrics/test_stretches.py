@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.ettr import ettr_by_run, imputed, ordered, wait_intervals, waits
-from metrics.run_rules import LOGGED
-from metrics.runs import runs
-from metrics.stretches import NOT_ASKED, class_sums, stretches
+from metrics.ettr.ettr import ettr_by_run, imputed, ordered, wait_intervals, waits
+from metrics.ettr.timeline import NOT_ASKED, class_sums, stretches
+from metrics.runs.naming import LOGGED
+from metrics.runs.runs import runs
 from tests.metrics.tables import at, attempt, attempts, joined, rows, spent, sums
 
 if TYPE_CHECKING:

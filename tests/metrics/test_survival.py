@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics.survival import Spells, at_age, cumulative_incidence, kaplan_meier, median, weibull
+from metrics.failures.survival import Spells, at_age, cumulative_incidence, kaplan_meier, median, weibull
 from tests.metrics import slow_survival
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from metrics.node_traffic import FILESYSTEMS, traffic
-from metrics.utilisation import utilisation
+from metrics.telemetry.traffic import FILESYSTEMS, traffic
+from metrics.telemetry.utilisation import utilisation
 
 
 def allocated(*rows: tuple[str, float]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics import statistics
-from metrics.verdicts import (
+from metrics.claims.verdict import (
     Claim,
     Exclusion,
     Measurement,
@@ -25,8 +25,8 @@ from metrics.verdicts import (
 )
 
 if TYPE_CHECKING:
+    from metrics.claims.verdict import Kind
     from metrics.statistics import Direction
-    from metrics.verdicts import Kind
 
 
 def claim(

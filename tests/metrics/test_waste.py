@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics.waste import (
+from metrics.waste.waste import (
     CANCEL,
     COMPLETE,
     FAIL,

@@ -9,7 +9,7 @@ import pytest
 from app import palette
 from app.explorer import figures, numbers, parts
 from app.headlines import Headline
-from metrics.ledger import CATEGORIES
+from metrics.ledger.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)

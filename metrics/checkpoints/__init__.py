@@ -1,0 +1,1 @@
+"""Checkpoints: their cost, and the interval that loses least."""

@@ -1,0 +1,1 @@
+"""Claims: what somebody promised, and whether the data refute it."""

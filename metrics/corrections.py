@@ -1,0 +1,302 @@
+"""Persons' corrections of what data told: causes of interruptions, states of nodes, and which attempts are one run.
+
+Each function takes a frame as it was derived and the corrections of one kind, and returns the frame as corrected; with
+no corrections it returns the frame itself. Corrections are keyed by what sources tell (attempt keys, node names,
+times), never by what is derived, so they hold when late data change runs or intervals. They are given in the order in
+which they were made: where two speak of the same thing the later one counts, and otherwise their order is irrelevant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from metrics import frames
+from metrics.runs.runs import ADJUDICATED, put_together, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    AttemptKey = tuple[str, str, datetime]
+    """Scheduler, job id and submission; the cluster is that of the frame."""
+
+    Execution = tuple[str, int]
+    """Run id and attempt number, as derived."""
+
+IN_SERVICE = "in_service"
+"""State of a node that was not out of service, whatever the scheduler said."""
+
+STATES = ("maintenance", "down", "drained", IN_SERVICE)
+"""What a person can say a node was."""
+
+CONTINUED = "continued: "
+"""How the reason of a state begins that goes on after a correction: nothing happened at its first moment."""
+
+
+@dataclass(frozen=True)
+class CauseFix:
+    """The class, cause or node of an interruption, overruled; None leaves what was derived."""
+
+    id: str
+    attempts: tuple[AttemptKey, ...]
+    said: str
+    kind: str | None = None
+    cause: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class StateFix:
+    """A node's state for an interval, overruled."""
+
+    id: str
+    cluster: str
+    node: str
+    since: datetime
+    until: datetime
+    state: str
+    author: str
+    said: str
+
+
+@dataclass(frozen=True)
+class RunFix:
+    """Attempts that belong to the run of another one (`anchor`), or to none but their own (`anchor` is None).
+
+    With `whole_job` it speaks of all attempts of the job that are derived to be one run with those that are named:
+    those that come later, too.
+    """
+
+    id: str
+    attempts: tuple[AttemptKey, ...]
+    anchor: AttemptKey | None
+    whole_job: bool = True
+
+
+# Causes ----------------------------------------------------------------------------------------------------------
+
+
+def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl.DataFrame:
+    """Interruptions with classes, causes and nodes as persons overruled them.
+
+    What is not infrastructure has no node to blame, unless the correction names one. The kind of evidence stays what
+    it is: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again here:
+    see `metrics.failures.interruptions.with_incidents`.
+
+    Args:
+        interrupted: `frames.INTERRUPTIONS` of one cluster.
+        fixes: corrections in the order in which they were made.
+
+    Returns:
+        `frames.INTERRUPTIONS`, rows in the same order.
+    """
+    latest = {key: fix for fix in fixes for key in fix.attempts}
+    if not latest:
+        return interrupted
+    said = pl.DataFrame(
+        [(*key, fix.id, fix.kind, fix.cause, fix.node, fix.said) for key, fix in latest.items()],
+        schema={
+            "scheduler": frames.TEXT,
+            "job_id": frames.TEXT,
+            "submitted_at": frames.TIME,
+            "fix_id": frames.TEXT,
+            "fix_class": frames.TEXT,
+            "fix_cause": frames.TEXT,
+            "fix_node": frames.TEXT,
+            "fix_said": frames.TEXT,
+        },
+        orient="row",
+    )
+    overruled = pl.col("fix_id").is_not_null()
+    kind = pl.coalesce("fix_class", "class")
+    corrected = interrupted.join(said, on=["scheduler", "job_id", "submitted_at"], how="left").with_columns(
+        kind.alias("class"),
+        pl.coalesce("fix_cause", "cause").alias("cause"),
+        pl.when(overruled & (kind != "infrastructure"))
+        .then("fix_node")
+        .otherwise(pl.coalesce("fix_node", "node"))
+        .alias("node"),
+        pl.when(overruled).then(pl.format("{} ({})", "fix_said", pl.col("detail").fill_null("-")))
+        .otherwise("detail")
+        .alias("detail"),
+        pl.coalesce("fix_id", "adjudication").alias("adjudication"),
+    )  # fmt: skip
+    return corrected.select(interrupted.columns)
+
+
+# Node states -----------------------------------------------------------------------------------------------------
+
+
+def corrected_states(states: pl.DataFrame, fixes: Sequence[StateFix]) -> pl.DataFrame:
+    """Node states as persons overruled them: within a correction's interval nothing else holds.
+
+    What a state loses in its middle leaves two pieces; the later one's reason begins with `CONTINUED`, since nothing
+    happened at its first moment (see `beginnings`).
+
+    Args:
+        states: `frames.NODE_STATES` of one cluster.
+        fixes: corrections in the order in which they were made.
+
+    Returns:
+        `frames.NODE_STATES`, sorted by node and time.
+    """
+    if not fixes:
+        return states
+    named = pl.DataFrame({"node": sorted({fix.node for fix in fixes})})
+    touched = states.join(named, on="node", how="semi").to_dicts()
+    for fix in fixes:
+        touched = [piece for row in touched for piece in _without(row, fix)]
+        if fix.state != IN_SERVICE:
+            touched.append(_said_state(fix))
+    corrected = pl.DataFrame(touched, schema=states.schema, orient="row")
+    rest = states.join(named, on="node", how="anti")
+    return pl.concat([rest, corrected]).sort("node", "started_at", "state")
+
+
+def _without(row: dict[str, Any], fix: StateFix) -> list[dict[str, Any]]:
+    """What is left of a state (a row of `frames.NODE_STATES`) outside of a correction's interval."""
+    began, ended = row["started_at"], row["ended_at"]
+    if row["node"] != fix.node or began >= fix.until or (ended is not None and ended <= fix.since):
+        return [row]
+    left = [row | {"ended_at": fix.since}] if began < fix.since else []
+    if ended is None or ended > fix.until:
+        reason = (row["reason"] or "").removeprefix(CONTINUED)
+        left.append(row | {"started_at": fix.until, "reason": CONTINUED + reason})
+    return left
+
+
+def _said_state(fix: StateFix) -> dict[str, Any]:
+    return {
+        "cluster": fix.cluster,
+        "node": fix.node,
+        "started_at": fix.since,
+        "ended_at": fix.until,
+        "state": fix.state,
+        "reason": fix.said,
+        "actor": fix.author,
+        "planned": fix.state == "maintenance",
+    }
+
+
+def beginnings(states: pl.DataFrame) -> pl.DataFrame:
+    """States that began when they say they did: only those can explain an attempt's end.
+
+    Args:
+        states: `frames.NODE_STATES`.
+    """
+    return states.filter(~pl.col("reason").fill_null("").str.starts_with(CONTINUED))
+
+
+# Runs ------------------------------------------------------------------------------------------------------------
+
+
+def corrected_runs(joined: pl.DataFrame, attempts: pl.DataFrame, fixes: Sequence[RunFix]) -> pl.DataFrame:
+    """Attempts in the runs that persons say they belong to.
+
+    An attempt follows the one that it was joined to, into whatever run that is: so corrections of different attempts
+    can be made in any order. Attempts that are set apart together are one run, called as a job's run is: by the job's
+    id and its first submission. Should the run that they leave be called so, that one gets a name of its own.
+
+    Args:
+        joined: `frames.RUN_ATTEMPTS` of one cluster, as derived.
+        attempts: `frames.ATTEMPTS`.
+        fixes: corrections in the order in which they were made; those of unknown attempts say nothing.
+
+    Returns:
+        `frames.RUN_ATTEMPTS`; `joined_by` is `adjudicated` where a correction put something together or apart.
+    """
+    if not fixes:
+        return joined
+    named = _named_keys(fixes)
+    runs = joined.join(named, on=["scheduler", "job_id", "submitted_at"], how="semi").select("run_id").unique()
+    touched = joined.join(runs, on="run_id", how="semi")
+    groups = _groups(touched, fixes)
+    derived = set(touched.select("run_id", "attempt_no").iter_rows())
+    moved = {execution for execution in derived if groups[execution] != execution[0]}
+    if not moved:
+        return joined
+    gained = {groups[execution] for execution in moved}
+    lost = {execution[0] for execution in moved}
+    changed = touched.join(_as_groups(groups), on=["run_id", "attempt_no"]).filter(
+        pl.col("group").is_in(sorted(gained | lost))
+    )
+    names = _names(changed, attempts)
+    mine = timed(changed, attempts).with_columns(
+        name=pl.col("group").replace_strict(names, return_dtype=pl.String),
+        word=pl.when(pl.col("group").is_in(sorted(gained))).then(pl.lit(ADJUDICATED)),
+    )
+    rest = joined.join(changed, on=list(frames.ATTEMPT_KEY), how="anti")
+    return pl.concat([rest, put_together(mine)]).sort("cluster", "run_id", "attempt_no", "job_id")
+
+
+def _named_keys(fixes: Sequence[RunFix]) -> pl.DataFrame:
+    keys = {key for fix in fixes for key in (*fix.attempts, *([fix.anchor] if fix.anchor else []))}
+    schema = {"scheduler": frames.TEXT, "job_id": frames.TEXT, "submitted_at": frames.TIME}
+    return pl.DataFrame(sorted(keys), schema=schema, orient="row")
+
+
+def _groups(touched: pl.DataFrame, fixes: Sequence[RunFix]) -> dict[Execution, str]:
+    """The group of each execution: the derived run's id, or `APART` and a correction's id."""
+    execution_of: dict[AttemptKey, Execution] = {}
+    of_job: dict[tuple[str, str, str], set[Execution]] = {}
+    for row in touched.iter_rows(named=True):
+        execution = (row["run_id"], row["attempt_no"])
+        execution_of[row["scheduler"], row["job_id"], row["submitted_at"]] = execution
+        of_job.setdefault((row["run_id"], row["scheduler"], row["job_id"]), set()).add(execution)
+    follows: dict[Execution, Execution | str] = {}
+    for fix in fixes:
+        anchor = execution_of.get(fix.anchor) if fix.anchor is not None else None
+        if fix.anchor is not None and anchor is None:
+            continue
+        for key in fix.attempts:
+            if key not in execution_of:
+                continue
+            mine = execution_of[key]
+            whole = of_job[mine[0], key[0], key[1]] if fix.whole_job else {mine}
+            for execution in whole - {anchor}:
+                follows[execution] = _APART + fix.id if anchor is None else anchor
+    return {execution: _group(execution, follows) for execution in set(execution_of.values())}
+
+
+def _group(execution: Execution, follows: dict[Execution, Execution | str]) -> str:
+    """Where following leads. Those that follow each other in a circle are one: the derived run of the first of them."""
+    seen: list[Execution] = []
+    at: Execution | str = execution
+    while not isinstance(at, str):
+        if at in seen:
+            return min(seen[seen.index(at) :])[0]
+        seen.append(at)
+        at = follows.get(at, at[0])
+    return at
+
+
+_APART = "\0"
+"""Before a correction's id: no run is called so."""
+
+
+def _as_groups(groups: dict[Execution, str]) -> pl.DataFrame:
+    rows = [(run, number, group) for (run, number), group in groups.items()]
+    schema = {"run_id": frames.TEXT, "attempt_no": frames.COUNT, "group": frames.TEXT}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _names(changed: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, str]:
+    """What each group is called: as the run was, or by its first job where it is a run of its own."""
+    leading = pl.coalesce("het_job_id", "job_id")
+    second = pl.col("submitted_at").dt.strftime("-%Y%m%dT%H%M%SZ")
+    precise = pl.col("submitted_at").dt.strftime("-%Y%m%dT%H%M%S%.6fZ")
+    split = (pl.col("scheduler") == "slurm") & (pl.col("submitted_at").dt.microsecond() > 0)
+    own = dict(
+        changed.join(attempts.select(*frames.ATTEMPT_KEY, "het_job_id"), on=list(frames.ATTEMPT_KEY))
+        .sort("submitted_at", "attempt_no", leading, "job_id")
+        .group_by("group", maintain_order=True)
+        .first()
+        .select("group", leading + pl.when(split).then(precise).otherwise(second))
+        .iter_rows()
+    )
+    apart = {group: name for group, name in own.items() if group.startswith(_APART)}
+    taken = set(apart.values())
+    return apart | {group: (own[group] if group in taken else group) for group in own if group not in apart}

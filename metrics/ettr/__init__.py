@@ -1,0 +1,1 @@
+"""ETTR, the effective training time ratio of a run: measured and expected."""

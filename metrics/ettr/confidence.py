@@ -1,0 +1,67 @@
+"""How well the runs that there were tell the ETTR of such runs: intervals by resampling whole runs.
+
+What a run lost hangs together (its node, its code, its size), so runs are what is drawn, never their hours.
+Source: metric-definitions 7.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from metrics.ettr.ettr import FORMS
+from metrics.statistics import MIN_EFFECTIVE_NUMBER, bootstrap_ratio_interval, effective_number
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import polars as pl
+
+MOST_DRAWN = 1_000
+"""Where there are more runs, this many random groups of them are drawn from instead: the interval is as wide (groups
+vary as much less as there are fewer of them), and a million runs take no longer than a thousand."""
+
+
+class OverRuns(NamedTuple):
+    """An interval over runs, or why there is none."""
+
+    low: float | None
+    high: float | None
+    method: str
+
+
+def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed: int) -> OverRuns:
+    """95 % interval of a form of the ETTR over all runs.
+
+    Args:
+        by_run: as `metrics.ettr.ettr.ettr_by_run` returns it, of one cluster; the order of its rows changes nothing.
+        form: one of `metrics.ettr.ettr.FORMS`.
+        weighted: of the ratio of sums; else of the mean of the runs' ratios.
+        seed: of the resampling.
+
+    Returns:
+        The BCa interval, if the runs weigh as much as 20 equal ones.
+    """
+    top, bottom = FORMS[form]
+    halves = by_run.filter(bottom > 0).sort("run_id").select(top.alias("top"), bottom.alias("bottom"))
+    numerators, denominators = halves["top"].to_numpy(), halves["bottom"].to_numpy()
+    if not weighted:
+        numerators, denominators = numerators / denominators, np.ones(len(denominators))
+    effective = effective_number(denominators) if len(denominators) else 0.0
+    if effective < MIN_EFFECTIVE_NUMBER:
+        said = f"too few runs for an interval: they weigh as much as {effective:.1f} equal ones of at least"
+        return OverRuns(None, None, f"{said} {MIN_EFFECTIVE_NUMBER:g}")
+    drawn = (_grouped(numerators, seed), _grouped(denominators, seed))
+    found = bootstrap_ratio_interval(*drawn, seed=seed)
+    if found is None:  # the groups weigh less than the runs do
+        found = bootstrap_ratio_interval(numerators, denominators, seed=seed)
+    low, high = (None, None) if found is None else (float(found.low), float(found.high))
+    return OverRuns(low, high, f"BCa bootstrap over {len(numerators):,} whole runs, 95 %")
+
+
+def _grouped(values: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:
+    """Sums over random groups of equal size, where there are too many values to draw from."""
+    if len(values) <= MOST_DRAWN:
+        return values
+    places = np.random.default_rng(seed).permutation(len(values)) % MOST_DRAWN
+    return np.bincount(places, weights=values, minlength=MOST_DRAWN).astype(np.float64)

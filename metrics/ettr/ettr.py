@@ -1,0 +1,302 @@
+"""ETTR, effective training time ratio: of the time a run wanted to train, the share in which it did.
+
+    ETTR = productive / (queued + scheduled)
+
+per run, from its first eligible moment to its last end, in GPU-seconds so that large runs weigh what they cost.
+Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section II. Its first
+version does not count blocking checkpoint writes as unproductive, its second does; both are here, and `ettr` is the
+second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from metrics import frames, unknown
+from metrics.exact import exact_mean, exact_sum
+from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
+from metrics.runs.runs import ACROSS_JOBS, by_id
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+IMPUTED_CHECKPOINT_S = 3600.0
+IMPUTED_RESTART_S = 300.0
+"""What Meta assumed where nothing was logged: hourly checkpoints, five minutes to restart."""
+
+FORMS = {
+    "ettr": (pl.col("productive"), pl.col("wall_gpu_s")),
+    "ettr_without_initial_queue": (pl.col("productive"), pl.col("after_start_gpu_s")),
+    "ettr_with_checkpoint_writes": (pl.col("productive") + pl.col("checkpoint"), pl.col("wall_gpu_s")),
+}
+"""What each form of the measured ETTR has above the line and below it."""
+
+_RUN = ["cluster", "run_id"]
+
+
+def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """The executions of runs in their order, heterogeneous components put together.
+
+    Args:
+        attempts: `frames.ATTEMPTS`; only the columns that are used here need be there.
+        joined: `frames.RUN_ATTEMPTS`.
+
+    Returns:
+        `cluster`, `run_id`, `attempt_no`, `joined_by`, `state`, `submitted_at`, `eligible_at`, `started_at`,
+        `ended_at`, `milli_gpus`, `asked_milli_gpus` (held or asked for, whichever is more; null: unknown); sorted by
+        run and number.
+    """
+    place = ["cluster", "run_id", "attempt_no"]
+    asked = pl.max_horizontal("milli_gpus", "req_milli_gpus")
+    times = ["submitted_at", "eligible_at", "started_at", "ended_at"]
+    kept = attempts.select(
+        *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", asked_milli_gpus=asked
+    )  # of all columns these: there are millions of rows
+    rows = kept.join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    as_before = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in place).fill_null(value=False)
+    shared = rows.select(as_before | as_before.shift(-1).fill_null(value=False)).to_series()
+    columns = [*place, "joined_by", "state", *times, "milli_gpus", "asked_milli_gpus"]
+    if not shared.any():
+        return rows.select(columns)
+    over = pl.col("ended_at").is_null().any()
+    together = (
+        rows.filter(shared)
+        .group_by(place, maintain_order=True)
+        .agg(
+            pl.col("joined_by", "state").first(),
+            pl.col("submitted_at", "eligible_at", "started_at").min(),
+            pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
+            unknown.total("milli_gpus"),
+            unknown.total("asked_milli_gpus"),
+        )
+    )
+    return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)
+
+
+def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
+    """When runs waited: before their first start, and between attempts.
+
+    The first wait counts from the moment the job was eligible. A wait after a requeue counts from the end of the
+    attempt before, the scheduler's own hold included: it is time that the failure cost. Where the next attempt is
+    another job of the same run, nobody waited before that job was eligible: a run that its user takes up again
+    after weeks has not queued for weeks. A job that was never eligible (its user holds it) does not wait.
+
+    Args:
+        executed: as `ordered` returns it.
+        until: end of waits that still last.
+
+    Returns:
+        `cluster`, `run_id`, `attempt_no`, `initial` (before the first start), `milli_gpus` waited for, `started_at`,
+        `ended_at` of the wait.
+    """
+    same_run = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in _RUN)
+    before = pl.when(same_run).then(pl.col("ended_at").shift(1))
+    asked_again = pl.coalesce("eligible_at", "submitted_at")
+    wanted_to_run = pl.col("eligible_at").is_not_null() | pl.col("started_at").is_not_null()
+    begin = (
+        pl.when(pl.col("joined_by").is_in(ACROSS_JOBS) & before.is_not_null())
+        .then(pl.max_horizontal(before, asked_again))
+        .otherwise(pl.coalesce(before, pl.col("eligible_at")))
+    )
+    return (
+        executed.select(
+            *_RUN,
+            "attempt_no",
+            initial=pl.col("attempt_no") == 1,
+            milli_gpus="asked_milli_gpus",
+            started_at=pl.when(wanted_to_run).then(begin),
+            ended_at=pl.coalesce("started_at", "ended_at", pl.lit(until, dtype=frames.TIME)),
+        )
+        .filter(pl.col("started_at") < pl.col("ended_at"))
+        .select(*_RUN, "attempt_no", "initial", "milli_gpus", "started_at", "ended_at")
+    )
+
+
+def clipped(intervals: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """Intervals with `started_at` and `ended_at` within the window; those outside it go."""
+    low = pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
+    high = pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
+    return intervals.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
+
+
+def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """How long runs waited within a window: `wait_intervals`, clipped.
+
+    Returns:
+        `cluster`, `run_id`, `initial` (before the first start), `milli_gpus` waited for, `wait_s` (> 0).
+    """
+    return waited(wait_intervals(ordered(attempts, joined), until), since, until)
+
+
+def waited(intervals: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """As `waits`, of intervals that `wait_intervals` returned."""
+    return clipped(intervals, since, until).select(
+        *_RUN, "initial", "milli_gpus", wait_s=frames.seconds(pl.col("ended_at") - pl.col("started_at"))
+    )
+
+
+def imputed(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """Productive GPU-seconds of each run as Meta imputed them: see `imputed_in`."""
+    return imputed_in(ordered(attempts, joined), since, until)
+
+
+def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+    """Productive GPU-seconds of each run as Meta imputed them, where nothing was logged.
+
+    Every attempt is taken to have lost the restart overhead at its start and half a checkpoint interval at its end,
+    whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. What is left between is clipped to
+    the window, so windows add up; an attempt that still runs has had no end yet, and a resize is neither an end nor a
+    start. Kokolis et al., section IV.
+
+    Args:
+        executed: as `ordered` returns it.
+        since: clip from.
+        until: clip to.
+
+    Returns:
+        `cluster`, `run_id`, `imputed_gpu_s`.
+    """
+    starting = pl.when(pl.col("joined_by") == "resize").then(0.0).otherwise(IMPUTED_RESTART_S)
+    redone = pl.when(pl.col("state") == "RESIZING").then(0.0).otherwise(IMPUTED_CHECKPOINT_S / 2)
+    first = pl.col("started_at") + pl.duration(microseconds=(starting * 1e6).round())
+    last = pl.col("ended_at") - pl.duration(microseconds=(redone * 1e6).round())
+    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    kept = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
+    return (
+        executed.filter(pl.col("started_at").is_not_null())
+        .group_by(_RUN)
+        .agg(exact_sum(pl.max_horizontal(kept, pl.lit(0.0)) * pl.col("milli_gpus") / 1000).alias("imputed_gpu_s"))
+    )
+
+
+def ettr_by_run(
+    waited: pl.DataFrame, sums: pl.DataFrame, imputed_gpu_s: pl.DataFrame, runs: pl.DataFrame
+) -> pl.DataFrame:
+    """ETTR of each run that has started, and held GPUs or waited for them in the window.
+
+    Args:
+        waited: as `waits` returns it.
+        sums: `frames.LEDGER_SUMS` within the window whose `subject` is the run.
+        imputed_gpu_s: as `imputed` returns it.
+        runs: as `metrics.runs.runs.runs` returns it.
+
+    Returns:
+        `cluster`, `run_id`, `n_attempts`, GPU-seconds `productive`, `productive_sure` (nothing can take it back),
+        `checkpoint`, `startup`, `unseen`, `beside_idle` (active beside an idle GPU), `allocated`, `queued_initial`,
+        `queued_requeue`, `imputed_gpu_s`, `wall_gpu_s`, `after_start_gpu_s`, and each of `FORMS` with `_low` and
+        `_high`, and `ettr_imputed`. A form is null where more than a tenth of the allocated time was not seen; the
+        bounds count the unseen and `beside_idle` as unproductive / productive, and the low one what is provisional as
+        unproductive, too.
+    """
+    seen = _allocated_sums(sums)
+    queued = waited.group_by(_RUN).agg(
+        _gpu_s(pl.col("initial")).alias("queued_initial"), _gpu_s(~pl.col("initial")).alias("queued_requeue")
+    )
+    table = (
+        runs.select(*_RUN, "n_attempts", "milli_gpus", "started_at", "ended_at")
+        .filter(pl.col("started_at").is_not_null())
+        .join(seen.rename({"subject": "run_id"}), on=_RUN, how="left")
+        .join(queued, on=_RUN, how="left")
+        .join(imputed_gpu_s, on=_RUN, how="left")
+        .with_columns(pl.col(_SUMMED).fill_null(0.0))
+    )
+    return _ratios(table).filter(pl.col("wall_gpu_s") > 0).sort(_RUN)
+
+
+def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
+    """The clusters' ETTR: ratios of sums, so GPU-time weighted; and the mean of the runs' own ratios beside them.
+
+    Args:
+        by_run: as `ettr_by_run` returns it, filtered to the runs that count.
+
+    Returns:
+        `cluster`, `n` (runs), the sums, the same ratios as `ettr_by_run`, and for each of `FORMS` `_runs` (runs that
+        have time below the line), `_mean`, `_mean_low`, `_mean_high`: every run has one vote. The mean is null where
+        on average more than a tenth of the runs' allocated time was not seen.
+    """
+    means = []
+    hidden = exact_mean(pl.col("unseen_share"))
+    for name, (top, bottom) in FORMS.items():
+        own = pl.when(bottom > 0).then(top / bottom)
+        means += [
+            own.count().cast(pl.Int64).alias(f"{name}_runs"),
+            pl.when(1 - hidden >= KNOWN_ENOUGH).then(exact_mean(own)).alias(f"{name}_mean"),
+            exact_mean(pl.col(f"{name}_low")).alias(f"{name}_mean_low"),
+            exact_mean(pl.col(f"{name}_high")).alias(f"{name}_mean_high"),
+        ]
+    added = [exact_sum(pl.col(name)).alias(name) for name in _SUMMED]
+    summed = by_run.group_by("cluster").agg(
+        pl.len().cast(pl.Int64).alias("n"), *added, *means, hidden.alias("unseen_share_mean")
+    )
+    return _ratios(summed).sort("cluster")
+
+
+_SUMMED = [
+    "productive",
+    "productive_sure",
+    "checkpoint",
+    "startup",
+    "unseen",
+    "beside_idle",
+    "allocated",
+    "queued_initial",
+    "queued_requeue",
+    "imputed_gpu_s",
+    "by_log",
+    "by_telemetry",
+    "by_accounting",
+    "by_assumed",
+]
+
+
+def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
+    """What the ledger says of each subject's allocated GPU-seconds."""
+    amount = pl.col("gpu_seconds")  # decimals: the sums are exact, in any order
+    seen = pl.col("evidence") != "assumed"
+    return (
+        sums.filter(pl.col("state") == "allocated")
+        .group_by("cluster", "subject")
+        .agg(
+            amount.filter(PRODUCTIVE).sum().alias("productive"),
+            amount.filter(PRODUCTIVE & SURE).sum().alias("productive_sure"),
+            amount.filter((pl.col("category") == "checkpoint") & seen).sum().alias("checkpoint"),
+            amount.filter((pl.col("category") == "startup") & seen).sum().alias("startup"),
+            amount.filter(UNSEEN).sum().alias("unseen"),
+            amount.filter(BESIDE_IDLE).sum().alias("beside_idle"),
+            amount.sum().alias("allocated"),
+            *(
+                amount.filter(pl.col("evidence") == kind).sum().alias(f"by_{kind}")
+                for kind in ("log", "telemetry", "accounting", "assumed")
+            ),
+        )
+        .filter(pl.col("allocated") > 0)
+        .with_columns(pl.exclude("cluster", "subject").cast(pl.Float64))
+    )
+
+
+def _gpu_s(which: pl.Expr) -> pl.Expr:
+    return exact_sum((pl.col("wait_s") * pl.col("milli_gpus") / 1000).filter(which))
+
+
+def _ratios(table: pl.DataFrame) -> pl.DataFrame:
+    """Each form of the ratio with its bounds, from the sums."""
+    hidden = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
+    known = 1 - hidden >= KNOWN_ENOUGH
+    whole = table.with_columns(
+        wall_gpu_s=pl.col("allocated") + pl.col("queued_initial") + pl.col("queued_requeue"),
+        after_start_gpu_s=pl.col("allocated") + pl.col("queued_requeue"),
+        unseen_share=hidden,
+    )
+    ratios = []
+    taken_back = pl.col("productive") - pl.col("productive_sure")
+    for name, (top, below) in FORMS.items():
+        bottom = pl.when(below > 0).then(below)
+        ratios += [
+            pl.when(known).then(top / bottom).alias(name),
+            ((top - taken_back) / bottom).alias(f"{name}_low"),
+            ((top + pl.col("unseen") + pl.col("beside_idle")) / bottom).alias(f"{name}_high"),
+        ]
+    imputed_share = pl.col("imputed_gpu_s") / pl.when(pl.col("wall_gpu_s") > 0).then(pl.col("wall_gpu_s"))
+    return whole.with_columns(*ratios, imputed_share.alias("ettr_imputed"))

@@ -1,0 +1,189 @@
+"""What ETTR a run is to be expected to have, from what was measured: how often it fails, and what each failure costs.
+
+The closed forms are those of `metrics.theory`, as expressions for many runs at once. The inputs are measured where logs
+and accounting tell them; where they do not, they are the cluster's, and else Meta's assumptions.
+Source: Kokolis et al. (HPCA 2025), expected ETTR; metric-definitions 1.5.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.exact import exact_mean, exact_sum
+from metrics.frames import DAY_S
+from metrics.unknown import total
+
+LARGE_LOSS = 0.1
+"""Share of scheduled time lost to failures, `lambda (u0 + dt/2)`, above which the approximations read low."""
+
+FORMS = ("closed_form", "with_queue", "finite", "exact")
+"""Meta's v2 closed form; with queue, long run; of a run of that much training; exact under exponential failures."""
+
+_RUN = ["cluster", "run_id"]
+
+
+def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.DataFrame:
+    """How often each run started, and on how many GPUs.
+
+    Args:
+        executed: as `metrics.ettr.ettr.ordered` returns it, of the starts that count. A resize is no start.
+        logged: `cluster`, `run_id`, `gpus`: the starts whose startup a log tells, those in place among them.
+
+    Returns:
+        `cluster`, `run_id`, `n_starts`, `started_gpus` (the sum of their GPUs, null where one's are unknown), and
+        `seen_gpus`: the GPUs of the logged ones; null for runs without a log.
+    """
+    began = executed.filter(pl.col("started_at").is_not_null() & (pl.col("joined_by") != "resize"))
+    every = began.group_by(_RUN).agg(
+        pl.len().cast(pl.Int64).alias("n_starts"), (total("milli_gpus") / 1000).alias("started_gpus")
+    )
+    if logged is None:
+        return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))
+    return every.join(logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus")), on=_RUN, how="left")
+
+
+def inputs(
+    by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame, gpu_days_per_failure: float | None
+) -> pl.DataFrame:
+    """What the expected ETTR of each run depends on, and where each input comes from.
+
+    Args:
+        by_run: as `metrics.ettr.ettr.ettr_by_run` returns it, of one cluster.
+        started: as `starts` returns it, of the starts in the window.
+        checkpoints: as `metrics.checkpoints.advice.logged_saves` returns it.
+        gpu_days_per_failure: of the cluster; infinite if nothing failed, None where there was no exposure.
+
+    Returns:
+        `cluster`, `run_id`, `gpus`, `wall_gpu_s`, `mttf_s` (of a job of that size), `restart_s`, `interval_s`,
+        `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it cannot be told), and `restart_from`,
+        `interval_from`: measured, of the cluster, or assumed.
+    """
+    gpus = pl.col("milli_gpus") / 1000
+    rate = pl.lit(gpu_days_per_failure, dtype=pl.Float64) * DAY_S / gpus
+    # Startup that no log saw is in no sum, so starts that no log saw must not count either.
+    begun = pl.coalesce("seen_gpus", "started_gpus")
+    own_restart = pl.when((pl.col("startup") > 0) & (begun > 0)).then(pl.col("startup") / begun)
+    queued = pl.col("queued_initial") + pl.col("queued_requeue")
+    table = (
+        by_run.filter(pl.col("milli_gpus") > 0)
+        .join(started, on=_RUN, how="left")
+        .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
+        .with_columns(
+            gpus=gpus,
+            mttf_s=rate,
+            own_restart=own_restart,
+            queue_s=pl.when(pl.col("started_gpus") > 0).then(queued / pl.col("started_gpus")).otherwise(0.0),
+            productive_s=pl.when(pl.col("ettr").is_not_null()).then(pl.col("productive") / gpus),
+        )
+    )
+    measured = pl.col("own_restart").is_not_null()
+    everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(begun.filter(measured))
+    any_restart = pl.when(measured.any()).then(everyone)
+    paced = pl.col("interval_s").is_not_null()
+    return table.with_columns(
+        restart_s=pl.coalesce("own_restart", any_restart, pl.lit(IMPUTED_RESTART_S)),
+        restart_from=_origin(measured),
+        interval_from=_origin(paced),
+        # One after the other: the interval of a run tells whether its writes go with it.
+        write_s=pl.when(paced).then(pl.col("write_s")).otherwise(exact_mean(pl.col("write_s").filter(paced))).fill_null(0.0),
+        interval_s=pl.coalesce("interval_s", pl.col("interval_s").median(), pl.lit(IMPUTED_CHECKPOINT_S)),
+    ).select(
+        *_RUN, "gpus", "wall_gpu_s", "mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "productive_s",
+        "restart_from", "interval_from",
+    )  # fmt: skip
+
+
+def _origin(own: pl.Expr) -> pl.Expr:
+    return (
+        pl.when(own)
+        .then(pl.lit("measured"))
+        .when(own.any())
+        .then(pl.lit("of the cluster"))
+        .otherwise(pl.lit("assumed"))
+    )
+
+
+def expected(told: pl.DataFrame) -> pl.DataFrame:
+    """The expected ETTR of each run in every form, and the one that applies.
+
+    - `closed_form`: `(1 - L) / (1 + w/dt)` with the lost share `L = (u0 + dt/2) / M`; queueing is not in it.
+    - `with_queue`: that, over `1 + q/M`.
+    - `finite`: `R / W` with `S = (R + u0) / (1 - L)`, `W = S (1 + q/M) + q`, over `1 + w/dt`; null without any `R`.
+    - `exact`: `dt exp(-u0/M) / ((exp((dt + w)/M) - 1) (M + q))`.
+    - `expected`: `exact` where L is above 0.1, else `finite`, and `with_queue` where R is not known; `regime` is its
+      name.
+
+    Args:
+        told: as `inputs` returns it.
+
+    Returns:
+        Those columns and `lost_share`, 0-1 all; null without a failure rate. As `metrics.theory` for one run.
+    """
+    mttf, write, dt = pl.col("mttf_s"), pl.col("write_s"), pl.col("interval_s")
+    restart, queue, productive = pl.col("restart_s"), pl.col("queue_s"), pl.col("productive_s")
+    training = 1 / (1 + write / dt)
+    left = (1 - pl.col("lost_share")).clip(0)
+    scheduled = (productive + restart) / left
+    wall = scheduled * (1 + queue / mttf) + queue
+    period = (dt + write) / mttf
+    # As in metrics.theory.ettr_exact: nothing here can overflow, and without failures it is the training share.
+    saved = dt / mttf * (-(restart / mttf) - period).exp() / (1 - (-period).exp())
+    rare = mttf.is_infinite() | (period < _TOO_RARE)
+    forms = told.with_columns(lost_share=(restart + dt / 2) / mttf).with_columns(
+        closed_form=left * training,
+        with_queue=left * training / (1 + queue / mttf),
+        finite=pl.when((productive > 0) & mttf.is_not_null()).then(
+            pl.when(left > 0).then(productive / wall * training).otherwise(0.0)
+        ),
+        exact=pl.when(rare).then(left * training / (1 + queue / mttf)).otherwise(saved / (1 + queue / mttf)),
+    )
+    large = pl.col("lost_share") > LARGE_LOSS
+    return forms.with_columns(
+        expected=pl.when(large).then("exact").otherwise(pl.coalesce("finite", "with_queue")),
+        regime=pl.when(large)
+        .then(pl.lit("exact"))
+        .when(productive > 0)
+        .then(pl.lit("finite"))
+        .otherwise(pl.lit("with_queue")),
+    )
+
+
+_TOO_RARE = 1e-9
+"""Checkpoint periods per failure below which 1 - exp(-x) has too few digits left, and the closed form has them all."""
+
+
+def over_runs(found: pl.DataFrame) -> pl.DataFrame:
+    """Each form's mean over the runs of a cluster, weighted by their wall time in GPU-seconds, as measured ETTR is.
+
+    Args:
+        found: as `expected` returns it.
+
+    Returns:
+        `cluster`, `n`, `wall_gpu_s`, `FORMS`, `expected`, the weighted means of the inputs, and the shares of the wall
+        time whose inputs were measured (`restart_measured`, `interval_measured`) and that is in the exact `regime`
+        (`exact_share`).
+    """
+    weight = pl.col("wall_gpu_s")
+
+    def mean(name: str) -> pl.Expr:
+        known = pl.col(name).is_not_null() & pl.col(name).is_finite()
+        below = exact_sum(weight.filter(known))
+        return pl.when(below > 0).then(exact_sum((pl.col(name) * weight).filter(known)) / below).alias(name)
+
+    def share(which: pl.Expr, name: str) -> pl.Expr:
+        return (exact_sum(weight.filter(which)) / exact_sum(weight)).alias(name)
+
+    names = [*FORMS, "expected", "restart_s", "interval_s", "write_s", "queue_s", "lost_share"]
+    return (
+        found.group_by("cluster")
+        .agg(
+            pl.len().cast(pl.Int64).alias("n"),
+            exact_sum(weight),
+            *(mean(name) for name in names),
+            share(pl.col("restart_from") == "measured", "restart_measured"),
+            share(pl.col("interval_from") == "measured", "interval_measured"),
+            share(pl.col("regime") == "exact", "exact_share"),
+        )
+        .sort("cluster")
+    )

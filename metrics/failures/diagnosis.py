@@ -1,0 +1,264 @@
+"""Differential diagnosis of endings: what nodes told around them, the likeliest cause, and where it can come from.
+
+Each symptom lists all failure domains that it can come from (the user's program, system software, hardware), and a
+domain is struck off only with evidence: an NCCL timeout or a plain exit status can be any of the three, a GPU that has
+fallen off the bus is hardware. Several events may match; the likeliest is a guess by a stated rule, and the others
+stay visible.
+
+Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III and Table I;
+classes of XIDs: metric-definitions 8.1.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.time_join import nearby
+
+EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
+"""Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
+
+EVENTS_SHOWN = 6
+"""Events that `events` names; how many more there were is told behind them."""
+
+DOMAINS = ("user", "software", "hardware")
+"""The user's program, system software (drivers, schedulers, mounts), hardware."""
+
+OF_STATE = {
+    "NODE_FAIL": ("software", "hardware"),  # a slurmd or its pod may have gone, not the node: definitions 10.7
+    "BOOT_FAIL": ("software", "hardware"),
+    "LAUNCH_FAILED": ("software", "hardware"),
+    "RECONFIG_FAIL": ("software",),
+    "OUT_OF_MEMORY": ("user",),
+    "PREEMPTED": (),
+}
+"""Where a final state can come from by itself; of those that are not here, from anywhere."""
+
+OF_CLASS = {
+    "HW": ("hardware",),
+    "NETWORK": ("hardware",),
+    "DRIVER": ("software", "hardware"),
+    "FILESYSTEM": ("software", "hardware"),
+    "NODE": ("software", "hardware"),
+    "SOFTWARE": ("software",),
+    "APP": ("user",),
+}
+"""What a class of events speaks of: a prior, not a fact. Classes that are not here rule nothing out."""
+
+_SILENT = ("INFO", "WARN", "CONSEQUENCE")
+"""Classes of events that are no cause by themselves: trends, and what only follows from another event (XID 45)."""
+
+_NOT_THE_PROGRAM = ("32", *(str(code) for code in range(144, 151)))
+"""XIDs without a class that nevertheless do not come from the user's program: bus quality, NVLink 5."""
+
+_PROGRAM = ("13", "31", "43", "69", "137")
+"""XIDs that speak of the user's program first, where only the words of a drain name them."""
+
+_HARDWARE_WORDS = (
+    r"(?i)\b(xid|ecc|nvlink|nvswitch|gpus?|pcie|ib|infiniband|mlx\d*\w*|nic|dimm|nvme|disk|psu|fan|thermal|hardware)\b"
+    r"|hardware_problem"
+)
+_POD_GONE = r"(?i)^k8s: pod terminated"
+_UNKILLABLE = r"(?i)^kill task failed"
+"""What the reasons of node states speak of (SUNK's syncer, Slurm's own words, health checks)."""
+
+REACTIONS = ("node_down", "node_drained", "prolog", "pod_terminated")
+"""Kinds that are the scheduler's answer to a fault: what a sensor told beside them is nearer to its cause."""
+
+_SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+_KEY = list(frames.ATTEMPT_KEY)
+
+
+def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
+    """What a node state that ended attempts is called: one of `REACTIONS`.
+
+    A pod that went is told from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and no fault
+    of the hardware (metric-definitions 10.7).
+    """
+    return (
+        pl.when(reason.str.contains("(?i)^prolog error"))
+        .then(pl.lit("prolog"))
+        .when(reason.str.contains(_POD_GONE))
+        .then(pl.lit("pod_terminated"))
+        .when(state == "down")
+        .then(pl.lit("node_down"))
+        .otherwise(pl.lit("node_drained"))
+    )
+
+
+def class_of_reason(reason: pl.Expr) -> pl.Expr:
+    """What the words of a node state's reason speak of, as `health_events.class`."""
+    return (
+        pl.when(reason.str.extract(r"(?i)\bxid\W*(\d+)").is_in(_PROGRAM))
+        .then(pl.lit("APP"))
+        .when(reason.str.contains(_HARDWARE_WORDS))
+        .then(pl.lit("HW"))
+        .when(reason.str.contains(_POD_GONE))
+        .then(pl.lit("SOFTWARE"))
+        .when(reason.str.contains(_UNKILLABLE))
+        .then(pl.lit("UNKNOWN"))
+        .otherwise(pl.lit("NODE"))
+    )
+
+
+def told_around(
+    ended: pl.DataFrame,
+    attempt_nodes: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    before_s: float,
+    after_s: float,
+) -> pl.DataFrame:
+    """What the nodes of attempts told around their ends, within their lives, the worst first.
+
+    What was over before an attempt began cannot have ended it, and is left out: an event before its start, or a node
+    state that was left again by then. What came after a person cancelled it is kept, but explains nothing.
+
+    Events are in order of severity; then what a sensor told goes before what the scheduler did about it; then the
+    nearer to the end goes first.
+
+    Args:
+        ended: attempts that ended: the attempt's key, `started_at`, `ended_at`, `state` and `cancelled_by`.
+        attempt_nodes: `frames.ATTEMPT_NODES`.
+        events: `EVENTS`.
+        before_s: how long before the end an event may lie, in seconds.
+        after_s: how long after.
+
+    Returns:
+        The attempt's key, and of each event on one of its nodes `node`, `ts`, `kind`, `detail`, `gpu`, `code`, `class`,
+        `severity`, `evidence`; `explains` (it can be the cause), `tells` (it rules domains out) and `place` (0 for the
+        worst of the attempt).
+    """
+    life = ended.select(
+        *_KEY,
+        pl.col("started_at").alias("_start"),
+        pl.col("ended_at").alias("_end"),
+        cancelled_by_person().alias("_by"),
+    )
+    where = attempt_nodes.join(life, on=_KEY).select(*_KEY, "node", "_start", "_end", "_by")
+    near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
+    pairs = near.filter(since_start("_start"))
+    severity = pl.col("severity").replace_strict(_SEVERITIES, default=2, return_dtype=pl.Int64())
+    tells = ~pl.col("class").is_in(_SILENT).fill_null(value=False)
+    offset = (pl.col("ts") - pl.col("_end")).dt.total_microseconds().abs()
+    too_late = pl.col("_by") & (pl.col("ts") > pl.col("_end"))
+    return (
+        pairs.with_columns(
+            _severity=severity,
+            _reaction=pl.col("kind").is_in(REACTIONS),
+            _offset=offset,
+            explains=(severity == 0) & tells & ~too_late,
+            tells=tells & ~too_late,
+        )
+        .sort(
+            *_KEY, "_severity", "_reaction", "_offset", "ts", "node", "kind", "code", "gpu", "detail", nulls_last=True
+        )
+        .with_columns(place=pl.int_range(pl.len()).over(_KEY))
+        .drop("_start", "_end", "_by", "_severity", "_reaction", "_offset", "lasts_until")
+    )
+
+
+def cancelled_by_person() -> pl.Expr:
+    """The attempt was cancelled, and accounting names who did it: what happens afterwards is not why."""
+    return (pl.col("state") == "CANCELLED").fill_null(value=False) & pl.col("cancelled_by").is_not_null()
+
+
+def since_start(start: str) -> pl.Expr:
+    """The event (`ts`, `lasts_until`) began once the attempt ran, or still lasted then."""
+    lasted = (pl.col("lasts_until") > pl.col(start)).fill_null(value=False)
+    return lasted | (pl.col("ts") >= pl.col(start)).fill_null(value=True)
+
+
+def likeliest(told: pl.DataFrame, ended: pl.DataFrame, *, node_first: tuple[str, ...]) -> pl.DataFrame:
+    """The event that most likely explains each ending.
+
+    It is the worst that can explain anything (see `told_around`). Where accounting names the node whose failure ended
+    the attempt, only what happened there explains it; where the final state says that a node failed, what happened on
+    a node that went out of service goes before what happened elsewhere.
+
+    Args:
+        told: as `told_around` returns it.
+        ended: attempts: key, `state` and `failed_node`.
+        node_first: final states that say that a node failed.
+
+    Returns:
+        The attempt's key, `node`, `kind`, `detail`, `event_at`, `event_class`, `event_code`, `event_evidence`.
+    """
+    reaction = pl.col("kind").is_in(REACTIONS)
+    out = reaction.any().over(*_KEY, "node") & pl.col("state").is_in(node_first)
+    return (
+        told.filter("explains")
+        .join(ended.select(*_KEY, "state", "failed_node"), on=_KEY)
+        .filter(pl.col("node") == pl.coalesce("failed_node", "node"))
+        .with_columns(_elsewhere=~out)
+        .sort(*_KEY, "_elsewhere", "place")
+        .unique(_KEY, keep="first", maintain_order=True)
+        .select(
+            *_KEY,
+            "node",
+            "kind",
+            "detail",
+            pl.col("ts").alias("event_at"),
+            pl.col("class").alias("event_class"),
+            pl.col("code").alias("event_code"),
+            pl.col("evidence").alias("event_evidence"),
+        )
+    )
+
+
+def domains(symptom: pl.Expr, kind: pl.Expr, klass: pl.Expr, code: pl.Expr) -> pl.Expr:
+    """Failure domains that an ending can come from: those of its symptom that the event leaves, in words.
+
+    Args:
+        symptom: final state.
+        kind: kind of the event that tells most; null without one.
+        klass: its class.
+        code: its code.
+
+    Returns:
+        Some of `DOMAINS` with commas between. If the event speaks of none of the symptom's own domains, the event's:
+        it is the better evidence. Null where the scheduler ended the attempt as it was told to.
+    """
+    not_program = (kind == "xid") & code.is_in(_NOT_THE_PROGRAM)
+    of_state = _masks(symptom, OF_STATE)
+    of_event = pl.when(not_program).then(_mask(("software", "hardware"))).otherwise(_masks(klass, OF_CLASS))
+    common = of_state & of_event
+    left = pl.when((common == 0) & kind.is_not_null()).then(of_event).otherwise(common)
+    words = {mask: ",".join(name for name in DOMAINS if mask & _mask((name,))) for mask in range(1, _ANY + 1)}
+    return left.replace_strict(words, default=None, return_dtype=pl.String())
+
+
+def _mask(domains: tuple[str, ...]) -> int:
+    """A set of domains as a whole number: a bit for each."""
+    return sum(1 << place for place, name in enumerate(DOMAINS) if name in domains)
+
+
+_ANY = _mask(DOMAINS)
+
+
+def _masks(name: pl.Expr, known: dict[str, tuple[str, ...]]) -> pl.Expr:
+    """The domains of states or classes as whole numbers; all of them where nothing is known."""
+    masks = {each: _mask(domains) for each, domains in known.items()}
+    return name.replace_strict(masks, default=_ANY, return_dtype=pl.Int64()).fill_null(_ANY)
+
+
+def in_words(told: pl.DataFrame) -> pl.DataFrame:
+    """What was told around each ending, the worst first: the attempt's key and `events`.
+
+    An event is its kind and code, with its node and GPU behind it: `xid 79 (n03 gpu 2)`. Those beyond `EVENTS_SHOWN`
+    are counted.
+    """
+    gpu = pl.col("gpu").fill_null("")
+    code = pl.col("code").fill_null("")
+    name = pl.when(code != "").then(pl.format("{} {}", "kind", code)).otherwise("kind")
+    where = pl.when(gpu != "").then(pl.format("{} gpu {}", "node", gpu)).otherwise("node")
+    more = pl.col("all").list.len().cast(pl.Int64) - EVENTS_SHOWN
+    shown = pl.col("all").list.head(EVENTS_SHOWN).list.join(", ")
+    return (
+        told.with_columns(_word=pl.format("{} ({})", name, where))
+        .unique([*_KEY, "_word"], keep="first", maintain_order=True)
+        .group_by(_KEY, maintain_order=True)
+        .agg(pl.col("_word").sort_by("place").alias("all"))
+        .select(*_KEY, events=pl.when(more > 0).then(pl.format("{} and {} more", shown, more)).otherwise(shown))
+    )

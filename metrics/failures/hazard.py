@@ -1,0 +1,211 @@
+"""Whether interruptions come by age: survival, competing causes and Weibull fits by job size.
+
+The age of an attempt is how long it has run. One that already ran when the window opened enters at its age then; one
+that still runs when it closes is censored there. Where another cause ends an attempt first, Kaplan-Meier takes it as
+censored; the cumulative incidence by cause, beside it, does not (metric-definitions 7.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from metrics import frames
+from metrics.failures.exposure import INFRASTRUCTURE, UNPLANNED, Histories, Size, exposure
+from metrics.failures.survival import (
+    CENSORED,
+    Curve,
+    Spells,
+    at_age,
+    cumulative_incidence,
+    kaplan_meier,
+    median,
+    weibull,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import numpy.typing as npt
+
+    from metrics.statistics import FloatArray
+
+CAUSES = {"infrastructure": 1, "user": 2, "preemption": 3, "completed": 4, "other": 5}
+"""What ends attempts. `user` are failures; `other` are cancellations, time limits, planned requeues and ends of states
+that say nothing. An attempt that accounting never closed (RUNAWAY) is censored where it was last known to run."""
+
+KINDS = {"infrastructure": (1,), "unplanned": (1, 2)}
+"""What counts as an interruption, as in `metrics.failures.rates`."""
+
+AGES = {"1h": 3600.0, "24h": 86_400.0, "7d": 604_800.0}
+"""Ages at which the share not interrupted is told."""
+
+_MIXED = "; sizes are mixed, and larger jobs fail more and run longer: read it by size"
+
+MOST_POINTS = 200
+"""A curve has no more points than that: of a longer one every n-th step, the last one always."""
+
+SUMMARY: frames.Schema = {
+    "class": pl.String(),
+    "size": pl.String(),
+    "n_attempts": pl.Int64(),
+    "n_entered_late": pl.Int64(),
+    "n_failures": pl.Int64(),
+    **{f"survival_{age}{end}": pl.Float64() for age in AGES for end in ("", "_low", "_high")},
+    "median_s": pl.Float64(),
+    "median_low_s": pl.Float64(),
+    "median_high_s": pl.Float64(),
+    "shape": pl.Float64(),
+    "shape_low": pl.Float64(),
+    "shape_high": pl.Float64(),
+    "scale_s": pl.Float64(),
+    "scale_low_s": pl.Float64(),
+    "scale_high_s": pl.Float64(),
+    "aic_weibull": pl.Float64(),
+    "aic_exponential": pl.Float64(),
+    "p_value": pl.Float64(),
+    "note": pl.String(),
+}
+
+CURVES: frames.Schema = {
+    "curve": pl.String(),
+    "class": pl.String(),
+    "size": pl.String(),
+    "age_s": pl.Float64(),
+    "at_risk": pl.Int64(),
+    "n_failures": pl.Int64(),
+    "value": pl.Float64(),
+    "ci_low": pl.Float64(),
+    "ci_high": pl.Float64(),
+}
+
+
+def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+    """Survival, its median, and a Weibull fit, by class of interruption and job size.
+
+    Returns:
+        SUMMARY. Survival at an age is null where nobody was seen so old; `shape` where there are too few interruptions.
+    """
+    gpus, seen = spells(past, since, until)
+    found = [_summary(kind, size, _of(seen, gpus, size), causes) for kind, causes in KINDS.items() for size in sizes]
+    return pl.DataFrame(found, schema=SUMMARY)
+
+
+def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+    """Kaplan-Meier of each class (`curve` survival), and cumulative incidence of each cause (`curve` incidence).
+
+    Returns:
+        CURVES; `n_failures` are since the point before.
+    """
+    gpus, seen = spells(past, since, until)
+    found = [pl.DataFrame(schema=CURVES)]
+    for size in sizes:
+        inside = _of(seen, gpus, size)
+        if len(inside.left):
+            found += [_points("survival", kind, size, kaplan_meier(inside, causes)) for kind, causes in KINDS.items()]
+            found += [
+                _points("incidence", cause, size, cumulative_incidence(inside, code)) for cause, code in CAUSES.items()
+            ]
+    return pl.concat(found)
+
+
+def spells(past: Histories, since: datetime, until: datetime) -> tuple[FloatArray, Spells]:
+    """Job sizes, smallest first, and what was seen of each attempt in the window.
+
+    Attempts that ended as they started were never at risk and are not among them.
+    """
+    ran = exposure(past.ran, since, until).sort("gpus", "execution")
+    began = pl.col("started_at")
+    ages = ran.select(entered=frames.seconds(pl.col("from_at") - began), left=frames.seconds(pl.col("to_at") - began))
+    over = ran.select((pl.col("ended_at") < until).fill_null(value=False)).to_series().to_numpy()
+    cause = np.where(over, _causes(past)[ran["execution"].to_numpy()], CENSORED)
+    return ran["gpus"].to_numpy(), Spells(ages["entered"].to_numpy(), ages["left"].to_numpy(), cause)
+
+
+def _causes(past: Histories) -> npt.NDArray[np.int64]:
+    """What ended each execution that ended, by its number."""
+    by_state = (
+        pl.when(pl.col("state") == "COMPLETED")
+        .then(CAUSES["completed"])
+        .when(pl.col("state") == "RUNAWAY")
+        .then(CENSORED)
+        .otherwise(CAUSES["other"])
+    )
+    found = past.ran.select(by_state.cast(pl.Int64)).to_series().to_numpy().copy()
+    interrupted = past.ended.select(
+        "execution",
+        cause=pl.when(INFRASTRUCTURE)
+        .then(CAUSES["infrastructure"])
+        .when(UNPLANNED)
+        .then(CAUSES["user"])
+        .when(pl.col("class") == "preemption")
+        .then(CAUSES["preemption"])
+        .otherwise(CAUSES["other"])
+        .cast(pl.Int64),
+    )
+    found[interrupted["execution"].to_numpy()] = interrupted["cause"].to_numpy()
+    return found
+
+
+def _of(seen: Spells, gpus: FloatArray, size: Size) -> Spells:
+    low, high = np.searchsorted(gpus, [size.low, size.high], side="right")
+    return Spells(seen.entered[low:high], seen.left[low:high], seen.cause[low:high])
+
+
+def _summary(kind: str, size: Size, seen: Spells, causes: Sequence[int]) -> dict[str, object]:
+    curve, fitted = kaplan_meier(seen, causes), weibull(seen, causes)
+    row: dict[str, object] = {
+        "class": kind,
+        "size": size.label,
+        "n_attempts": len(seen.left),
+        "n_entered_late": int((seen.entered > 0).sum()),
+        "n_failures": int(np.isin(seen.cause, causes).sum()),
+    }
+    oldest = float(seen.left.max()) if len(seen.left) else 0.0
+    for name, age in AGES.items():
+        row |= _share(f"survival_{name}", curve, age) if oldest >= age else {}
+    row |= dict(zip(("median_s", "median_low_s", "median_high_s"), median(curve), strict=True))
+    if fitted is None:
+        few = "too few interruptions to tell how they depend on age"
+        return row | {"note": few if row["n_failures"] in {0, 1} else "no shape explains these interruptions best"}
+    return row | {
+        "shape": fitted.shape,
+        "shape_low": fitted.shape_low,
+        "shape_high": fitted.shape_high,
+        "scale_s": fitted.scale_s,
+        "scale_low_s": fitted.scale_low_s,
+        "scale_high_s": fitted.scale_high_s,
+        "aic_weibull": fitted.aic,
+        "aic_exponential": fitted.aic_exponential,
+        "p_value": fitted.p_value,
+        "note": fitted.words + (_MIXED if size.per_gpu else ""),
+    }
+
+
+def _share(name: str, curve: Curve, age: float) -> dict[str, float | None]:
+    value, low, high = at_age(curve, age) or (1.0, np.nan, np.nan)
+    ends = (None if np.isnan(end) else end for end in (low, high))
+    return dict(zip((name, f"{name}_low", f"{name}_high"), (value, *ends), strict=True))
+
+
+def _points(what: str, kind: str, size: Size, curve: Curve) -> pl.DataFrame:
+    """A curve as rows, of no more than MOST_POINTS points."""
+    n = len(curve.age)
+    kept = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)) if n else np.zeros(0, dtype=int)
+    events = np.diff(np.cumsum(curve.events)[kept], prepend=0)
+    rows = pl.DataFrame(
+        {
+            "age_s": curve.age[kept],
+            "at_risk": curve.at_risk[kept],
+            "n_failures": events,
+            "value": curve.value[kept],
+            "ci_low": curve.low[kept],
+            "ci_high": curve.high[kept],
+        }
+    ).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
+    return frames.conform(
+        rows.with_columns(curve=pl.lit(what), size=pl.lit(size.label), **{"class": pl.lit(kind)}), CURVES
+    )

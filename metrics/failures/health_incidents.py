@@ -1,0 +1,184 @@
+"""Incidents: what health events of one node within 15 minutes of each other tell together, and whom they touch.
+
+The windows are Meta's: an event explains an attempt's end from 10 minutes before it to 5 minutes after (Kokolis et al.,
+"Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III), clipped to the attempt's life.
+What comes after a person cancelled an attempt does not touch it. What is only touched (the
+event lies somewhere within the attempt) may have been slowed down.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.failures.diagnosis import cancelled_by_person
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+
+SEVERITIES = ("critical", "warning", "info")
+"""The worst first. An event without any counts as information."""
+
+HEALTH_EVENTS: frames.Schema = {
+    "cluster": frames.TEXT,
+    "node": frames.TEXT,
+    "ts": frames.TIME,
+    "gpu": frames.TEXT,
+    "kind": frames.TEXT,
+    "code": frames.TEXT,
+    "severity": frames.TEXT,
+    "action": frames.TEXT,
+}
+
+INCIDENTS: frames.Schema = {
+    "cluster": frames.TEXT,
+    "node": frames.TEXT,
+    "started_at": frames.TIME,
+    "ended_at": frames.TIME,
+    "severity": frames.TEXT,
+    "n_events": frames.COUNT,
+    "kinds": frames.TEXT,
+    "gpus": frames.TEXT,
+    "action": frames.TEXT,
+    "n_attempts": frames.COUNT,
+}
+
+ATTEMPT_HEALTH: frames.Schema = {
+    "cluster": frames.TEXT,
+    "node": frames.TEXT,
+    "started_at": frames.TIME,
+    "scheduler": frames.TEXT,
+    "job_id": frames.TEXT,
+    "submitted_at": frames.TIME,
+    "n_events": frames.COUNT,
+    "severity": frames.TEXT,
+    "at_end": frames.FLAG,
+}
+
+_US = 1_000_000
+_PLACE = ["cluster", "node"]
+
+
+def incidents(
+    events: pl.DataFrame, attempts: pl.DataFrame, attempt_nodes: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Incidents, and the attempts that they touch.
+
+    Args:
+        events: HEALTH_EVENTS.
+        attempts: `frames.ATTEMPTS`; whether one ended, and when, is told here.
+        attempt_nodes: `frames.ATTEMPT_NODES`: which nodes each attempt held, and when.
+
+    Returns:
+        INCIDENTS and ATTEMPT_HEALTH, sorted. An incident that touches no attempt is one all the same, and so is one
+        of information only.
+    """
+    numbered = _numbered(events)
+    touched = _touched(numbered, _held(attempts, attempt_nodes))
+    n_attempts = touched.group_by("incident").agg(pl.len().alias("n_attempts"))
+    found = (
+        numbered.group_by("incident", maintain_order=True)
+        .agg(
+            *(pl.col(name).first() for name in _PLACE),
+            pl.col("ts").min().alias("started_at"),
+            pl.col("ts").max().alias("ended_at"),
+            pl.col("rank").min(),
+            pl.len().alias("n_events"),
+            _joined(pl.concat_str("kind", "code", separator=" "), ", ", by="rank").alias("kinds"),
+            _joined(pl.col("gpu").filter(pl.col("gpu").fill_null("") != ""), ",").alias("gpus"),
+            pl.col("action").filter(pl.col("rank") == pl.col("rank").min()).drop_nulls().alias("actions"),
+        )
+        .join(n_attempts, on="incident", how="left", maintain_order="left")
+        .with_columns(_severity(), _said("actions").alias("action"), pl.col("n_attempts").fill_null(0))
+    )
+    begins = found.select("incident", *_PLACE, "started_at")
+    of_attempts = touched.join(begins, on="incident").with_columns(_severity())
+    ordered = frames.conform(of_attempts, ATTEMPT_HEALTH).sort(*_PLACE, "started_at", "job_id", "submitted_at")
+    return frames.conform(found, INCIDENTS).sort(*_PLACE, "started_at"), ordered
+
+
+def _numbered(events: pl.DataFrame) -> pl.DataFrame:
+    """Events, sorted, with the number of their incident, how bad they are (0: the worst), and their own number."""
+    ranks = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+    rank = pl.col("severity").replace_strict(ranks, default=len(SEVERITIES) - 1, return_dtype=pl.Int64())
+    gap = frames.seconds(pl.col("ts") - pl.col("ts").shift(1).over(_PLACE))
+    fresh = gap.is_null() | (gap > MERGE_S)
+    return (
+        frames.conform(events, HEALTH_EVENTS)
+        .sort(*_PLACE, "ts", "kind", "code", "gpu")
+        .with_columns(incident=fresh.cum_sum().cast(pl.Int64), rank=rank)
+        .with_row_index("event")
+        .with_columns(pl.col("event").cast(pl.Int64))
+    )
+
+
+def _held(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
+    """Which node each attempt held from when to when, and when the attempt ended; null: it goes on.
+
+    `by_person`: what happened after its end has nothing to do with it.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    ends = attempts.select(*key, pl.col("ended_at").alias("attempt_ended_at"), cancelled_by_person().alias("by_person"))
+    held = attempt_nodes.join(ends, on=key)
+    return held.select(*key, "node", "started_at", "ended_at", "attempt_ended_at", "by_person")
+
+
+def _touched(numbered: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """Incidents and attempts: `n_events` of the incident that touch the attempt, `rank` of the worst, and `at_end`.
+
+    Events of a node are in order, so those that touch an attempt are a range: its ends are found by two searches, and
+    nothing is paired that does not belong together.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    after = pl.duration(microseconds=pl.when("by_person").then(0).otherwise(round(AFTER_END_S * _US)))
+    before = pl.duration(microseconds=round(BEFORE_END_S * _US))
+    moments = numbered.select(*_PLACE, "ts", "event").sort("ts", "event")
+    spans = held.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi").with_columns(
+        until=pl.coalesce(pl.col("ended_at") + after, pl.lit(numbered["ts"].max(), dtype=frames.TIME))
+    )
+    first = _searched(spans, moments, "started_at", "forward", "first")
+    last = _searched(first, moments, "until", "backward", "last")
+    pairs = (
+        last.filter(pl.col("first") <= pl.col("last"))
+        .with_columns(event=pl.int_ranges("first", pl.col("last") + 1))
+        .explode("event")
+        .join(numbered.select("event", "incident", "ts", "rank"), on="event")
+    )
+    end = pl.col("attempt_ended_at")
+    near = (pl.col("ts") >= end - before) & (pl.col("ts") <= end + after)
+    return (
+        pairs.with_columns(near=near.fill_null(value=False))
+        .group_by("incident", *key)
+        .agg(pl.col("event").n_unique().alias("n_events"), pl.col("rank").min(), pl.col("near").any().alias("at_end"))
+    )
+
+
+def _searched(spans: pl.DataFrame, moments: pl.DataFrame, by: str, strategy: str, name: str) -> pl.DataFrame:
+    """Spans with the number of the node's first event from a moment on (forward), or of its last up to it."""
+    once = moments.unique([*_PLACE, "ts"], keep="first" if strategy == "forward" else "last", maintain_order=True)
+    return (
+        spans.sort(by)
+        .join_asof(
+            once.rename({"ts": "moment", "event": name}),
+            left_on=by,
+            right_on="moment",
+            by=_PLACE,
+            strategy="forward" if strategy == "forward" else "backward",
+            check_sortedness=False,
+        )
+        .drop("moment")
+    )
+
+
+def _joined(words: pl.Expr, between: str, *, by: str | None = None) -> pl.Expr:
+    """Different words of a group, in order of a column and then of the alphabet."""
+    ordered = words.sort_by(by, words) if by else words.sort()
+    return ordered.unique(maintain_order=True).str.join(between)
+
+
+def _said(actions: str) -> pl.Expr:
+    """What is asked for, each once; null where nothing is."""
+    once = pl.col(actions).list.unique().list.sort()
+    return pl.when(once.list.len() > 0).then(once.list.join("; "))
+
+
+def _severity() -> pl.Expr:
+    return pl.col("rank").replace_strict(dict(enumerate(SEVERITIES)), return_dtype=frames.TEXT).alias("severity")

@@ -1,0 +1,320 @@
+"""Goodput and what surrounds it, from sums over the ledger.
+
+"Goodput" has at least four published meanings, so the bare word is never a metric here: the denominator is part of
+the name. Each ratio carries bounds: what it would be if all time that we could not see was unproductive, or productive.
+GPUs that were active beside an idle one of their attempt are stalled by the lockstep rule, and in the high bound.
+Provisional productive time (steps that no durable checkpoint holds yet, or activity right before an interruption) is
+in the value and the high bound, and not in the low one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from metrics.ledger.categories import GPUS_UNKNOWN, LOCKSTEP
+
+KNOWN_ENOUGH = 0.9
+"""A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
+
+
+def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
+    """Goodput over allocated and over capacity, occupancy and availability, per cluster and subject.
+
+    - `goodput_allocated` = productive / allocated GPU-seconds
+    - `goodput_capacity`  = productive / all GPU-seconds there were (cluster and node subjects)
+    - `occupancy`         = allocated / all GPU-seconds there were
+    - `availability`      = 1 - (unavailable + held by attempts on dead nodes) / all GPU-seconds there were; bounded by
+      time with no known node state
+
+    Where attempts ran whose GPUs are unknown (cause `gpus_unknown`, see `metrics.ledger.sweep`), they held between
+    none and all of the GPUs that were left there. Occupancy and goodput over capacity have no value then, however few
+    they are, but bounds: none of that time allocated, and all of it.
+
+    Args:
+        sums: `frames.LEDGER_SUMS` within the window.
+        inventoried: clusters of which an inventory was read; of others, capacity cannot be told.
+
+    Returns:
+        `cluster`, `subject` and the number columns of `frames.RESULT`; `value` is numerator / denominator. It is null
+        where more than a tenth of what decides it was not seen (allocated time that is unattributed or assumed; for
+        availability, time without a known node state), and where the denominator is zero.
+
+    Source: metric-definitions 5.2 (goodput_alloc, goodput_cluster); Kokolis et al. for the cluster form.
+    """
+    totals = sums.group_by("cluster", "subject").agg(
+        _sum(PRODUCTIVE, "productive"),
+        _sum(PRODUCTIVE & SURE, "productive_sure"),
+        _sum((pl.col("state") == "allocated") & UNSEEN, "unseen"),
+        _sum((pl.col("state") == "allocated") & (UNSEEN | BESIDE_IDLE), "open"),
+        _sum((pl.col("category") == "unknown") & ~UNCLEAR, "unknown"),
+        _sum(pl.col("state") == "allocated", "allocated"),
+        _sum(UNCLEAR, "unclear"),
+        _sum(UNCLEAR & (pl.col("state") == "unavailable"), "unclear_out"),
+        _sum(UNCLEAR & (pl.col("state") == "unavailable") & (pl.col("category") != "down"), "unclear_up"),
+        _sum(
+            (pl.col("state") == "unavailable") | (pl.col("cause") == "node_down").fill_null(value=False), "unavailable"
+        ),
+        _sum(pl.lit(value=True), "capacity"),
+        *(
+            _sum((pl.col("state") == "allocated") & (pl.col("evidence") == kind), f"allocated_{kind}")
+            for kind in _KINDS
+        ),
+        *(_sum(pl.col("evidence") == kind, f"capacity_{kind}") for kind in _KINDS),
+    )
+    there = pl.col("cluster").is_in(inventoried.implode())
+    parts = [
+        _productive(totals, "allocated").with_columns(metric=pl.lit("goodput_allocated")),
+        _cannot_tell(_productive(totals, "capacity"), there).with_columns(metric=pl.lit("goodput_capacity")),
+        _cannot_tell(_occupancy(totals), there).with_columns(metric=pl.lit("occupancy")),
+        _cannot_tell(
+            _of_capacity(totals, pl.col("capacity") - pl.col("unavailable"), pl.col("unknown") + pl.col("unclear_up")),
+            there,
+        ).with_columns(metric=pl.lit("availability")),
+    ]
+    return pl.concat(parts, how="diagonal").with_columns(unit=pl.lit("ratio")).sort("cluster", "subject", "metric")
+
+
+_KINDS = ("log", "telemetry", "accounting", "assumed")
+PRODUCTIVE = (pl.col("category") == "productive") & (pl.col("evidence") != "assumed")
+"""Time that went into training that was kept, as far as evidence tells."""
+SURE = pl.col("cause").ne_missing("provisional")
+"""Productive time that nothing can take back any more."""
+UNSEEN = (pl.col("category") == "unattributed") | (pl.col("evidence") == "assumed")
+"""Allocated time of which nobody saw what it was spent on."""
+BESIDE_IDLE = (pl.col("category") == "stalled") & pl.col("cause").eq_missing(LOCKSTEP)
+"""Time of active GPUs that only the lockstep rule calls stalled: productive at most."""
+
+
+UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
+"""Time of GPUs on nodes where an attempt ran that held an unknown number of them."""
+
+SWITCH_ON = (
+    "accounting records no gres/gpu (add it to AccountingStorageTRES in slurm.conf and restart slurmctld; for jobs of "
+    "today, load `scontrol show job -d`)"
+)
+"""Why the GPUs of attempts are unknown, and what to do about it."""
+
+
+def _sum(which: pl.Expr, name: str) -> pl.Expr:
+    return pl.col("gpu_seconds").filter(which).sum().cast(pl.Float64).alias(name)
+
+
+def _over(top: pl.Expr, bottom: pl.Expr) -> pl.Expr:
+    return pl.when(bottom > 0).then(top / bottom)
+
+
+def _evidence(of: str) -> list[pl.Expr]:
+    return [_over(pl.col(f"{of}_{kind}"), pl.col(of)).alias(f"evidence_{kind}") for kind in _KINDS]
+
+
+def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
+    """Productive over `of` with its bounds.
+
+    They come of what was not seen, what only the lockstep rule decides, and GPUs that may have been allocated.
+    """
+    unclear_out = pl.col("unclear_out")
+    # Of the time with unknown GPUs, what lies in service is counted as allocated in the ledger, the rest is not.
+    known = most = in_use = pl.col(of)
+    if of == "allocated":
+        known = pl.col("allocated") - (pl.col("unclear") - unclear_out)
+        most, in_use = pl.col("allocated") + unclear_out, pl.col("allocated") + pl.col("unclear_up")
+    held = pl.col("allocated") + unclear_out
+    hidden = pl.when(held > 0).then((pl.col("unseen") + unclear_out) / held).otherwise(0.0)
+    telling = (1 - hidden >= KNOWN_ENOUGH) & ((pl.col("unclear") <= 0) | (pl.lit(of) == "allocated"))
+    said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
+    return totals.select(
+        "cluster",
+        "subject",
+        pl.when(telling).then(_over(pl.col("productive"), known)).alias("value"),
+        pl.col("productive").alias("numerator"),
+        known.alias("denominator"),
+        _over(pl.col("productive_sure"), most).alias("bound_low"),
+        _over(pl.col("productive") + pl.col("open") + pl.col("unclear_up"), in_use).alias("bound_high"),
+        *_evidence(of),
+        pl.when(pl.col("unclear") > 0).then(_unknown_gpus(telling)).when(~telling).then(said).alias("note"),
+    )
+
+
+def _unknown_gpus(telling: pl.Expr) -> pl.Expr:
+    """Why there are bounds and no value, or bounds beside a value, and what to switch on."""
+    share = (pl.col("unclear") / pl.col("capacity") * 100).round(1)
+    return pl.format(
+        "{}attempts with unknown GPUs ran beside {} % of the GPU-time; {}",
+        pl.when(telling).then(pl.lit("")).otherwise(pl.lit("cannot tell: ")),
+        share,
+        pl.lit(SWITCH_ON),
+    )
+
+
+def _occupancy(totals: pl.DataFrame) -> pl.DataFrame:
+    """Allocated over capacity; GPUs that may have been allocated are in the high bound only."""
+    capacity = pl.col("capacity")
+    known = pl.col("allocated") - (pl.col("unclear") - pl.col("unclear_out"))
+    sure = pl.col("unclear") <= 0
+    return totals.select(
+        "cluster",
+        "subject",
+        pl.when(sure).then(_over(known, capacity)).alias("value"),
+        known.alias("numerator"),
+        capacity.alias("denominator"),
+        _over(known, capacity).alias("bound_low"),
+        _over(known + pl.col("unclear"), capacity).alias("bound_high"),
+        *_evidence("capacity"),
+        pl.when(~sure).then(_unknown_gpus(sure)).alias("note"),
+    )
+
+
+def _of_capacity(totals: pl.DataFrame, top: pl.Expr, unknown: pl.Expr) -> pl.DataFrame:
+    """A share of capacity; `unknown` GPU-seconds may belong to it or not."""
+    share, hidden = _over(top, pl.col("capacity")), _over(unknown, pl.col("capacity"))
+    said = pl.format("cannot tell: no node state is known for {} % of the GPU-time", (hidden * 100).round(1))
+    return totals.select(
+        "cluster",
+        "subject",
+        pl.when(1 - hidden >= KNOWN_ENOUGH).then(share).alias("value"),
+        top.alias("numerator"),
+        pl.col("capacity").alias("denominator"),
+        share.alias("bound_low"),
+        (share + hidden).alias("bound_high"),
+        *_evidence("capacity"),
+        pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
+    )
+
+
+def _cannot_tell(found: pl.DataFrame, there: pl.Expr) -> pl.DataFrame:
+    """Without an inventory the capacity is a guess, and so is everything over it."""
+    numbers = [pl.when(there).then(pl.col(name)).alias(name) for name in ("value", "bound_low", "bound_high")]
+    why = "cannot tell: no node inventory was read (trackside ingest slurm, or a file of `scontrol show node`)"
+    return found.with_columns(*numbers, note=pl.when(there).then(pl.col("note")).otherwise(pl.lit(why)))
+
+
+def lost(sums: pl.DataFrame) -> pl.DataFrame:
+    """GPU-seconds by state, category, cause and evidence, largest first, each with its share of all.
+
+    Args:
+        sums: `frames.LEDGER_SUMS` within the window.
+
+    Returns:
+        `cluster`, `subject`, `state`, `category`, `cause`, `evidence`, `gpu_seconds`, `gpu_hours`, `share` (of all the
+        cluster's GPU-time), `share_allocated` (of its allocated GPU-time; null for time that was not allocated) and
+        `straggling_gpu_seconds`, the part of it that straggled (an overlay: it is in no sum). All categories are
+        there, productive time too, so that the shares of a cluster's subjects add up to 1.
+    """
+    groups = ["cluster", "subject", "state", "category", "cause", "evidence"]
+    amount = pl.col("gpu_seconds").cast(pl.Float64)
+    held = pl.col("gpu_seconds").filter(pl.col("state") == "allocated").sum().over("cluster").cast(pl.Float64)
+    whole = pl.col("gpu_seconds").sum().over("cluster").cast(pl.Float64)
+    return (
+        sums.group_by(groups)
+        .agg(pl.col("gpu_seconds").sum(), pl.col("straggling_gpu_seconds").sum())
+        .filter(pl.col("gpu_seconds") > 0)
+        .with_columns(
+            gpu_hours=amount / 3600,
+            share=amount / whole,
+            share_allocated=pl.when(pl.col("state") == "allocated").then(amount / held),
+        )
+        .select(*groups, "gpu_seconds", "gpu_hours", "share", "share_allocated", "straggling_gpu_seconds")
+        .sort("cluster", "gpu_seconds", *groups[1:], descending=[False, True, *[False] * 5], nulls_last=True)
+    )
+
+
+# --- the product of three ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """How near the hardware's limit the kept steps came: MFU, as far as logs tell it.
+
+    Attributes:
+        value: achieved over peak FLOP of the steps that tell it; None where none does.
+        numerator: FLOP.
+        denominator: peak FLOP.
+        n: steps.
+        known_gpu_s: GPU-seconds of those steps.
+        ci_low: lower end of its sampling interval.
+        ci_high: upper end.
+        note: what a reader must know of it, such as the FLOP convention.
+    """
+
+    value: float | None
+    numerator: float | None = None
+    denominator: float | None = None
+    n: int | None = None
+    known_gpu_s: float = 0.0
+    ci_low: float | None = None
+    ci_high: float | None = None
+    note: str | None = None
+
+
+def ml_productivity(found: pl.DataFrame, program: Program) -> pl.DataFrame:
+    """ML Productivity Goodput and its three factors: scheduling x runtime x program.
+
+    - `scheduling_goodput` = allocated / all GPU-seconds: Slurm gives a job all its GPUs at once, so a job that holds
+      GPUs holds all that it asked for. It is the `occupancy`.
+    - `runtime_goodput`    = productive / allocated GPU-seconds: the `goodput_allocated`.
+    - `program_goodput`    = achieved / peak FLOP of the kept steps. Bounds: productive GPU-time whose MFU no log tells
+      counted as 0 and as 1.
+    - `mpg`                = their product; its bounds are the products of theirs.
+
+    Args:
+        found: as `goodput` returns it, of one subject.
+        program: the third factor.
+
+    Returns:
+        The number columns of `frames.RESULT` for the four; a value is null where a factor cannot be told, and then its
+        note says which and why.
+
+    Source: "Introducing ML Productivity Goodput", Google Cloud blog, 10 April 2024; arXiv 2502.06982 for the fleet
+    form, over chip-time capacity; metric-definitions 3.2.
+    """
+    by_name = {row["metric"]: row for row in found.iter_rows(named=True)}
+    scheduling, runtime = by_name["occupancy"], by_name["goodput_allocated"]
+    factors = {
+        "scheduling_goodput": scheduling | {"note": _noted("equals occupancy", scheduling["note"])},
+        "runtime_goodput": runtime | {"note": _noted("equals goodput_allocated", runtime["note"])},
+        "program_goodput": _program(program, runtime),
+    }
+    lacking = [name for name, row in factors.items() if row["value"] is None]
+    numbers = {name: _product([row[name] for row in factors.values()]) for name in ("value", "bound_low", "bound_high")}
+    said = f"cannot tell: {', '.join(lacking)} cannot be told" if lacking else "the product of the three"
+    common = {"cluster": scheduling["cluster"], "subject": scheduling["subject"], "unit": "ratio"}
+    rows = [row | common | {"metric": name} for name, row in factors.items()]
+    return pl.DataFrame([*rows, common | numbers | {"metric": "mpg", "note": said}], infer_schema_length=None)
+
+
+def _program(program: Program, runtime: dict[str, object]) -> dict[str, object]:
+    """The third factor as a row. Where logs tell less than nine tenths of the productive time's, it has only bounds."""
+    productive = runtime["numerator"]
+    if not isinstance(productive, float) or productive <= 0 or program.value is None:
+        why = "cannot tell: no kept step logs its FLOP (tokens, model sizes and GPU name)"
+        return {"value": None, "bound_low": None, "bound_high": None, "note": why}
+    known = min(program.known_gpu_s / productive, 1.0)
+    telling = known >= KNOWN_ENOUGH
+    said = f"MFU is known of {known:.1%} of the productive GPU-time"
+    return {
+        "value": program.value if telling else None,
+        "numerator": program.numerator,
+        "denominator": program.denominator,
+        "n": program.n,
+        "bound_low": program.value * known,
+        "bound_high": program.value * known + (1 - known),
+        "ci_low": program.ci_low if telling else None,
+        "ci_high": program.ci_high if telling else None,
+        "evidence_log": known,
+        "note": _noted(said if telling else f"cannot tell: {said}", program.note),
+    }
+
+
+def _product(factors: list[float | None]) -> float | None:
+    found = 1.0
+    for factor in factors:
+        if factor is None:
+            return None
+        found *= factor
+    return found
+
+
+def _noted(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None

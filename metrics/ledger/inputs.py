@@ -1,0 +1,246 @@
+"""What the ledger is made of, in numbers: microseconds, lanes for nodes, places in a list for attempts.
+
+The ledger is local in time: what it says of a day follows from what its inputs say of that day. So it is made a few
+days at a time (memory is that of a few days), and a day whose inputs are the same need not be made again. What is not
+local by itself is placed first: running attempts end with the data, suspended time lies at the end of its attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.intervals import DAY_US, split_days
+from metrics.ledger.capacity import allocated_intervals, unknown_intervals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION: Final = "2"
+"""Part of every fingerprint. To be raised whenever the same inputs come to mean other rows of the ledger."""
+
+ROWS_AT_ONCE: Final = 1_000_000
+"""About so many attempts on nodes are worked on at a time."""
+
+_FAR = 2**62
+_US = 1_000_000
+_KEY = list(frames.ATTEMPT_KEY)
+_SPAN = (pl.col("started_at").dt.epoch("us").alias("started"), pl.col("ended_at").dt.epoch("us").alias("ended"))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of the ledger; all but the first two have `started` and `ended`, whole microseconds.
+
+    Attributes:
+        lanes: `cluster`, `node`, sorted; a node's number (`lane`) is its place.
+        attempts: attempt key; an attempt's number (`attempt`) is its place. One may have several places.
+        capacity: `lane`, `capacity` (thousandths of GPUs), `guessed` (0 or 1).
+        held: `lane`, `attempt`, `milli_gpus`, `guessed`, `suspended_from` (microseconds; the end where it never was).
+        unclear: `lane`: when an attempt was there whose GPUs are unknown. Several at once make several rows.
+        states: `lane`, `state`.
+        known: `cluster`: when the states of its nodes are known.
+        demand: `lane`, `cause`.
+        logged: `attempt`, `category`, `cause`, `milli_share`.
+        active: `attempt`, `lane`, `category`, `cause`, `milli_gpus`.
+        other: `attempt`, `kind`: attempts that do not train; no times.
+        straggling: `attempt`, `share`; a day each.
+    """
+
+    lanes: pl.DataFrame
+    attempts: pl.DataFrame
+    capacity: pl.DataFrame
+    held: pl.DataFrame
+    unclear: pl.DataFrame
+    states: pl.DataFrame
+    known: pl.DataFrame
+    demand: pl.DataFrame
+    logged: pl.DataFrame
+    active: pl.DataFrame
+    other: pl.DataFrame
+    straggling: pl.DataFrame
+
+    def days(self) -> tuple[int, int]:
+        """First day of which there is capacity, and the one after the last; days since 1970. Equal if there is none."""
+        if self.capacity.is_empty():
+            return 0, 0
+        first, last = self.capacity.select(pl.col("started").min(), pl.col("ended").max()).row(0)
+        return first // DAY_US, (last - 1) // DAY_US + 1
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Days (from, to) to be worked on at a time."""
+        first, last = self.days()
+        size = max(1, (last - first) * ROWS_AT_ONCE // max(1, self.held.height))
+        for low in range(first, last, size):
+            yield low, min(low + size, last)
+
+    def within(self, first: int, last: int) -> Inputs:
+        """What they say of the days from `first` to before `last`."""
+        low, high = first * DAY_US, last * DAY_US
+        clipped = {
+            each.name: _clipped(getattr(self, each.name), low, high)
+            for each in fields(self)
+            if each.name not in {"lanes", "attempts", "other"}
+        }
+        return replace(self, **clipped)
+
+    def fingerprints(self) -> dict[int, str]:
+        """For each day with capacity a digest of everything that its rows depend on, whatever the order of rows."""
+        first, last = self.days()
+        named = _with_names(self.within(first, last))
+        parts = [_by_day(rows, seed) for seed, rows in enumerate(named.values())]
+        found = {}
+        for day in range(first, last):
+            told = [VERSION, *(f"{part.get(day, (0, 0))}" for part in parts)]
+            if day in parts[0]:  # capacity
+                found[day] = hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+        return found
+
+
+def _clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    cut = rows.filter((pl.col("started") < high) & (pl.col("ended") > low)).with_columns(
+        pl.max_horizontal("started", pl.lit(low)).alias("started"),
+        pl.min_horizontal("ended", pl.lit(high)).alias("ended"),
+    )
+    return _suspended_within(cut) if "suspended_from" in rows.columns else cut
+
+
+def _suspended_within(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(suspended_from=pl.col("suspended_from").clip("started", "ended"))
+
+
+def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
+    """Frames with times, digests of names in the place of their numbers."""
+    used = pl.concat([rows["attempt"] for rows in (inputs.held, inputs.logged, inputs.active)]).unique().sort()
+    keys = inputs.attempts[used].hash_rows(seed=1)
+    attempts = pl.DataFrame({"attempt": used, "key": keys})
+    lanes = pl.DataFrame({"lane": pl.arange(inputs.lanes.height, dtype=pl.UInt32, eager=True)})
+    lanes = lanes.with_columns(place=inputs.lanes.hash_rows(seed=2))
+    other = inputs.held.join(inputs.other, on="attempt").select("started", "ended", "attempt", "lane", "kind")
+    found = {"capacity": inputs.capacity, "held": inputs.held, "unclear": inputs.unclear, "states": inputs.states,
+             "known": inputs.known, "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active,
+             "other": other, "straggling": inputs.straggling}  # fmt: skip
+    for name, rows in found.items():
+        if "attempt" in rows.columns:
+            found[name] = rows.join(attempts, on="attempt", how="left").drop("attempt")
+        if "lane" in rows.columns:
+            found[name] = found[name].join(lanes, on="lane", how="left").drop("lane")
+    return found
+
+
+def _by_day(rows: pl.DataFrame, seed: int) -> dict[int, tuple[int, int]]:
+    """For each day how many pieces lie in it, and the sum of their digests."""
+    cut = split_days(rows.filter(pl.col("started") < pl.col("ended")))
+    if "suspended_from" in cut.columns:
+        cut = _suspended_within(cut)
+    digests = cut.select(sorted(cut.columns)).hash_rows(seed=seed)
+    days = cut.select((pl.col("started") // DAY_US).alias("day"), digests.alias("digest"))
+    sums = days.group_by("day").agg(pl.len().alias("n"), pl.col("digest").sum())
+    return {day: (n, digest) for day, n, digest in sums.rows()}
+
+
+def place(
+    *,
+    inventory: pl.DataFrame,
+    attempt_nodes: pl.DataFrame,
+    node_states: pl.DataFrame,
+    demand: pl.DataFrame,
+    states_known: pl.DataFrame,
+    covered: pl.DataFrame,
+    logged: pl.DataFrame | None = None,
+    active: pl.DataFrame | None = None,
+    other_work: pl.DataFrame | None = None,
+    straggling: pl.DataFrame | None = None,
+) -> Inputs:
+    """Inputs of the ledger in numbers.
+
+    Args:
+        inventory: `frames.INVENTORY`, what the ledger adds up to.
+        attempt_nodes: `frames.ATTEMPT_NODES`; null `ended_at` means it still runs, null `milli_gpus` that its GPUs are
+            unknown.
+        node_states: `frames.NODE_STATES`; null `ended_at` means it still lasts. Apply `with_silence` first.
+        demand: `frames.DEMAND`: times at which eligible work waited that could run there.
+        states_known: `frames.COVERAGE` of node events; outside it a node without allocation is `unknown`.
+        covered: `frames.COVERAGE` of accounting.
+        logged: `frames.LOGGED`, what run logs say of attempts; it beats telemetry.
+        active: `frames.ACTIVE`, what telemetry says of attempts on nodes.
+        other_work: as `metrics.ledger.ledger.other_work` returns it: attempts that do not train. What they did with
+            their GPUs is `other_work`, but GPUs that they left idle, lost to a dead node or had suspended stay
+            `stalled`.
+        straggling: `frames.STRAGGLING`, the overlay.
+    """
+    lanes = inventory.select("cluster", "node").unique().sort("cluster", "node")
+    numbers = lanes.with_row_index("lane")
+    held, attempts = _held(allocated_intervals(attempt_nodes, covered), numbers)
+    keyed = attempts.with_row_index("attempt")
+
+    def of_attempts(said: pl.DataFrame | None, schema: frames.Schema) -> pl.DataFrame:
+        return (frames.empty(schema) if said is None else frames.conform(said, schema)).join(keyed, on=_KEY)
+
+    def in_lanes(rows: pl.DataFrame) -> pl.DataFrame:
+        return (
+            rows.join(numbers, on=["cluster", "node"])
+            .with_columns(*_SPAN)
+            .with_columns(pl.col("ended").fill_null(_FAR))
+        )
+
+    span = ("started", "ended")
+    assumed = (pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64).alias("guessed")
+    by_day = of_attempts(straggling, frames.STRAGGLING).with_columns(started=pl.col("day").cast(pl.Int64) * DAY_US)
+    return Inputs(
+        lanes,
+        attempts,
+        in_lanes(inventory).select("lane", *span, pl.col("milli_gpus").alias("capacity"), assumed),
+        held,
+        _unclear(attempt_nodes, covered, numbers),
+        in_lanes(node_states).select("lane", *span, "state"),
+        states_known.select("cluster", *_SPAN),
+        in_lanes(frames.conform(demand, frames.DEMAND)).select("lane", *span, "cause"),
+        of_attempts(logged, frames.LOGGED).select("attempt", *_SPAN, "category", "cause", "milli_share"),
+        in_lanes(of_attempts(active, frames.ACTIVE)).select(
+            "attempt", "lane", *span, "category", "cause", "milli_gpus"
+        ),
+        of_attempts(other_work, _OTHER).select("attempt", "kind"),
+        by_day.select("attempt", "started", (pl.col("started") + DAY_US).alias("ended"), "share"),
+    )
+
+
+_OTHER: frames.Schema = {name: frames.ATTEMPTS[name] for name in _KEY} | {"kind": frames.TEXT}
+
+
+def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`Inputs.held` and `Inputs.attempts`: rows of one attempt beside each other make one place in the list."""
+    fresh = allocated.select(
+        pl.any_horizontal(
+            pl.int_range(pl.len()) == 0, *(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in _KEY)
+        )
+    ).to_series()
+    lane = allocated.select("cluster", "node").join(numbers, on=["cluster", "node"], how="left", maintain_order="left")
+    length = (pl.col("suspended_s").fill_null(0) * _US).round().cast(pl.Int64)
+    held = allocated.select(
+        lane["lane"],
+        (fresh.cast(pl.UInt32).cum_sum() - 1).alias("attempt"),
+        "started",
+        "ended",
+        "milli_gpus",
+        (pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64).alias("guessed"),
+        # Accounting tells how long an attempt was suspended, not when: it is put at the end.
+        (pl.col("ended") - length).alias("suspended_from"),
+    ).filter(pl.col("lane").is_not_null() & (pl.col("started") < pl.col("ended")))
+    return _suspended_within(held), allocated.filter(fresh).select(_KEY)
+
+
+def _unclear(attempt_nodes: pl.DataFrame, covered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """`Inputs.unclear`."""
+    there = unknown_intervals(attempt_nodes, covered).join(numbers, on=["cluster", "node"])
+    return there.filter(pl.col("started") < pl.col("ended")).select("lane", "started", "ended")
+
+
+def day_of(number: int) -> datetime:
+    """The beginning of a day that is so many days after 1970 began."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)

@@ -1,0 +1,100 @@
+"""Time that steps took beyond the ideal one: an overlay on productive time, which stays productive.
+
+Meta and Google count a slow step as productive, and so does the ledger; how much of it a healthy job would not have
+needed is told beside it. A step is held against the ideal step of its own session (`metrics.goodput.job.ideal_step_s`),
+so what slows a session down from its first step to its last does not show here, nor does the first step, whose excess
+is start-up.
+
+Source: metric-definitions 3.1 (ideal step), 5.2 (overlay) and 8.2 (from 10 % over it on; the waste of a slowdown; the
+score of NVIDIA's resiliency extension).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics import frames
+from metrics.exact import exact_mean, exact_sum
+from metrics.goodput.job import ANOMALOUS_MADS, MIN_STEP_S
+from metrics.intervals import split_days
+
+SLOWDOWN = 1.1
+"""A step straggles from so many times the ideal on (what-if analysis, OSDI'25)."""
+
+SCORE = 0.75
+"""A rank straggles below this share of the fastest one's speed (NVIDIA resiliency extension)."""
+
+
+def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: float = MIN_STEP_S) -> pl.DataFrame:
+    """Share of the time of an attempt's kept steps that was over the ideal step, by UTC day.
+
+    A step that takes at least `slowdown` times the ideal counts with all that it took beyond the ideal; any other
+    with nothing. What events took out of a step (checkpoints, evaluation, waiting for data) is not its time. A step
+    across midnight is shared out between the days.
+
+    Args:
+        executed: as `metrics.runs.steps.executions_of_steps` returns it.
+        slowdown: from how many times the ideal on a step straggles.
+        min_s: shorter steps are no measure of the ideal one, in seconds.
+
+    Returns:
+        `frames.STRAGGLING`, sorted; days without time in kept steps are left out, and so are sessions whose ideal step
+        cannot be told.
+    """
+    session = ["cluster", "session"]
+    own, real = pl.col("own_s"), pl.col("own_s") >= min_s
+    median = own.filter(real).median()
+    off = (own.filter(real) - median).abs()
+    limit = pl.col("_median") + ANOMALOUS_MADS * pl.col("_mad")
+    typical = executed.group_by(session).agg(median.alias("_median"), off.median().alias("_mad"))
+    ideal = (
+        executed.join(typical, on=session)
+        .filter(real & (own <= limit))
+        .group_by(session)
+        .agg(exact_mean(own).alias("_ideal"))
+    )
+    first = pl.col("begin") == pl.col("begin").min().over(session)
+    over = pl.when(~first & (own >= slowdown * pl.col("_ideal"))).then(own - pl.col("_ideal")).otherwise(0.0)
+    steps = (
+        executed.join(ideal, on=session)
+        .with_columns(excess=over.fill_null(0.0), length=pl.col("reach") - pl.col("begin"))
+        .filter(pl.col("kept") & (pl.col("length") > 0))
+        .rename({"begin": "started", "reach": "ended"})
+    )
+    part = (pl.col("ended") - pl.col("started")) / pl.col("length")
+    found = (
+        split_days(steps.select(*frames.ATTEMPT_KEY, "started", "ended", "length", "excess", "own_s"))
+        .group_by(*frames.ATTEMPT_KEY, frames.from_us("started").dt.date().alias("day"))
+        .agg(exact_sum(pl.col("excess") * part), exact_sum(own * part))
+        .filter(own > 0)
+        .with_columns(share=pl.col("excess") / own)
+    )
+    return frames.conform(found, frames.STRAGGLING).sort(*frames.ATTEMPT_KEY, "day")
+
+
+def waste(slowdown: float) -> float:
+    """Share of the time that a job would not have needed, if it takes `slowdown` times as long as without stragglers.
+
+    Raises:
+        ValueError: no job is faster than without stragglers.
+
+    >>> round(waste(1.1), 4)
+    0.0909
+    """
+    if not slowdown >= 1:
+        raise ValueError(f"a slowdown is at least 1, not {slowdown}")
+    return 1 - 1 / slowdown
+
+
+def straggler_score(median_s: float, fastest_median_s: float) -> float:
+    """Speed of a rank beside the fastest one, by the median times of a section; below `SCORE` it straggles.
+
+    Raises:
+        ValueError: times are above zero.
+
+    >>> round(straggler_score(1 / 0.591, 1.0), 3)
+    0.591
+    """
+    if not (median_s > 0 and fastest_median_s > 0):
+        raise ValueError(f"medians of {median_s} and {fastest_median_s} s cannot be compared")
+    return fastest_median_s / median_s

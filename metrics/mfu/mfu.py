@@ -1,0 +1,343 @@
+"""Model FLOP utilisation: the ratio of what a model needs, or what was executed, to the GPUs' peak over logged steps.
+
+The convention by which FLOP are counted (`metrics.mfu.flops`) changes MFU by more than a tenth of its value, so every
+value carries it. Peaks are dense ones (`metrics.mfu.peaks`). FLOP and FLOP/s, never tera.
+
+Source, by the short name used below:
+    PaLM: Chowdhery et al., arXiv 2204.02311, appendix B.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from metrics import frames
+from metrics.exact import FLOP, exact_mean, exact_sum
+from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
+from metrics.mfu.peaks import Peak, check_peak, peak, peaks
+from metrics.mfu.session_flops import flops_per_token_expr
+from metrics.statistics import bootstrap_ratio_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "mfu", "step_mfu", "summary"]
+
+IMPOSSIBLE_ABOVE = 2.0
+"""Times the dense peak of all its GPUs: no step does more FLOP. Figures with sparsity are twice the dense ones, and no
+model trains at those; more is tokens or sizes of the model that are wrong, and no MFU is made of them."""
+
+MOST_FLOPS = 1e18
+"""FLOP/s of one GPU of a kind that the table does not know: 60 times the fastest kind's in its narrowest data type."""
+
+FACTS = ("n_gpus", "gpu_model", "dtype", *frames.MODEL)
+"""Columns that a session tells of its steps."""
+
+
+def mfu(tokens_per_s: float, flops_per_token: float, peak_flops: float) -> float:
+    """Model FLOP utilisation: `tokens_per_s * flops_per_token / peak_flops`; the peak is that of all GPUs together.
+
+    PaLM 540B on 6144 TPU v4, attention left out:
+
+    >>> round(mfu(238.3e3, 6 * 540.35e9, 6144 * 275e12), 4)
+    0.4573
+    """
+    return tokens_per_s * flops_per_token / peak_flops
+
+
+def step_mfu(
+    steps: pl.DataFrame,
+    *,
+    convention: Convention = "palm_full",
+    measure: Measure | None = None,
+    lower_peak: bool = False,
+    peak_flops: float | None = None,
+) -> pl.DataFrame:
+    """FLOP, peak FLOP and MFU (or HFU) of each step.
+
+    - `flop` = tokens x FLOP per token by the convention
+    - `peak_flop` = GPUs x dense peak x seconds from the step's beginning to that of the next
+    - `mfu` = flop / peak_flop
+
+    Each is null where anything it needs is missing: tokens, the model's sizes, a GPU or data type that the table does
+    not know, for HFU whether activations are computed again. FLOP per token that the log states count only under the
+    convention that the log names (or `stated`). They are null, too, where a step claims the impossible: more than
+    `IMPOSSIBLE_ABOVE` times what its GPUs can do in its time, or in the mean time of its session's steps where that is
+    longer (a log that is flushed once in ten steps has nine without a length).
+
+    Args:
+        steps: `tokens`, `wall_s`, `n_gpus`, `gpu_model`, `dtype`, any of `frames.MODEL`, and any others.
+        convention: how FLOP are counted.
+        measure: FLOP needed (mfu), or executed (hfu); by default what the convention is about.
+        lower_peak: of a run that multiplies in several data types, over the peak of the slowest rather than the
+            fastest.
+        peak_flops: dense peak of one GPU in FLOP/s, instead of the table's.
+
+    Returns:
+        The same rows with these three columns, `peak_dtype` (the data type of the peak), `implausible` (more than
+        such a GPU can do) and `impossible` (left out for that).
+
+    Raises:
+        ValueError: there is no such convention, or `peak_flops` is a figure with sparsity.
+
+    Source: PaLM; metric-definitions 6.1.
+    """
+    if convention not in CONVENTIONS:
+        raise ValueError(f"there is no FLOP convention {convention!r}; there are: {', '.join(CONVENTIONS)}")
+    known = steps.with_columns(
+        pl.lit(None, dtype=kind).alias(name) for name, kind in frames.MODEL.items() if name not in steps.columns
+    )
+    kinds = _peaks(steps, peak_flops, lower=lower_peak)
+    needed = flops_per_token_expr(convention, measure or default_measure(convention))
+    flop = pl.col("tokens") * needed
+    whole = _positive("n_gpus") * pl.col("_peak") * _positive("wall_s")
+    return (
+        known.join(kinds, on=["gpu_model", "dtype"], how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(flop=flop.cast(pl.Float64), peak_flop=whole.cast(pl.Float64))
+        .with_columns(impossible=_is_impossible([name for name in _SESSION if name in steps.columns]))
+        .with_columns(pl.when(~pl.col("impossible")).then(name) for name in ("flop", "peak_flop"))
+        .with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
+        .with_columns(implausible=pl.col("mfu") > pl.col("_most"))
+        .select(*steps.columns, "flop", "peak_flop", "mfu", "peak_dtype", "implausible", "impossible")
+    )
+
+
+_SESSION = ("cluster", "run_id", "session")
+
+
+def _is_impossible(session: list[str]) -> pl.Expr:
+    """Whether a step claims more FLOP than its GPUs can have done; false where its FLOP are not known."""
+    wall = _positive("wall_s")
+    mean = exact_mean(wall).over(session) if session else exact_mean(wall)
+    fastest = pl.max_horizontal("_peak", "_fastest").fill_null(MOST_FLOPS)
+    most = IMPOSSIBLE_ABOVE * _positive("n_gpus") * fastest * pl.max_horizontal(wall, mean)
+    return ((pl.col("flop") > most) | ~pl.col("flop").is_finite()).fill_null(value=False)
+
+
+def default_measure(convention: Convention) -> Measure:
+    """What a convention is about: only `executed` counts what was computed again.
+
+    >>> default_measure("palm_full"), default_measure("executed")
+    ('mfu', 'hfu')
+    """
+    return "hfu" if convention == "executed" else "mfu"
+
+
+def _positive(name: str) -> pl.Expr:
+    return pl.when(pl.col(name) > 0).then(pl.col(name))
+
+
+def _peaks(steps: pl.DataFrame, stated: float | None, *, lower: bool) -> pl.DataFrame:
+    """The peak of one GPU for each kind and data type among the steps, and the MFU that it cannot exceed."""
+    pairs = steps.select("gpu_model", "dtype").unique(maintain_order=True)
+    found = [_peak_of(model, dtype, lower=lower) for model, dtype in pairs.iter_rows()]
+    flops = [None if each is None else each.flops for each in found]
+    if stated is not None:
+        flops = [check_peak(stated, model, dtype) for model, dtype in pairs.iter_rows()]
+    return pairs.with_columns(
+        pl.Series("_peak", flops, dtype=pl.Float64),
+        pl.Series("_fastest", [_fastest(model, dtype) for model, dtype in pairs.iter_rows()], dtype=pl.Float64),
+        pl.Series("peak_dtype", [None if each is None else each.dtype for each in found], dtype=pl.String),
+        pl.Series("_most", [1.0 if each is None else each.gpu.implausible_above for each in found], dtype=pl.Float64),
+    )
+
+
+def _fastest(model: str | None, dtype: str | None) -> float | None:
+    known = _peak_of(model, dtype, lower=False)
+    return None if known is None else known.flops
+
+
+def _peak_of(model: str | None, dtype: str | None, *, lower: bool) -> Peak | None:
+    known = peaks(model, dtype)
+    return known[0 if lower else -1] if known else None
+
+
+def mixes(steps: pl.DataFrame) -> pl.Series:
+    """Whether the GPUs of each step multiplied in several data types: its MFU depends on which peak it is put over."""
+    pairs = steps.select("gpu_model", "dtype").unique(maintain_order=True)
+    several = pl.Series(
+        "_mixes", [len(peaks(model, dtype)) > 1 for model, dtype in pairs.iter_rows()], dtype=pl.Boolean
+    )
+    on = ["gpu_model", "dtype"]
+    return steps.select(on).join(
+        pairs.with_columns(several), on=on, how="left", nulls_equal=True, maintain_order="left"
+    )["_mixes"]
+
+
+def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.DataFrame:
+    """MFU of each run over its steps, with how sure it is.
+
+    The headline is the ratio of sums; mean and median are over steps, one step one vote, and tell of stalls and slow
+    stretches. The interval is a bootstrap of whole blocks of consecutive steps, since neighbours are alike: blocks are
+    as long as there are blocks, and there must be 20 (so 400 steps).
+
+    Args:
+        steps: `step_mfu`'s rows, `ts` among them; those without an MFU are counted and left out.
+        seed: of the random numbers.
+        resamples: of the bootstrap.
+
+    Returns:
+        `cluster`, `run_id`, `n` (steps with an MFU), `n_unknown`, `n_implausible` (more than such a GPU can do),
+        `n_impossible` (of the unknown: left out because they claim more than `IMPOSSIBLE_ABOVE` times that),
+        `flop`, `peak_flop`, `mfu`, `mfu_mean`, `mfu_median`, `ci_low`, `ci_high` (null: too few steps), `note`;
+        by cluster and run.
+
+    Source: Carlstein 1986 for the blocks; metric-definitions 5.5.
+    """
+    known = pl.col("mfu").is_not_null()
+    totals = (
+        steps.group_by("cluster", "run_id")
+        .agg(
+            n=known.sum().cast(pl.Int64),
+            n_unknown=(~known).sum().cast(pl.Int64),
+            n_implausible=pl.col("implausible").sum().cast(pl.Int64),
+            n_impossible=pl.col("impossible").sum().cast(pl.Int64),
+            flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
+            peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
+            mfu_mean=exact_mean(pl.col("mfu")),
+            mfu_median=pl.col("mfu").median(),
+        )
+        .with_columns(mfu=pl.when(pl.col("peak_flop") > 0).then(pl.col("flop") / pl.col("peak_flop")))
+        .sort("cluster", "run_id")
+    )
+    told = steps.filter(known).sort(*_IN_TIME)
+    runs = {(row[0], row[1]): row for row in _of_runs(told, seed, resamples)}
+    mine = [runs.get((row["cluster"], row["run_id"]), _NOTHING) for row in totals.iter_rows(named=True)]
+    notes = [
+        _note(
+            row["mfu"],
+            unknown=row["n_unknown"],
+            n=row["n"],
+            kinds=known_of_run[4],
+            implausible=row["n_implausible"],
+            impossible=row["n_impossible"],
+        )
+        for row, known_of_run in zip(totals.iter_rows(named=True), mine, strict=True)
+    ]
+    return totals.with_columns(
+        pl.Series("ci_low", [each[2] for each in mine], dtype=pl.Float64),
+        pl.Series("ci_high", [each[3] for each in mine], dtype=pl.Float64),
+        pl.Series("note", notes, dtype=pl.String),
+    )
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """MFU of all runs together.
+
+    Attributes:
+        value: model FLOP over peak FLOP; None if no step has both.
+        flop: model FLOP of the steps.
+        peak_flop: what their GPUs could have done meanwhile.
+        n: steps with an MFU.
+        runs: runs they are of.
+        low: lower end of the 95 % interval; None where there are too few steps.
+        high: upper end.
+        note: what a reader must know.
+    """
+
+    value: float | None
+    flop: float
+    peak_flop: float
+    n: int
+    runs: int
+    low: float | None
+    high: float | None
+    note: str | None
+
+
+def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
+    """The ratio of sums over the steps of all runs, with an interval from resampling blocks of each run's steps.
+
+    Args:
+        steps: `step_mfu`'s rows.
+        seed: of the random numbers.
+        resamples: of the bootstrap.
+
+    Source: metric-definitions 5.5 and 7.3.
+    """
+    told = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
+    length = max(1, math.ceil(math.sqrt(told.height)))
+    place = pl.int_range(pl.len()).over("cluster", "run_id") // length
+    blocks = told.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
+    found = bootstrap_ratio_interval(
+        blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
+    )
+    low, high = (None, None) if found is None or np.isnan(found.low) else found
+    flop, peak_flop = told.select(*_FLOP_SUMS).row(0)
+    value = flop / peak_flop if peak_flop else None
+    kinds = told.select("gpu_model", "dtype").unique(maintain_order=True).rows()
+    note = _note(
+        value,
+        unknown=steps.height - told.height,
+        n=told.height,
+        kinds=kinds,
+        implausible=int(told["implausible"].sum()),
+        impossible=int(steps["impossible"].sum()),
+    )
+    runs = told.select("cluster", "run_id").n_unique()
+    return Fleet(value, flop, peak_flop, told.height, runs, low, high, note)
+
+
+_FLOP_SUMS = tuple(exact_sum(pl.col(name), places=FLOP).alias(name) for name in ("flop", "peak_flop"))
+_IN_TIME = ("cluster", "run_id", "ts", "flop", "peak_flop")
+"""Order of steps: those of one moment by what they did, so that blocks are the same in any order of rows."""
+
+_NOTHING: tuple[str, str, None, None, list[tuple[str | None, str | None]]] = ("", "", None, None, [])
+
+
+def _of_runs(
+    steps: pl.DataFrame, seed: int, resamples: int
+) -> Iterable[tuple[str, str, float | None, float | None, list[tuple[str | None, str | None]]]]:
+    """Each run's interval, and the GPUs and data types of its steps."""
+    for (cluster, run), rows in steps.group_by("cluster", "run_id", maintain_order=True):
+        length = math.ceil(math.sqrt(rows.height))
+        blocks = rows.group_by(pl.int_range(pl.len()) // length, maintain_order=True).agg(*_FLOP_SUMS)
+        found = bootstrap_ratio_interval(
+            blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
+        )
+        low, high = (None, None) if found is None or np.isnan(found.low) else found
+        yield str(cluster), str(run), low, high, rows.select("gpu_model", "dtype").unique(maintain_order=True).rows()
+
+
+def _note(
+    value: float | None,
+    *,
+    unknown: int,
+    n: int,
+    kinds: list[tuple[str | None, str | None]],
+    implausible: int,
+    impossible: int,
+) -> str | None:
+    """What a person should know before quoting a run's MFU."""
+    left_out = (
+        f"{impossible} of {n + unknown} steps are left out: they claim more than {IMPOSSIBLE_ABOVE:g} times the FLOP "
+        "that their GPUs can do; check tokens, the sizes of the model and the data type in the run log"
+    )
+    if value is None and impossible:
+        return left_out
+    if value is None:
+        return "cannot tell: the log lacks tokens or sizes of the model, or the GPU or its data type is not known"
+    said = []
+    known = [found for found in (peak(model, dtype) for model, dtype in kinds) if found is not None]
+    said += sorted({found.note for found in known if found.note is not None})
+    most = min((found.gpu.implausible_above for found in known), default=1.0)
+    if value > most:
+        said.append(
+            f"{value:.0%} is more than such a GPU can do: is the peak of another data type (fp8?), are tokens counted "
+            "twice, or are there more GPUs than the log says?"
+        )
+    elif implausible:
+        said.append(f"{implausible} of {n} steps are above what such a GPU can do ({most:.0%})")
+    if any(len(peaks(model, dtype)) > 1 for model, dtype in kinds):
+        said.append("matrix products in several data types: which peak it is over decides the value")
+    if impossible:
+        said.append(left_out)
+    if unknown > impossible:
+        said.append(f"{unknown - impossible} of {n + unknown} steps could not be counted")
+    return "; ".join(said) or None

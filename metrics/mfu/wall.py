@@ -1,0 +1,75 @@
+"""MFU of a run over all time that it was allocated GPUs: the MFU of its steps times the share of time they took."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics.exact import FLOP, exact_sum
+
+
+def allocated(sums: pl.DataFrame) -> pl.DataFrame:
+    """GPU-seconds that each run was allocated, and those of them that its log tells of.
+
+    Args:
+        sums: `frames.LEDGER_SUMS` by run.
+
+    Returns:
+        `cluster`, `run_id`, `allocated_gpu_s`, `logged_gpu_s`.
+    """
+    seconds = pl.col("gpu_seconds")
+    return (
+        sums.filter(pl.col("state") == "allocated")
+        .group_by("cluster", pl.col("subject").alias("run_id"))
+        .agg(
+            seconds.sum().cast(pl.Float64).alias("allocated_gpu_s"),
+            seconds.filter(pl.col("evidence") == "log").sum().cast(pl.Float64).alias("logged_gpu_s"),
+        )
+    )
+
+
+def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """MFU of each run over all the time it was allocated GPUs.
+
+    `flop` of the kept steps over the peak FLOP of all its GPU-seconds; so startup, checkpoints, evaluation, hangs and
+    work that was lost lower it, and queueing does not. It is the MFU of the steps times the share of the GPU-time that
+    those steps took.
+
+    What no log tells of counts as without model FLOP in `value`, and at the MFU of the steps in `flop_most`.
+
+    Args:
+        steps: `metrics.mfu.mfu.step_mfu`'s rows, kept ones.
+        held: as `allocated` returns it.
+
+    Returns:
+        `cluster`, `run_id`, `flop`, `flop_most`, `peak_flop`, `value`, `bound_high`, `step_mfu`, `step_share`,
+        `allocated_gpu_s`, `logged_gpu_s`, `n` (steps); by cluster and run. Null where no step has an MFU.
+
+    Source: metric-definitions 6.1 (run MFU = step MFU x productive share).
+    """
+    time = pl.col("n_gpus") * pl.col("wall_s")
+    known = pl.col("mfu").is_not_null()
+    by_run = steps.group_by("cluster", "run_id").agg(
+        n=known.sum().cast(pl.Int64),
+        flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
+        step_peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
+        step_gpu_s=exact_sum(time.filter(known)),
+    )
+    told = pl.col("n") > 0
+    per_gpu_s = pl.col("step_peak_flop") / pl.col("step_gpu_s")
+    unseen = (pl.col("allocated_gpu_s") - pl.col("logged_gpu_s")).clip(0)
+    whole = pl.when(told & (pl.col("allocated_gpu_s") > 0)).then(per_gpu_s * pl.col("allocated_gpu_s"))
+    return (
+        by_run.join(held, on=["cluster", "run_id"])
+        .with_columns(
+            peak_flop=whole,
+            step_mfu=pl.when(told).then(pl.col("flop") / pl.col("step_peak_flop")),
+            step_share=pl.col("step_gpu_s") / pl.col("allocated_gpu_s"),
+        )
+        .with_columns(flop_most=pl.col("flop") + pl.col("step_mfu") * per_gpu_s * unseen)
+        .with_columns(value=pl.col("flop") / pl.col("peak_flop"), bound_high=pl.col("flop_most") / pl.col("peak_flop"))
+        .select(
+            "cluster", "run_id", "flop", "flop_most", "peak_flop", "value", "bound_high", "step_mfu", "step_share",
+            "allocated_gpu_s", "logged_gpu_s", "n",
+        )
+        .sort("cluster", "run_id")
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Runs: which attempts are one training run, and which steps of it ran when."""

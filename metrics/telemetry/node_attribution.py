@@ -1,0 +1,327 @@
+"""Whose time the samples of nodes tell of: attempts, or groups of attempts, or nobody that can be told.
+
+A node's traffic is not told by who caused it. So the samples of a node are those of an owner (an attempt, or all
+attempts of a user, an account, a partition) while nobody else is on the node, with GPUs or without. While several
+owners are there, what each of them did cannot be told: that time and what was seen in it are counted beside each of
+them, and once for the node. So is an hour that only its mean is known of (a roll-up) if an owner came or went within
+it: what went on in which part of it is not known, so none of it is told to be anybody's, nor the node's own. Jobs that
+check nodes are owners like others, and kept apart in the account of nodes.
+
+Worked day by day, like `metrics.telemetry.gpu_attribution`: a sample belongs to the day it begins in, with all the time
+it speaks for, up to the series' next one. A sample across the beginning or end of a stay is split by time. What is
+summed is value x time: of a rate, how much there was of it.
+
+Time is whole milliseconds. Values may be anything from a share to terabytes per second, so those of each series (of a
+node, metric, device and day) are whole multiples of a 2^-35th, or less, of its greatest: within a series and a day sums
+are exact, and never negative. Between series and days they are added as floats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from metrics.intervals import sweep
+from metrics.telemetry.rollup_fallback import LONGEST_S
+from metrics.telemetry.sample_grid import HOLD_STEPS, Grid, Integrals, Series, series, torn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from metrics.telemetry.occupancy import Occupants
+
+    Ints = NDArray[np.int64]
+
+SERIES: Final = ("node", "metric", "device")
+"""Columns that name a series of samples of nodes."""
+
+WHAT: Final = ("metric", "device")
+"""What of a series is left once it is told whose it is."""
+
+_BITS: Final = 62
+"""Sums of a series and day have as many bits."""
+
+_MS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Day:
+    """What the samples of nodes of a day (or of some nodes in it) tell. Times in milliseconds, values x seconds.
+
+    Attributes:
+        owners: by `owner`, `metric`, `device`: `observed`, `value` (alone on nodes), `shared`, `shared_value` (on nodes
+            with other owners, or in hours within which one came or went; all of the node's), and `n_nodes`, of which no
+            later day told yet.
+        nodes: by `node`, `metric`, `device`: `observed`, `value`, and what of these was `attributed` to owners, of
+            `checks` of nodes, `shared` by several, and `outside`, with nobody there: `attributed_value`, ...
+    """
+
+    owners: pl.DataFrame
+    nodes: pl.DataFrame
+
+
+def node_activities(
+    days: Iterable[pl.DataFrame],
+    there: Occupants,
+    *,
+    step_s: float = 60.0,
+    hour_s: float = LONGEST_S,
+    at_once: int = 2,
+) -> Iterator[Day]:
+    """Attribute samples of nodes, a few days at a time, so that memory stays flat however many there are.
+
+    Args:
+        days: samples of the same cluster, from the last day to the first; of a day all, or those of some nodes after
+            those of others. `node`, `metric`, `device`, `ts`, `interval_s` if known, `value`; in any order, fastest
+            sorted by the first four, as they are stored.
+        there: who was where.
+        step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
+        hour_s: what an hour is (see `metrics.telemetry.sample_grid.torn`).
+        at_once: how many days are worked on at the same time.
+    """
+    following: pl.DataFrame | None = None
+    seen = _Seen(there)
+    waiting: deque[Future[_Told]] = deque()
+    with ThreadPoolExecutor(at_once) as pool:
+        for samples in days:
+            found = series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
+            following = _next(following, found.firsts)
+            waiting.append(pool.submit(_told, found, there, step_s, hour_s))
+            if len(waiting) > at_once:
+                yield seen.day(waiting.popleft().result())
+        while waiting:
+            yield seen.day(waiting.popleft().result())
+
+
+def _next(following: pl.DataFrame | None, firsts: pl.DataFrame) -> pl.DataFrame:
+    """First samples of all series so far, the earliest of each."""
+    if following is None:
+        return firsts
+    return pl.concat([firsts, following.join(firsts, on=list(SERIES), how="anti")])
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A day before it is known which nodes are new to their owners.
+
+    Attributes:
+        pieces: by `owner`, `place`, `metric`, `device`: `observed`, `value`, `shared`, `shared_value`.
+        firsts: `place`, `metric`, `device`, `first`: milliseconds at which the first sample begins.
+        nodes: as `Day.nodes`.
+    """
+
+    pieces: pl.DataFrame
+    firsts: pl.DataFrame
+    nodes: pl.DataFrame
+
+
+class _Seen:
+    """Which nodes of which owners the days so far told of, as far as earlier days may tell of them again."""
+
+    def __init__(self, there: Occupants) -> None:
+        self._came = there.stays.group_by("owner", "place").agg(pl.col("started").min())
+        self._seen: pl.DataFrame | None = None
+
+    def day(self, told: _Told) -> Day:
+        """The day, each node of an owner counted on the last day that tells of it."""
+        key = ["owner", "place", *WHAT]
+        now = told.pieces.select(key)
+        fresh = now if self._seen is None else now.join(self._seen, on=key, how="anti")
+        new = fresh.join(self._came, on=["owner", "place"])
+        every = new if self._seen is None else pl.concat([self._seen, new])
+        # Earlier samples of a series speak at most up to its first one.
+        again = every.join(told.firsts, on=["place", *WHAT], how="left")
+        again = again.filter(pl.col("first").is_null() | (pl.col("started") < pl.col("first")))
+        self._seen = again.drop("first")
+        counts = fresh.group_by("owner", *WHAT).agg(pl.len().cast(pl.Int64).alias("n_nodes"))
+        owners = added_up([told.pieces.drop("place")], ["owner", *WHAT]).join(
+            counts, on=["owner", *WHAT], how="left", maintain_order="left"
+        )
+        return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), told.nodes)
+
+
+def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Told:
+    """Attribute some samples; see `node_activities`."""
+    lanes = found.lanes.join(there.places, on="node", how="left", maintain_order="left").with_columns(
+        pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    of = _Lanes.read(found, lanes["place"].to_numpy(), step_s).without_torn(there, hour_s)
+    if lanes.is_empty():
+        low = high = 0
+    else:
+        low, high = int(of.grid.ts.min()), int((of.grid.ts + of.grid.span).max())
+    near = there.stays.filter((pl.col("started") < high) & (pl.col("ended") > low)).join(
+        lanes.select("place").unique(), on="place", how="semi"
+    )
+    layer = near.rename({"place": "lane"}).with_columns(n=pl.lit(1, dtype=pl.Int64))
+    pieces = _summed(sweep([layer]).rename({"lane": "place"}), of)
+    alone, several = (_clear(pieces.filter(which)) for which in (pl.col("n") == 1, pl.col("n") > 1))
+    mine = _by_lane(alone, "owner", "place").rename({"observed": "own", "value": "own_value"})
+    parts = (
+        _by_lane(_summed(near, of), "owner", "place")
+        .join(mine, on=["owner", "place", "lane"], how="left")
+        .with_columns(pl.col("own", "own_value").fill_null(0))
+        .join(lanes.select("lane", *WHAT), on="lane")
+        .select(
+            "owner",
+            "place",
+            *WHAT,
+            pl.col("own").alias("observed"),
+            of.in_units("own_value").alias("value"),
+            (pl.col("observed") - pl.col("own")).alias("shared"),
+            of.in_units(pl.col("value") - pl.col("own_value")).alias("shared_value"),
+        )
+    )
+    firsts = found.firsts.select(lanes["place"], *WHAT, "first").filter(pl.col("place") >= 0)
+    return _Told(parts, firsts, _of_nodes(lanes, of, alone, several, there))
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """Samples as a grid of whole values, their running sums, and by lane how many parts make a unit for a second."""
+
+    grid: Grid
+    sums: Integrals
+    parts: pl.Series
+
+    @classmethod
+    def read(cls, found: Series, place: Ints, step_s: float) -> _Lanes:
+        """The samples of a day; `place` is the node's number by lane, or -1."""
+        offset = found.offset.astype(np.int64)
+        ts = found.moments // _MS
+        limit = np.empty_like(ts)
+        np.subtract(ts[1:], ts[:-1], out=limit[:-1])
+        limit[offset[1:] - 1] = found.following - ts[offset[1:] - 1]
+        span = np.maximum(np.minimum(_interval(found.samples, step_s), limit), 0)
+        value = found.samples["value"].cast(pl.Float64).to_numpy()
+        most = np.maximum.reduceat(np.abs(value), offset[:-1]) if len(value) else value
+        lasts = np.add.reduceat(span, offset[:-1]) if len(span) else span
+        # The greatest value for all of the time still fits.
+        (_, value_bits), (_, time_bits) = np.frexp(most), np.frexp(lasts.astype(np.float64))
+        shift = _BITS - value_bits - time_bits
+        whole = np.rint(np.ldexp(value, np.repeat(shift, np.diff(offset)))).astype(np.int64)
+        lane = np.arange(len(place), dtype=np.int64)
+        grid = Grid(lane, place, np.ones_like(lane), offset, ts, span, {"value": whole})
+        return cls(grid, Integrals(grid), pl.Series(np.ldexp(np.full(len(place), float(_MS)), shift)))
+
+    def without_torn(self, there: Occupants, hour_s: float) -> _Lanes:
+        """With `torn` and `torn_value` beside, of samples of which it cannot be told whose they are, if any."""
+        found = torn(self.grid, there.changes, hour_s)
+        if found is None:
+            return self
+        values = self.grid.values | {
+            "torn": found.astype(np.int64), "torn_value": np.where(found, self.grid.values["value"], 0)}  # fmt: skip
+        grid = replace(self.grid, values=values)
+        return _Lanes(grid, Integrals(grid), self.parts)
+
+    def between(self, lane: Ints, begin: Ints, end: Ints) -> dict[str, Ints]:
+        """Sums over time: `observed`, `value`, and what of these is `torn`, `torn_value`."""
+        low, high = self.sums.at(lane, begin), self.sums.at(lane, end)
+        return {
+            "observed": self.sums.between(None, lane, low, high),
+            **{
+                name: self.sums.between(name, lane, low, high)
+                if name in self.grid.values
+                else np.zeros(len(lane), dtype=np.int64)
+                for name in ("value", "torn", "torn_value")
+            },
+        }
+
+    def in_units(self, value: str | pl.Expr) -> pl.Expr:
+        """Value x seconds of rows with a `lane`."""
+        whole = pl.col(value) if isinstance(value, str) else value
+        return whole / pl.lit(self.parts).gather(pl.col("lane"))
+
+
+def _interval(samples: pl.DataFrame, step_s: float) -> Ints:
+    """Milliseconds that samples say they speak for, else the longest that they may."""
+    longest = round(step_s * HOLD_STEPS * 1000)
+    if "interval_s" not in samples.columns:
+        return np.full(samples.height, longest, dtype=np.int64)
+    told = pl.col("interval_s").cast(pl.Float64) * 1000
+    known = pl.when(told.is_finite() & (told < float(1 << 53))).then(told.round().cast(pl.Int64, strict=False))
+    return samples.select(known.fill_null(longest).alias("interval"))["interval"].to_numpy()
+
+
+def _summed(pieces: pl.DataFrame, of: _Lanes) -> pl.DataFrame:
+    """Sums of each piece of a `place` and lane of it: what the piece is, `lane`, and `_Lanes.between` (whole)."""
+    piece, lane = _with_lanes(pieces["place"].to_numpy(), of.grid.place)
+    if not len(piece):
+        none = pl.lit(0, dtype=pl.Int64)
+        return pieces.clear().with_columns(lane=none, observed=none, value=none, torn=none, torn_value=none)
+    begin, end = (pieces[name].to_numpy()[piece] for name in ("started", "ended"))
+    columns = pl.DataFrame({"lane": lane, **of.between(lane, begin, end)})
+    return pl.concat([pieces[piece], columns], how="horizontal").filter(pl.col("observed") > 0)
+
+
+def _clear(summed: pl.DataFrame) -> pl.DataFrame:
+    """Without what is torn."""
+    clear = summed.with_columns(pl.col("observed") - pl.col("torn"), pl.col("value") - pl.col("torn_value"))
+    return clear.filter(pl.col("observed") > 0)
+
+
+def _by_lane(summed: pl.DataFrame, *more: str) -> pl.DataFrame:
+    """Whole sums by lane, and by whatever else."""
+    return summed.group_by(*more, "lane").agg(pl.col("observed", "value").sum())
+
+
+def _with_lanes(place: Ints, of_lane: Ints) -> tuple[Ints, Ints]:
+    """Each piece with each lane of its node: numbers of pieces and lanes. Lanes of a node are neighbours."""
+    first = np.zeros(max(of_lane.max(initial=0), place.max(initial=0)) + 1, dtype=np.int64)
+    known = of_lane >= 0
+    heads = np.flatnonzero(np.diff(of_lane, prepend=-2))
+    heads = heads[known[heads]]
+    first[of_lane[heads]] = heads
+    count = np.bincount(of_lane[known], minlength=len(first))[place]
+    piece = np.repeat(np.arange(len(place)), count)
+    return piece, np.arange(len(piece)) - np.repeat(np.cumsum(count) - count - first[place], count)
+
+
+def _of_nodes(
+    lanes: pl.DataFrame, of: _Lanes, alone: pl.DataFrame, several: pl.DataFrame, there: Occupants
+) -> pl.DataFrame:
+    """`Day.nodes`."""
+    check = pl.col("owner").is_in(there.checks.implode())
+    lane = of.grid.lane
+    whole = of.between(lane, *(np.full_like(lane, moment) for moment in (there.since, there.until)))
+    found = (
+        lanes.select("lane", *SERIES)
+        .with_columns(pl.Series(name, sums) for name, sums in whole.items())
+        .filter(pl.col("observed") > 0)
+    )
+    kinds = {"attributed": alone.filter(~check), "checks": alone.filter(check), "shared": several}
+    for name, pieces in kinds.items():
+        sums = _by_lane(pieces).rename({"observed": name, "value": f"{name}_value"})
+        found = found.join(sums, on="lane", how="left", maintain_order="left")
+    values = [f"{name}_value" for name in kinds]
+    found = found.with_columns(pl.col(*kinds, *values).fill_null(0))
+    found = found.with_columns(
+        pl.col("shared") + pl.col("torn"), pl.col("shared_value") + pl.col("torn_value")
+    ).with_columns(
+        outside=pl.col("observed") - pl.sum_horizontal(list(kinds)),
+        outside_value=pl.col("value") - pl.sum_horizontal(values),
+    )
+    return found.with_columns(of.in_units(name).alias(name) for name in ("value", *values, "outside_value")).drop(
+        "lane", "torn", "torn_value"
+    )
+
+
+def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
+    """Frames of several days (either of `Day`'s) as one, sorted: the same rows are always added in the same order."""
+    ordered = pl.concat(parts).sort(by, maintain_order=True)
+    if ordered.is_empty():
+        return ordered
+    begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in by)
+    begins = begins | (pl.int_range(pl.len()) == 0)
+    heads = np.flatnonzero(ordered.select(begins.alias("begins"))["begins"].to_numpy())
+    values = [name for name in ordered.columns if name not in by]
+    sums = [pl.Series(name, np.add.reduceat(ordered[name].to_numpy(), heads)) for name in values]
+    return ordered.select(by)[heads].with_columns(sums)

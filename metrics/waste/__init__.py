@@ -1,0 +1,1 @@
+"""Waste: allocated GPU-time that was not used, and whose it was."""
