@@ -12,7 +12,7 @@ from app import computing, ingesting, loading, results, runlogs
 from app.config import Config
 from app.results import Window
 from queries.warehouse import open_reader, open_writer
-from tests.metrics.google_library import job_start, library, step, told
+from tests.metrics.goodput.google_library import job_start, library, step, told
 
 if TYPE_CHECKING:
     from pathlib import Path

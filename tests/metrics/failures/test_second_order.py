@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.failures.interruptions import interruptions
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, second_order_loss, with_second_order
-from tests.metrics import slow_diagnosis
+from tests.metrics.failures import slow_diagnosis
 from tests.metrics.tables import Row, attempt, attempts, events, interruption, joined, on_nodes, rows
 
 EIGHT = [f"n{n}" for n in range(8)]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics.failures.survival import Spells, at_age, cumulative_incidence, kaplan_meier, median, weibull
-from tests.metrics import slow_survival
+from tests.metrics.failures import slow_survival
 
 if TYPE_CHECKING:
-    from tests.metrics.slow_survival import Spell
+    from tests.metrics.failures.slow_survival import Spell
 
 
 def spells(rows: list[Spell]) -> Spells:

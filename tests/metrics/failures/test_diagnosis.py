@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.failures.interruptions import critical_states, interruptions
-from tests.metrics import slow_diagnosis
+from tests.metrics.failures import slow_diagnosis
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from metrics.failures.interruptions import interruptions
 from metrics.restarts.restarts import once, restart_summary, restarts
 from metrics.restarts.stages import with_log_times
 from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
-from tests.metrics import test_steplog as logs
-from tests.metrics.slow_steplog import Attempt, Session
+from tests.metrics.runs import test_steps as logs
+from tests.metrics.runs.slow_steps import Attempt, Session
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
 

@@ -26,7 +26,7 @@ from metrics.failures.lemons import (
     power_of,
     shrunken,
 )
-from tests.metrics import slow_lemons
+from tests.metrics.failures import slow_lemons
 from tests.metrics.tables import Row, at, interruption, rows
 
 if TYPE_CHECKING:

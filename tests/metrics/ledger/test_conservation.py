@@ -15,8 +15,8 @@ from metrics.intervals import DAY_US
 from metrics.ledger.inputs import Inputs, place
 from metrics.ledger.ledger import gpu_time
 from metrics.ledger.sweep import named, pieces
-from tests.metrics.slow_ledger import Attempt, Cluster
-from tests.metrics.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
+from tests.metrics.ledger.slow_ledger import Attempt, Cluster
+from tests.metrics.ledger.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

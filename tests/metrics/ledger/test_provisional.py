@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.ledger.telemetry_evidence import active_time
+from tests.metrics.ledger.test_telemetry_evidence import EPOCH, MINUTE, at, ended, held, minutes, samples, seen, worlds
 from tests.metrics.tables import rows
-from tests.metrics.test_activity import EPOCH, MINUTE, at, ended, held, minutes, samples, seen, worlds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

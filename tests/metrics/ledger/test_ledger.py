@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.ledger.capacity import coverage, inventory
 from metrics.ledger.ledger import CATEGORIES, gpu_time, other_work, with_silence
-from tests.metrics.slow_ledger import SILENCE, Attempt, Cluster, State, milli_gpu_seconds
+from tests.metrics.ledger.slow_ledger import SILENCE, Attempt, Cluster, State, milli_gpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,9 +17,9 @@ from metrics import frames
 from metrics.telemetry.gpu_attribution import Day, added_up, day_activities, in_units
 from metrics.telemetry.occupancy import Holders, holders
 from metrics.telemetry.sample_grid import Reading, at_most
-from tests.metrics import slow_attribution as slow
-from tests.metrics.slow_attribution import Era, Holder, Sample
 from tests.metrics.tables import rows
+from tests.metrics.telemetry import slow_gpu_attribution as slow
+from tests.metrics.telemetry.slow_gpu_attribution import Era, Holder, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

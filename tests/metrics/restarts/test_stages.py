@@ -16,10 +16,10 @@ from metrics.failures.interruptions import interruptions
 from metrics.restarts.restarts import restart_stages, restart_summary, restarts
 from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
 from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
-from tests.metrics import slow_restarts
-from tests.metrics import test_steplog as logs
-from tests.metrics.slow_restarts import Told
-from tests.metrics.slow_steplog import Attempt, Session, Step
+from tests.metrics.restarts import slow_restarts
+from tests.metrics.restarts.slow_restarts import Told
+from tests.metrics.runs import test_steps as logs
+from tests.metrics.runs.slow_steps import Attempt, Session, Step
 from tests.metrics.tables import rows
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.ledger import demand_causes
 from metrics.ledger.demand import waiting_demand
-from tests.metrics import slow_demand
-from tests.metrics.slow_demand import Job, Place, Places
+from tests.metrics.ledger import slow_demand
+from tests.metrics.ledger.slow_demand import Job, Place, Places
 from tests.metrics.tables import rows
 
 EPOCH = datetime(2026, 3, 1, 22, tzinfo=UTC)  # two hours before a midnight

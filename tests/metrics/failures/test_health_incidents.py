@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.failures.health_incidents import ATTEMPT_HEALTH, HEALTH_EVENTS, INCIDENTS, incidents
-from tests.metrics import slow_incidents
+from tests.metrics.failures import slow_health_incidents
 from tests.metrics.tables import at, attempt, attempts, on_nodes, rows
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_incidents_are_what_comparing_everything_with_everything_finds(
     story: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame],
 ) -> None:
     found, met = incidents(*story)
-    slow_found, slow_met = slow_incidents.incidents(*story)
+    slow_found, slow_met = slow_health_incidents.incidents(*story)
     assert found.sort("node", "started_at").equals(rows(INCIDENTS, *slow_found).sort("node", "started_at"))
     by = ["node", "started_at", "job_id"]
     assert met.sort(by).equals(rows(ATTEMPT_HEALTH, *slow_met).sort(by))

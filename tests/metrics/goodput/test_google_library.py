@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metrics.goodput.google_library import CHECKPOINT_RESTORE, CHECKPOINT_SAVE, DATA_LOADING_ASYNC, library_goodput
 from metrics.goodput.job import JobGoodput, job_goodput
-from tests.metrics import google_library
+from tests.metrics.goodput import google_library
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.metrics.slow_steplog import Attempt, Session, Step
+    from tests.metrics.runs.slow_steps import Attempt, Session, Step
 
 BEFORE = 600
 TELLING = re.compile("nccl|watchdog|hang|fault|error|crash|abort|exception", re.IGNORECASE)

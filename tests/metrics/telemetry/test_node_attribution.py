@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.telemetry.node_attribution import SERIES, WHAT, Day, added_up, node_activities
 from metrics.telemetry.occupancy import Occupants, occupants
-from tests.metrics import slow_node_attribution as slow
-from tests.metrics.slow_node_attribution import Sample, Stay
 from tests.metrics.tables import rows
+from tests.metrics.telemetry import slow_node_attribution as slow
+from tests.metrics.telemetry.slow_node_attribution import Sample, Stay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,8 +14,8 @@ from metrics import frames
 from metrics.ledger.ledger import ALLOCATED
 from metrics.ledger.log_evidence import logged_time
 from metrics.runs.steps import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
-from tests.metrics import slow_steplog
-from tests.metrics.slow_steplog import Attempt, Session, Step
+from tests.metrics.runs import slow_steps
+from tests.metrics.runs.slow_steps import Attempt, Session, Step
 from tests.metrics.tables import rows
 
 EPOCH = datetime(2026, 3, 2, tzinfo=UTC)
@@ -310,8 +310,8 @@ def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
     found = logged(tried)
     for number, attempt in enumerate(tried):
         got = sums(found, number)
-        assert got == slow_steplog.seconds(tried, number)
-        assert extra_s(found, number) == pytest.approx(slow_steplog.first_step_extra(tried, number), abs=2e-6)
+        assert got == slow_steps.seconds(tried, number)
+        assert extra_s(found, number) == pytest.approx(slow_steps.first_step_extra(tried, number), abs=2e-6)
         assert got.total() == attempt.end - attempt.start
 
 
