@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from app import verifying
 from app.errors import ClaimsError
+from queries.directory import current_copy
 from queries.errors import NoWarehouseError
-from queries.folder import current_copy
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:

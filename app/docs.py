@@ -13,7 +13,7 @@ from pathlib import Path
 from app import boards, output
 from app.errors import EXIT_STATUS
 from metrics.catalog import METRICS
-from queries import texts
+from queries import sql_files
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,8 +26,8 @@ def dictionary() -> str:
         "Generated from the comments in `queries/schema` and `queries/views` by `make fix`; do not edit.",
         "Times are UTC. Durations end in `_s` and are seconds. Ratios are 0 to 1.",
     ]
-    described = {view.name: view for view in texts.views() if view.columns}
-    for table in texts.all_tables():
+    described = {view.name: view for view in sql_files.views() if view.columns}
+    for table in sql_files.all_tables():
         lines += [
             "",
             f"## {table.shown}",
@@ -44,13 +44,13 @@ def dictionary() -> str:
         lines += ["", f"## {view.name}", "", view.description, "", "| column | meaning |", "|---|---|"]
         lines += [f"| `{name}` | {_cell(meaning)} |" for name, meaning in view.columns]
     lines += ["", "## Views", "", "| view | one row is |", "|---|---|"]
-    lines += [f"| `{view.name}` | {_cell(view.description)} |" for view in texts.views()]
+    lines += [f"| `{view.name}` | {_cell(view.description)} |" for view in sql_files.views()]
     lines += ["", "## Named queries", "", "| query | parameters | one row is |", "|---|---|---|"]
-    for query in texts.named_queries().values():
+    for query in sql_files.named_queries().values():
         parameters = ", ".join(f"`${name}`" for name in sorted(query.parameters)) or "-"
         lines.append(f"| `{query.name}` | {parameters} | {_cell(query.description)} |")
     lines += ["", "## Checks", "", "| check | if it finds rows | finds |", "|---|---|---|"]
-    lines += [f"| `{check.name}` | {check.severity} | {_cell(check.description)} |" for check in texts.checks()]
+    lines += [f"| `{check.name}` | {check.severity} | {_cell(check.description)} |" for check in sql_files.checks()]
     return "\n".join(lines) + "\n"
 
 

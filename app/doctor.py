@@ -20,8 +20,8 @@ from ingest.errors import SourceError
 from ingest.live import subprocess_runner
 from ingest.prometheus import READER, nothing_there
 from ingest.slurm_nodes import fetch_settings
-from queries import confinement
 from queries.errors import CorruptWarehouseError, NoWarehouseError, WarehouseError
+from queries.sandbox import confinement
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:

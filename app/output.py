@@ -15,6 +15,7 @@ from rich.text import Text
 from app.errors import UsageError
 from app.json_text import as_json
 from app.visible import FORMULAS, escapes, no_formula
+from queries.sql_files import named_queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -297,7 +298,7 @@ def explanation(found: Mapping[str, Any]) -> None:
         out.print(Text(_in_line(f"window  {window['cluster']}: {window['since']} to {window['until']}")))
     for name, sql in found["sql"].items():
         out.print()
-        out.print(Text(_in_line(f"queries/named/{name}.sql  {found['parameters'] or ''}"), style="dim"))
+        out.print(Text(_in_line(f"{named_queries()[name].file}  {found['parameters'] or ''}"), style="dim"))
         out.print(Text(sql.strip(), style="dim"))
     for cluster, constants in found["constants"].items():
         out.print()

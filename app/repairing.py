@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import polars as pl
 
 from app import output
-from queries import folder, integrity, recovery
+from queries import directory, integrity, recovery
 from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader, open_writer
 
@@ -84,9 +84,9 @@ def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
 
 def _database(root: Path) -> Iterator[Finding]:
     """The database, as far as nobody is writing it."""
-    live = root / folder.DATABASE
+    live = root / directory.DATABASE
     if not live.exists():
-        if folder.copies(root):
+        if directory.copies(root):
             yield Finding("warn", f"{live} is missing: the next writer restores it from the newest published copy")
         return
     try:
@@ -127,12 +127,13 @@ def _lost_days(reader: Reader) -> Iterator[Finding]:
 
 
 def _set_aside(root: Path) -> Iterator[Finding]:
-    files = [file for file in (root / folder.SET_ASIDE).rglob("*") if file.is_file()]
+    files = [file for file in (root / directory.SET_ASIDE).rglob("*") if file.is_file()]
     if files:
         size = output.display(float(sum(file.stat().st_size for file in files)), "bytes")
         yield Finding(
             "-",
-            f"{root / folder.SET_ASIDE}: {len(files):,} files ({size}) that nothing reads; delete what is not needed",
+            f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that nothing reads; "
+            "delete what is not needed",
         )
 
 
@@ -190,16 +191,16 @@ def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[s
 def _scanned(root: Path) -> tuple[str, list[str]]:
     """Where the last scan ended, and what was damaged then."""
     try:
-        state = json.loads((root / folder.SCANNED).read_text())
+        state = json.loads((root / directory.SCANNED).read_text())
         return str(state["after"]), [str(path) for path in state["damaged"]]
     except (OSError, ValueError, KeyError, TypeError):
         return "", []
 
 
 def _remember(root: Path, after: str, damaged: Sequence[str]) -> None:
-    unfinished = root / f"{folder.SCANNED}.unfinished"
+    unfinished = root / f"{directory.SCANNED}.unfinished"
     unfinished.write_text(json.dumps({"after": after, "damaged": list(damaged)}))
-    unfinished.replace(root / folder.SCANNED)
+    unfinished.replace(root / directory.SCANNED)
 
 
 # Repairing -------------------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
         found = integrity.damaged(root, writer.files(), again=True)
         if found:
             for damage in found:
-                folder.set_aside(root, damage.file.path)
+                directory.set_aside(root, damage.file.path)
             with writer.transaction():
                 forget(writer, found, now=now)
     return found

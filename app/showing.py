@@ -12,7 +12,7 @@ from app import results
 from app.references import readable
 from app.times import iso
 from metrics import catalog
-from queries import texts
+from queries import sql_files
 
 if TYPE_CHECKING:
     from app.results import Window
@@ -150,7 +150,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
         "details": [{"title": each.title, "rows": each.rows.to_dicts()} for each in found.details],
         "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
         "parameters": found.parameters,
-        "sql": {name: texts.named_queries()[name].sql for name in found.queries},
+        "sql": {name: sql_files.named_queries()[name].sql for name in found.queries},
         "constants": {
             w.cluster: json.loads(source.query("computed", cluster=w.cluster)["constants"].item()) for w in windows
         },

@@ -13,7 +13,7 @@ from app.errors import NothingToComputeError, UsageError
 from app.results import CLAIMED_GPUS
 from app.times import iso
 from queries.errors import QueryError
-from queries.sandbox import Limits, user_sql
+from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from queries import texts
+from queries import sql_files
 from queries.errors import CorruptWarehouseError
 
 if TYPE_CHECKING:
@@ -144,13 +144,13 @@ def sample_tables_in(sql: str) -> frozenset[str]:
     []
     """
     plain = _COMMENT.sub("", sql)
-    return (frozenset(_READ.findall(plain)) - frozenset(_DEFINED.findall(plain))) & frozenset(texts.sample_tables())
+    return (frozenset(_READ.findall(plain)) - frozenset(_DEFINED.findall(plain))) & frozenset(sql_files.sample_tables())
 
 
 def sample_tables_named(sql: str) -> frozenset[str]:
     """Sample tables that a person's SQL may read: those whose names occur in it."""
     words = set(re.findall(r"\w+", sql.lower()))
-    return frozenset(name for name in texts.sample_tables() if name in words)
+    return frozenset(name for name in sql_files.sample_tables() if name in words)
 
 
 _AROUND: Final = "date_trunc('hour', $since"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 
-from queries import folder
+from queries import directory
 from queries.errors import CorruptWarehouseError, LockedWarehouseError, WriteError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
     try:
         yield
     except KINDS as error:
-        raise explained(error, path or root / folder.DATABASE, root) from error
+        raise explained(error, path or root / directory.DATABASE, root) from error
 
 
 @contextlib.contextmanager
@@ -95,8 +95,8 @@ def disk_errors(root: Path) -> Iterator[None]:
 
 def corrupt(path: Path, root: Path, why: str) -> str:
     """That a file cannot be used, and the way back."""
-    copies = [copy for copy in folder.copies(root) if copy != path]
-    if path != root / folder.DATABASE:
+    copies = [copy for copy in directory.copies(root) if copy != path]
+    if path != root / directory.DATABASE:
         way_back = "Write it anew from the database, or go back to the copy before it: trackside doctor --repair"
     elif copies:
         way_back = (

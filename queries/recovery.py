@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from queries import folder, integrity
+from queries import directory, integrity
 from queries.errors import CorruptWarehouseError
 from queries.integrity import File
 from queries.opening import connect, corrupt, first_line
@@ -58,7 +58,7 @@ def contents(path: Path, *, whole: bool = False) -> Contents:
         CorruptWarehouseError: it is damaged, or no warehouse.
         LockedWarehouseError: another program has it open.
     """
-    root = path.parent if path.name == folder.DATABASE else path.parent.parent
+    root = path.parent if path.name == directory.DATABASE else path.parent.parent
     connection = connect(path, root, read_only=True)
     try:
         if whole:
@@ -113,7 +113,7 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
     Raises:
         CorruptWarehouseError: it is not, and the message says what to do.
     """
-    live = root / folder.DATABASE
+    live = root / directory.DATABASE
     if not live.exists() or live.stat().st_size == 0:
         _bring_back(root, anything=repair)
         if not live.exists():
@@ -131,20 +131,21 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
 
 def _bring_back(root: Path, *, anything: bool) -> None:
     """Restore the database from its newest published copy; with `anything` from the newest that can be used at all."""
-    copies = folder.copies(root)
+    copies = directory.copies(root)
     if not copies:
-        if folder.raw_files(root):
-            folder.refuse_database_without_copies(root)
-        for name in (folder.DATABASE, folder.WAL):
+        if directory.raw_files(root):
+            directory.refuse_database_without_copies(root)
+        for name in (directory.DATABASE, directory.WAL):
             _set_aside(root, name, "it is empty, or belongs to no database")
         return
     wrong = {copy: _unusable(root, copy, missing_files=not anything) for copy in reversed(copies)}
     usable = [copy for copy, why in wrong.items() if why is None]
     if not usable or (usable[0] != copies[-1] and not anything):
         raise CorruptWarehouseError(
-            f"{root}: {folder.DATABASE} is missing, and the newest published copy cannot take its place: "
-            f"{wrong[copies[-1]]}.\nA copy or a restore of this directory may be incomplete: copy {folder.DATABASE}, "
-            f"published/ and raw/ here, too.\nOr go on with what there is: {REPAIR}. Nothing was changed."
+            f"{root}: {directory.DATABASE} is missing, and the newest published copy cannot take its place: "
+            f"{wrong[copies[-1]]}.\nA copy or a restore of this directory may be incomplete: "
+            f"copy {directory.DATABASE}, published/ and raw/ here, too.\n"
+            f"Or go on with what there is: {REPAIR}. Nothing was changed."
         )
     _restore(root, usable[0], "it was missing")
 
@@ -163,17 +164,17 @@ def _unusable(root: Path, copy: Path, *, missing_files: bool) -> str | None:
 
 def _restore(root: Path, copy: Path, why: str) -> None:
     """Put a published copy in the place of the database."""
-    for name in (folder.DATABASE, folder.WAL):
+    for name in (directory.DATABASE, directory.WAL):
         _set_aside(root, name, "it is replaced")
     unfinished = root / "published" / "restored.unfinished"
     shutil.copyfile(copy, unfinished)
-    folder.sync(unfinished)
-    unfinished.replace(root / folder.DATABASE)
-    folder.sync(root)
+    directory.sync(unfinished)
+    unfinished.replace(root / directory.DATABASE)
+    directory.sync(root)
     log.warning(
         "trackside: %s: %s was restored from the published copy %s (%s). What was loaded after that, if anything, "
         "is to be loaded again.",
-        root, folder.DATABASE, copy.name, why,
+        root, directory.DATABASE, copy.name, why,
     )  # fmt: skip
 
 
@@ -185,11 +186,11 @@ def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
 
     Whoever writes notes in the lock which warehouse it is, the version at the last checkpoint, and the last one since.
     """
-    wal = root / folder.WAL
+    wal = root / directory.WAL
     if not wal.exists() or wal.stat().st_size == 0:
         return
     if holder is None:
-        _set_aside(root, folder.WAL, "there is no lock file that says which database it belongs to")
+        _set_aside(root, directory.WAL, "there is no lock file that says which database it belongs to")
         return
     noted = holder.get("database")
     if not isinstance(noted, dict):  # an earlier Trackside wrote it
@@ -197,7 +198,7 @@ def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
     found = _without_wal(root)
     ours = found.warehouse == noted.get("warehouse") or (found.warehouse is None and noted.get("opened") == 0)
     if not ours or not noted.get("opened", 0) <= found.version <= noted.get("committed", 0):
-        _set_aside(root, folder.WAL, "it belongs to another database, or to another state of this one")
+        _set_aside(root, directory.WAL, "it belongs to another database, or to another state of this one")
 
 
 def _without_wal(root: Path) -> Contents:
@@ -206,9 +207,9 @@ def _without_wal(root: Path) -> Contents:
     other.parent.mkdir(exist_ok=True)
     other.unlink(missing_ok=True)
     try:
-        os.link(root / folder.DATABASE, other)
+        os.link(root / directory.DATABASE, other)
     except OSError:  # no hard links on this filesystem
-        shutil.copyfile(root / folder.DATABASE, other)
+        shutil.copyfile(root / directory.DATABASE, other)
     try:
         return contents(other)
     finally:
@@ -217,14 +218,14 @@ def _without_wal(root: Path) -> Contents:
 
 def _go_back_if_damaged(root: Path) -> None:
     """Put the newest copy that is whole in the place of a damaged database, without its write-ahead log first."""
-    live = root / folder.DATABASE
+    live = root / directory.DATABASE
     why = _damage(live)
-    if why is not None and (root / folder.WAL).exists():
-        _set_aside(root, folder.WAL, first_line(why))
+    if why is not None and (root / directory.WAL).exists():
+        _set_aside(root, directory.WAL, first_line(why))
         why = _damage(live)
     if why is None:
         return
-    for copy in reversed(folder.copies(root)):
+    for copy in reversed(directory.copies(root)):
         if _unusable(root, copy, missing_files=False) is None:
             _restore(root, copy, "it was damaged")
             return
@@ -244,7 +245,7 @@ def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
 
     A copy that cannot be read is set aside: the writer publishes a new one when it is done.
     """
-    for copy in reversed(folder.copies(root)):
+    for copy in reversed(directory.copies(root)):
         try:
             found = contents(copy, whole=repair)
         except CorruptWarehouseError as error:
@@ -252,8 +253,8 @@ def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
             continue
         if found.warehouse and live.warehouse and found.warehouse != live.warehouse:
             raise CorruptWarehouseError(
-                f"{root}: {folder.DATABASE} and published/{copy.name} belong to two different warehouses: directories "
-                "were mixed.\nMove published/ and raw/ of the other one away. Nothing was changed."
+                f"{root}: {directory.DATABASE} and published/{copy.name} belong to two different warehouses: "
+                "directories were mixed.\nMove published/ and raw/ of the other one away. Nothing was changed."
             )
         if found.version > live.version:
             _refuse_rolled_back(root, copy, live, repair=repair)
@@ -267,9 +268,10 @@ def _refuse_rolled_back(root: Path, copy: Path, live: Contents, *, repair: bool)
         _restore(root, copy, f"the database was older: data version {live.version}")
         return
     raise CorruptWarehouseError(
-        f"{root}: {folder.DATABASE} has data version {live.version}, older than published/{copy.name}: it was replaced "
-        f"by an older one, or emptied.\nGo on from the published copy: {REPAIR}\nOr keep the older database: move "
-        "published/ away (then the same command sets newer samples aside). Nothing was changed."
+        f"{root}: {directory.DATABASE} has data version {live.version}, older than published/{copy.name}: "
+        f"it was replaced by an older one, or emptied.\nGo on from the published copy: {REPAIR}\n"
+        "Or keep the older database: move published/ away (then the same command sets newer samples aside). "
+        "Nothing was changed."
     )
 
 
@@ -278,12 +280,12 @@ def _set_aside_unnamed(root: Path, live: Contents, *, repair: bool) -> None:
 
     Files of later versions than that one's show that the database is older than the samples.
     """
-    unnamed = [path for path in folder.raw_files(root) if path not in live.paths]
-    newest = max((folder.number(root / path) for path in unnamed), default=0)
-    expected = max(live.version, folder.highest_number(root)) + 1
+    unnamed = [path for path in directory.raw_files(root) if path not in live.paths]
+    newest = max((directory.number(root / path) for path in unnamed), default=0)
+    expected = max(live.version, directory.highest_number(root)) + 1
     if newest > expected and not repair:
         raise CorruptWarehouseError(
-            f"{root}: raw/ holds samples of data version {newest}, which {folder.DATABASE} (data version "
+            f"{root}: raw/ holds samples of data version {newest}, which {directory.DATABASE} (data version "
             f"{live.version}) does not know: the database is an older one, its write-ahead log was lost, or raw/ is of "
             f"another warehouse.\nCopy the database that belongs to raw/ here; or set the samples that it does not "
             f"know aside: {REPAIR}\nNothing was changed."
@@ -294,12 +296,12 @@ def _set_aside_unnamed(root: Path, live: Contents, *, repair: bool) -> None:
         log.warning(
             "trackside: %s: %d file%s of samples that the database does not know (of a writer that was killed, or of "
             "another state of the warehouse) moved to %s/",
-            root, len(unnamed), "" if len(unnamed) == 1 else "s", folder.SET_ASIDE,
+            root, len(unnamed), "" if len(unnamed) == 1 else "s", directory.SET_ASIDE,
         )  # fmt: skip
 
 
 def _set_aside(root: Path, path: str, why: str | None) -> None:
     if (root / path).exists():
-        target = folder.set_aside(root, path)
+        target = directory.set_aside(root, path)
         if why is not None:
             log.warning("trackside: %s: %s was moved to %s: %s", root, path, target.relative_to(root), why)

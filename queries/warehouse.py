@@ -24,7 +24,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from queries import folder, integrity, partitions, permissions, recovery, texts
+from queries import directory, integrity, parquet_days, permissions, recovery, sql_files
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -53,7 +53,7 @@ _HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
 class CheckResult:
     """A data check's outcome: how many rows offend, and the first of them."""
 
-    check: texts.Check
+    check: sql_files.Check
     count: int
     sample: pl.DataFrame
 
@@ -118,7 +118,7 @@ class _Connection:
         Raises:
             KeyError: there is no query of that name, or a parameter of it is missing.
         """
-        named = texts.named_queries()[name]
+        named = sql_files.named_queries()[name]
         return self.frame(named.sql, {key: params[key] for key in named.parameters})
 
     def table(self, name: str) -> pl.DataFrame:
@@ -129,8 +129,8 @@ class _Connection:
 
     def relations(self) -> frozenset[str]:
         """Names of all tables and views a person can read."""
-        views = {view.name for view in texts.views()}
-        return frozenset({table.shown for table in texts.all_tables()} | views)
+        views = {view.name for view in sql_files.views()}
+        return frozenset({table.shown for table in sql_files.all_tables()} | views)
 
     def meta(self, key: str) -> str | None:
         """A fact about the warehouse itself."""
@@ -163,7 +163,7 @@ class _Connection:
         A warning that needs damaged samples says that it could not be checked: what needs none is not kept back.
         """
         found = []
-        for check in texts.checks():
+        for check in sql_files.checks():
             try:
                 rows = self.frame(check.sql)
             except CorruptWarehouseError as error:
@@ -188,10 +188,10 @@ class Reader(_Connection):
 class Writer(_Connection):
     """The one process that may change the warehouse."""
 
-    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, lock: folder.Lock) -> None:
-        super().__init__(root, connection, root / folder.DATABASE)
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, lock: directory.Lock) -> None:
+        super().__init__(root, connection, root / directory.DATABASE)
         self._lock = lock
-        self._highest = folder.highest_number(root)
+        self._highest = directory.highest_number(root)
         self._written: list[Path] = []
 
     @contextlib.contextmanager
@@ -288,7 +288,7 @@ class Writer(_Connection):
 
     def run(self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, **params: object) -> None:
         """Run a named statement that writes, with frames available to it under their names."""
-        named = texts.named_queries()[name]
+        named = sql_files.named_queries()[name]
         with contextlib.ExitStack() as stack:
             for key, rows in (frames or {}).items():
                 stack.enter_context(self._handed_over(rows, key))
@@ -342,11 +342,11 @@ class Writer(_Connection):
             files.retire(cluster, day)
 
     @contextlib.contextmanager
-    def _partitions(self, table: str) -> Iterator[partitions.Files]:
-        if table not in texts.sample_tables():
-            raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(texts.sample_tables())}")
+    def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
+        if table not in sql_files.sample_tables():
+            raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(sql_files.sample_tables())}")
         with disk_errors(self.root):
-            yield partitions.Files(self.root, self._connection, table, self._next_version, self._written)
+            yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
 
     def forget_file(self, file: integrity.File) -> int:
         """Have a damaged file count no longer, within the open transaction; returns how many rows its day had."""
@@ -355,7 +355,7 @@ class Writer(_Connection):
 
     def _refresh_sample_views(self) -> None:
         """Point the views of the sample tables at the files of the manifest: people may open the file with a DuckDB."""
-        for table in texts.sample_tables():
+        for table in sql_files.sample_tables():
             _view_whole(self._connection, self.root, table, self._files(table), temporary=False)
 
     # Opening and publishing ------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Writer(_Connection):
         Raises:
             NewerWarehouseError: it has seen steps that this Trackside does not know.
         """
-        steps = texts.schema_steps()
+        steps = sql_files.schema_steps()
         applied = self._applied_steps()
         if applied and max(applied) > steps[-1].number:
             raise NewerWarehouseError(
@@ -393,13 +393,13 @@ class Writer(_Connection):
                     f"{self.root}: schema step {step.name} is not the one this warehouse was made with (a development "
                     "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
                 )
-        made_of = _made_of(texts.views())
+        made_of = _made_of(sql_files.views())
         if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
         with self.transaction():
             if not self.meta("warehouse"):
                 self._put_meta("warehouse", uuid.uuid4().hex)
-            for view in texts.views():
+            for view in sql_files.views():
                 self._connection.execute(view.sql)
                 self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {_literal(view.description)}')
             self._put_meta("views", made_of)
@@ -412,14 +412,16 @@ class Writer(_Connection):
             return {}
         return dict(self._connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
 
-    def _apply(self, step: texts.Step) -> None:
+    def _apply(self, step: sql_files.Step) -> None:
         self._connection.execute("BEGIN TRANSACTION")
         self._connection.execute(step.sql)
-        said = [f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}" for table in texts.tables_of(step)]
-        columns = [(table.name, column) for table in texts.tables_of(step) for column in table.columns]
+        said = [
+            f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}" for table in sql_files.tables_of(step)
+        ]
+        columns = [(table.name, column) for table in sql_files.tables_of(step) for column in table.columns]
         said += [
             f'COMMENT ON COLUMN {name}."{column.name}" IS {_literal(column.description)}'
-            for name, column in [*columns, *texts.added_by(step)]
+            for name, column in [*columns, *sql_files.added_by(step)]
         ]
         self._connection.execute(";\n".join(said))  # one by one they take twice as long
         self._connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
@@ -429,8 +431,8 @@ class Writer(_Connection):
         """Checkpoint, close, and make this version the one that readers see."""
         version = self.data_version
         with disk_errors(self.root):
-            current, gone = folder.pointed(self.root), []
-            before = version if current is None else folder.number(current)
+            current, gone = directory.pointed(self.root), []
+            before = version if current is None else directory.number(current)
             if before < version:  # files that the copy before this one does not name go: so do their rows
                 gone = self._connection.execute(
                     "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [before]
@@ -441,9 +443,9 @@ class Writer(_Connection):
             self.close()
             self._lock.note(database={})  # a write-ahead log that lies there from now on is not ours
             target = self.root / "published" / f"{version:08d}.duckdb"
-            if folder.pointed(self.root) != target:
-                folder.copy_and_point(self.root / folder.DATABASE, target)
-            folder.sweep(self.root, [path for (path,) in gone if path not in kept])
+            if directory.pointed(self.root) != target:
+                directory.copy_and_point(self.root / directory.DATABASE, target)
+            directory.sweep(self.root, [path for (path,) in gone if path not in kept])
 
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
@@ -483,12 +485,12 @@ def open_writer(
         NewerWarehouseError, CorruptWarehouseError, WriteError: as they say.
     """
     root = root.absolute()
-    folder.refuse_other_folders(root)
-    with permissions.private(root, group), folder.locked(root, verb=verb, now=now) as lock:
+    directory.refuse_other_folders(root)
+    with permissions.private(root, group), directory.locked(root, verb=verb, now=now) as lock:
         with disk_errors(root):
             recovery.before_opening(root, lock.before, repair=repair)
-        left_open = (root / folder.WAL).exists()
-        writer = Writer(root, connect(root / folder.DATABASE, root, read_only=False), lock)
+        left_open = (root / directory.WAL).exists()
+        writer = Writer(root, connect(root / directory.DATABASE, root, read_only=False), lock)
         try:
             with duckdb_errors(root):
                 writer.begin(checkpoint=left_open)
@@ -522,10 +524,10 @@ def _renew_views(reader: Reader) -> None:
     """Have views that were made elsewhere, or by another Trackside, be as they ought to be here."""
     connection = reader._connection  # noqa: SLF001 - our own class
     if reader.meta("root") != str(reader.root):  # the directory was moved: its views name files at the old place
-        for table in texts.sample_tables():
+        for table in sql_files.sample_tables():
             _view_whole(connection, reader.root, table, [f for f in reader.files() if f.table == table], temporary=True)
-    if reader.meta("views") != _made_of(texts.views()):  # the last writer was another Trackside
-        for view in texts.views():
+    if reader.meta("views") != _made_of(sql_files.views()):  # the last writer was another Trackside
+        for view in sql_files.views():
             connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
 
 
@@ -534,7 +536,7 @@ def _refuse_newer(reader: Reader) -> None:
         row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001 - our own class
     except duckdb.Error as error:
         raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, first_line(error))) from error
-    known = texts.schema_steps()[-1].number
+    known = sql_files.schema_steps()[-1].number
     if row is not None and row[0] is not None and row[0] > known:
         raise NewerWarehouseError(
             f"{reader.root}: this warehouse has schema {row[0]}, written by a newer Trackside; this one knows schema "
@@ -549,20 +551,20 @@ def _refuse_newer(reader: Reader) -> None:
 
 def _published(root: Path) -> Path:
     permissions.refuse_unreadable(root)
-    current = folder.current_copy(root)
-    lost = folder.lost_copy(root)
+    current = directory.current_copy(root)
+    lost = directory.lost_copy(root)
     if current is not None and lost is not None:
         raise CorruptWarehouseError(
             f"{root}: the published copy {lost} is missing; those before it lack what was loaded last.\n"
             "The next command that writes publishes it anew: trackside compute   (or trackside doctor --repair)"
         )
-    if current is None and (root / folder.DATABASE).exists():
+    if current is None and (root / directory.DATABASE).exists():
         raise NoWarehouseError(
             f"{root}: nothing is published: the first load is under way or was stopped, or published/ was not copied.\n"
             "The next command that writes publishes what there is:  trackside compute   (or any ingest)"
         )
-    if current is None and folder.raw_files(root):
-        folder.refuse_database_without_copies(root)
+    if current is None and directory.raw_files(root):
+        directory.refuse_database_without_copies(root)
     if current is None:
         raise NoWarehouseError(
             f"there is no warehouse in {root} yet.\n"
@@ -572,9 +574,9 @@ def _published(root: Path) -> Path:
     return current
 
 
-def _made_of(views: Sequence[texts.Named]) -> str:
+def _made_of(views: Sequence[sql_files.Named]) -> str:
     """What tells these views from those of another version: `SELECT *` follows the schema, too."""
-    last = texts.schema_steps()[-1].sha256
+    last = sql_files.schema_steps()[-1].sha256
     return hashlib.sha256("".join([last, *(view.sql for view in views)]).encode()).hexdigest()
 
 

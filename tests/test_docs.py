@@ -14,7 +14,7 @@ from app.claims import read_claims
 from app.errors import EXIT_STATUS
 from app.help_texts import DUMP_COMMANDS
 from metrics.catalog import METRICS
-from queries import texts
+from queries import sql_files
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -70,7 +70,7 @@ def test_every_metric_and_status_is_in_the_readme() -> None:
 
 def test_every_table_is_in_the_dictionary() -> None:
     dictionary = (ROOT / "queries" / "DICTIONARY.md").read_text()
-    for table in texts.all_tables():
+    for table in sql_files.all_tables():
         assert f"\n## {table.shown}\n" in dictionary
 
 

@@ -11,7 +11,7 @@ from app import references
 from app.explorer import numbers, parts
 from app.json_text import as_json
 from metrics.catalog import BY_NAME
-from queries import texts
+from queries import sql_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def _claim(judged: Judged, found: Headline) -> Component:
 
 
 def _sql(metric: Metric) -> list[Component]:
-    named = texts.named_queries().get(metric.query)
+    named = sql_files.named_queries().get(metric.query)
     if named is None:
         return []
     return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from queries import texts
+from queries import sql_files
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
     """Every table of a published warehouse, sorted, without what only tells when things were done."""
     found = {}
     with open_reader(warehouse) as reader:
-        for name in (*(table.shown for table in texts.all_tables()), "attempt_nodes"):
+        for name in (*(table.shown for table in sql_files.all_tables()), "attempt_nodes"):
             left_out = CLOCKS.get(name, [])
             if left_out is None:
                 continue

@@ -13,9 +13,9 @@ from app.answers import Answers
 from app.config import Config
 from app.service import health_of
 from app.worker import Worker
-from queries import integrity, texts
+from queries import integrity, sql_files
 from queries.errors import CorruptWarehouseError, QueryError
-from queries.sandbox import user_sql
+from queries.sandbox.run import user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import contents
 from tests.app.test_telemetry_storage import NOW, START, minutes, put
@@ -151,8 +151,8 @@ def test_a_scan_within_its_budget_comes_to_every_file_and_remembers_what_is_dama
     assert outcomes == sorted(outcomes, reverse=True)
 
 
-@pytest.mark.parametrize("query", texts.named_queries().values(), ids=lambda query: query.name)
-def test_no_query_reads_samples_by_other_parameters_than_those_its_files_are_chosen_by(query: texts.Named) -> None:
+@pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
+def test_no_query_reads_samples_by_other_parameters_than_those_its_files_are_chosen_by(query: sql_files.Named) -> None:
     if integrity.sample_tables_in(query.sql):
         assert "cluster" in query.parameters
         inside = "ts >= $since" in query.sql and "ts < $until" in query.sql
@@ -161,7 +161,7 @@ def test_no_query_reads_samples_by_other_parameters_than_those_its_files_are_cho
 
 
 def test_no_view_reads_samples() -> None:
-    assert not [view.name for view in texts.views() if integrity.sample_tables_in(view.sql)]
+    assert not [view.name for view in sql_files.views() if integrity.sample_tables_in(view.sql)]
 
 
 def test_a_file_is_read_once_for_its_digest_until_it_changes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

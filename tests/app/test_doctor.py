@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import doctor
-from queries.confinement import Measures
+from queries.sandbox.confinement import Measures
 from tests.app.dumps import tiny
 from tests.app.runs import trackside
 from tests.app.test_live_rest import slurmrestd

@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 
 from app import repairing
-from queries import folder
+from queries import directory
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_half_copied import killed_writer
@@ -116,10 +116,10 @@ def everything(root: Path) -> dict[str, str]:
 
 
 def target_of(root: Path, kind: str, chance: random.Random) -> Path:
-    copies = folder.copies(root)
+    copies = directory.copies(root)
     places = {
         "samples": [
-            file for file in sorted(root.glob("raw/gpu_samples/*/*/*.parquet")) if folder.number(file) <= DAYS + 1
+            file for file in sorted(root.glob("raw/gpu_samples/*/*/*.parquet")) if directory.number(file) <= DAYS + 1
         ],
         "steps": sorted(root.glob("raw/steps/*/*/*.parquet")),
         "database": [root / "warehouse.duckdb"],

@@ -21,7 +21,7 @@ from app.reports import charts, file_name, page, sla, write_sla
 from app.results import Window
 from app.times import parse_period
 from app.verifying import read_claims
-from queries.sandbox import Limits, user_sql
+from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
 from tests.app.warehouses import NOW, from_accounting

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.loading import load
 from ingest.slurm import parse_accounting
-from queries import texts
+from queries import sql_files
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import text
 from tests.ingest.placing import ON_NODES, on_nodes
@@ -102,10 +102,10 @@ def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monk
     ]
     parsed = parse_accounting(text(*rows), origin="x")
     attempts, nodes = loaded(tmp_path / "new", parsed)
-    every = texts.schema_steps()
+    every = sql_files.schema_steps()
     with monkeypatch.context() as old:
-        old.setattr(texts, "schema_steps", lambda: every[:BEFORE])
-        old.setattr(texts, "views", lambda: ())
+        old.setattr(sql_files, "schema_steps", lambda: every[:BEFORE])
+        old.setattr(sql_files, "views", lambda: ())
         with open_writer(tmp_path / "old", verb="test", now=NOW) as writer, writer.transaction():
             writer.append("attempts", attempts.drop("end_guessed", "gpus_from", *OTHER_GPUS))
             writer.append("attempt_nodes", nodes)

@@ -32,7 +32,7 @@ from ingest.frames import (
     empty,
 )
 from ingest.sample_merge import NODES as TABLE
-from queries.partitions import OUTGROWN
+from queries.parquet_days import OUTGROWN
 from queries.warehouse import Writer, open_reader, open_writer
 from tests.app.runs import ROOT, assert_same, contents
 

@@ -19,10 +19,10 @@ import polars as pl
 from metrics import frames
 from metrics.ledger.inputs import place
 from metrics.ledger.sweep import named, pieces
-from queries import texts
+from queries import sql_files
 from tests.bench.year import inputs, year
 
-_TABLE = next(table for table in texts.all_tables() if table.name == "gpu_time")
+_TABLE = next(table for table in sql_files.all_tables() if table.name == "gpu_time")
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
@@ -34,7 +34,7 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 def ours(made: dict[str, pl.DataFrame], path: Path) -> int:
     """Fingerprints of all days, the ledger, and its rows in the table `gpu_time`; how many they are."""
-    insert = texts.named_queries()["insert_gpu_time"].sql
+    insert = sql_files.named_queries()["insert_gpu_time"].sql
     none = frames.empty(frames.STRAGGLING).to_arrow()
     rows = 0
     with _connect(path) as connection:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from queries import confinement
-from queries.confinement import measures, program
 from queries.errors import QueryError
-from queries.sandbox import Limits, user_sql
+from queries.sandbox import confinement
+from queries.sandbox.confinement import measures, program
+from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_writer
 from tests.queries.test_warehouse import DAY, NOW, put, samples
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = """
 import ctypes, json, mmap, os, resource, signal, socket, subprocess, sys, threading
 from pathlib import Path
-from queries import confinement
+from queries.sandbox import confinement
 
 parent = os.getppid()
 inside, outside = map(Path, sys.argv[1:3])
@@ -186,7 +186,7 @@ SLOW: Final = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
 ASK: Final = """
 import sys
 from pathlib import Path
-from queries.sandbox import Limits, user_sql
+from queries.sandbox.run import Limits, user_sql
 user_sql(Path(sys.argv[1]), sys.argv[2], Limits(seconds=float(sys.argv[3])))
 """
 
@@ -315,7 +315,7 @@ def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)); "
         "resource.setrlimit(resource.RLIMIT_CPU, (3600, 3600)); "
-        "from pathlib import Path; from queries.sandbox import user_sql; "
+        "from pathlib import Path; from queries.sandbox.run import user_sql; "
         "print(user_sql(Path(sys.argv[1]), *sys.argv[2:]))"
     )
     run = [sys.executable, "-c", code, str(tmp_path / "w")]

@@ -45,7 +45,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from queries import folder
+from queries import directory
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_warehouse import NOW, users
@@ -207,7 +207,7 @@ def dangling_pointer(site: Site) -> None:
 
 def pointer_to_older(site: Site) -> None:
     no_pointer(site)
-    (site.root / "published" / "current").symlink_to(folder.copies(site.root)[0].name)
+    (site.root / "published" / "current").symlink_to(directory.copies(site.root)[0].name)
 
 
 def links_followed(site: Site) -> None:
@@ -217,11 +217,11 @@ def links_followed(site: Site) -> None:
 
 
 def damaged_copy(site: Site) -> None:
-    folder.copies(site.root)[-1].write_bytes(b"no database" * 1000)
+    directory.copies(site.root)[-1].write_bytes(b"no database" * 1000)
 
 
 def copy_cut_off(site: Site) -> None:
-    copy = folder.copies(site.root)[-1]
+    copy = directory.copies(site.root)[-1]
     copy.write_bytes(copy.read_bytes()[:5000])
 
 
@@ -448,7 +448,7 @@ def test_readers_take_the_newest_copy_there_is(happened: Callable[[Site], None],
 
 
 def test_readers_do_not_take_an_older_copy_for_the_newest(site: Site) -> None:
-    folder.copies(site.root)[-1].unlink()
+    directory.copies(site.root)[-1].unlink()
     with pytest.raises(CorruptWarehouseError, match="is missing"):
         names(site.root)
     load(site.root, "eve")

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queries import sql_gate, texts
+from queries import sql_files
 from queries.errors import QueryError
-from queries.sql_functions import FUNCTIONS
+from queries.sandbox import gate
+from queries.sandbox.functions import FUNCTIONS
 from queries.warehouse import open_reader
 from tests.queries.test_warehouse import put
 
@@ -33,7 +34,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
 def refusal(engine: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     """What the gate says against a statement; None where it passes."""
     try:
-        sql_gate.admit(engine, sql)
+        gate.admit(engine, sql)
     except (QueryError, duckdb.ParserException) as error:
         return str(error)
     return None
@@ -276,8 +277,8 @@ def test_what_people_ask_is_admitted(engine: duckdb.DuckDBPyConnection, sql: str
 
 def test_all_our_own_queries_would_pass(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    selects = [view.sql.partition(" AS\n")[2] for view in texts.views()]
-    selects += [check.sql for check in texts.checks()]
+    selects = [view.sql.partition(" AS\n")[2] for view in sql_files.views()]
+    selects += [check.sql for check in sql_files.checks()]
     assert len(list(filter(None, selects))) > 20
     with open_reader(tmp_path / "w") as reader:
         for sql in filter(None, selects):
@@ -330,7 +331,7 @@ JSON: Final = st.recursive(
 @given(JSON)
 def test_a_tree_of_any_form_is_judged(tree: Any) -> None:  # noqa: ANN401 - any JSON
     try:
-        sql_gate.check(json.dumps({"statements": [{"node": tree}]}), {"users"})
+        gate.check(json.dumps({"statements": [{"node": tree}]}), {"users"})
     except QueryError:
         return
     kinds = re.findall(r'"class": "(\w+)"', json.dumps(tree))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import output
-from queries.sql_results import answer
+from queries.sandbox.results import answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

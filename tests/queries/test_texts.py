@@ -7,39 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from queries import texts
+from queries import sql_files
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("table", texts.all_tables(), ids=lambda table: table.name)
-def test_every_column_is_described(table: texts.Table) -> None:
-    step = [step for step in texts.schema_steps() if f"CREATE TABLE {table.name} (" in step.sql][-1]
+@pytest.mark.parametrize("table", sql_files.all_tables(), ids=lambda table: table.name)
+def test_every_column_is_described(table: sql_files.Table) -> None:
+    step = [step for step in sql_files.schema_steps() if f"CREATE TABLE {table.name} (" in step.sql][-1]
     body = step.sql.split(f"CREATE TABLE {table.name} (\n")[1].split("\n);")[0]
-    added = sum(step.sql.count(f"ALTER TABLE {table.name} ADD COLUMN") for step in texts.schema_steps())
+    added = sum(step.sql.count(f"ALTER TABLE {table.name} ADD COLUMN") for step in sql_files.schema_steps())
     assert len(table.columns) == len(body.splitlines()) + added
     assert table.description.startswith("One row ")
 
 
 def test_every_create_table_is_seen() -> None:
-    text = "".join(step.sql for step in texts.schema_steps())
+    text = "".join(step.sql for step in sql_files.schema_steps())
     declared = text.count("CREATE TABLE") - text.count("DROP TABLE")
-    assert len(texts.all_tables()) == declared > 30
+    assert len(sql_files.all_tables()) == declared > 30
 
 
-@pytest.mark.parametrize("query", texts.named_queries().values(), ids=lambda query: query.name)
-def test_every_named_query_is_described_and_used(query: texts.Named) -> None:
+@pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
+def test_every_named_query_is_described_and_used(query: sql_files.Named) -> None:
     assert re.match(r"(One row|Writes) ", query.description)
     code = "".join(path.read_text() for folder in ("app", "metrics") for path in (ROOT / folder).rglob("*.py"))
     assert f'"{query.name}"' in code
 
 
-@pytest.mark.parametrize("view", texts.views(), ids=lambda view: view.name)
-def test_every_view_is_described_and_named_like_its_file(view: texts.Named) -> None:
+@pytest.mark.parametrize("view", sql_files.views(), ids=lambda view: view.name)
+def test_every_view_is_described_and_named_like_its_file(view: sql_files.Named) -> None:
     assert view.description.startswith("One row ")
     assert f"CREATE OR REPLACE VIEW {view.name} AS" in view.sql
 
 
-@pytest.mark.parametrize("check", texts.checks(), ids=lambda check: check.name)
-def test_every_check_says_what_it_finds(check: texts.Check) -> None:
+@pytest.mark.parametrize("check", sql_files.checks(), ids=lambda check: check.name)
+def test_every_check_says_what_it_finds(check: sql_files.Check) -> None:
     assert check.description

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from queries import folder, texts
+from queries import directory, sql_files
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -23,7 +23,7 @@ from queries.errors import (
     QueryError,
     WriteError,
 )
-from queries.sandbox import Limits, user_sql
+from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import Writer, open_reader, open_writer
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -112,7 +112,7 @@ def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
     root = tmp_path / "w"
     for name in ["a", "b", "c", "d"]:
         put(root, name)
-    assert len(list((root / "published").glob("*.duckdb"))) == folder.PUBLISHED_KEPT
+    assert len(list((root / "published").glob("*.duckdb"))) == directory.PUBLISHED_KEPT
     assert names(root) == ["a", "b", "c", "d"]
 
 
@@ -129,14 +129,14 @@ def test_a_crash_before_publishing_is_made_good_by_the_next_writer(tmp_path: Pat
     assert not list((root / "published").glob("*.unfinished"))
 
 
-@pytest.mark.parametrize("known", range(1, len(texts.schema_steps())))
+@pytest.mark.parametrize("known", range(1, len(sql_files.schema_steps())))
 def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
-    every, views = texts.schema_steps(), texts.views()
+    every, views = sql_files.schema_steps(), sql_files.views()
     with monkeypatch.context() as old:
-        old.setattr(texts, "schema_steps", lambda: every[:known])
-        old.setattr(texts, "views", lambda: ())
-        old.setattr(texts, "sample_tables", lambda: ())
+        old.setattr(sql_files, "schema_steps", lambda: every[:known])
+        old.setattr(sql_files, "views", lambda: ())
+        old.setattr(sql_files, "sample_tables", lambda: ())
         with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
             writer.append("meta", pl.DataFrame({"key": ["kept"], "value": ["yes"]}))
     with open_writer(root, verb="test", now=NOW) as writer:
@@ -152,10 +152,10 @@ def test_views_of_a_newer_trackside_are_there_before_it_has_written(
 ) -> None:
     root = tmp_path / "w"
     with monkeypatch.context() as old:
-        old.setattr(texts, "views", lambda views=texts.views(): views[:-1])  # noqa: B008 - those before patching
+        old.setattr(sql_files, "views", lambda views=sql_files.views(): views[:-1])  # noqa: B008 - those before patching
         put(root, "alice")
     with open_reader(root) as reader:
-        for view in texts.views():
+        for view in sql_files.views():
             reader.table(view.name)
 
 
@@ -163,7 +163,7 @@ def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pyt
     root = tmp_path / "w"
     put(root, "alice")
     with monkeypatch.context() as old:
-        old.setattr(texts, "schema_steps", lambda steps=texts.schema_steps(): steps[:-1])  # noqa: B008 - the steps before patching
+        old.setattr(sql_files, "schema_steps", lambda steps=sql_files.schema_steps(): steps[:-1])  # noqa: B008 - the steps before patching
         with pytest.raises(NewerWarehouseError, match="Upgrade Trackside"), open_reader(root):
             pass
         with pytest.raises(NewerWarehouseError, match="Nothing was changed"), open_writer(root, verb="t", now=NOW):
@@ -232,11 +232,11 @@ def test_a_partition_is_replaced_whole_and_old_files_go_when_nobody_can_need_the
         found = after.table("gpu_samples")
         assert found["gpu_util"].to_list() == pytest.approx([0.5])
         assert set(found.columns) == {
-            c.name for t in texts.all_tables() if t.name == "raw.gpu_samples" for c in t.columns
+            c.name for t in sql_files.all_tables() if t.name == "raw.gpu_samples" for c in t.columns
         }
     write(0.6)
     write(0.7)
-    assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= folder.PUBLISHED_KEPT + 1
+    assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= directory.PUBLISHED_KEPT + 1
 
 
 def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:

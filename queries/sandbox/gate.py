@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from queries.errors import QueryError
-from queries.sql_functions import FUNCTIONS, TABLE_FUNCTIONS
+from queries.sandbox.functions import FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -1,7 +1,7 @@
 """What the system keeps from a process that runs a person's SQL, whatever becomes of it.
 
-The gate (`queries.sql_gate`) and DuckDB's own settings decide what a query may do. This module is for the day when one
-of them has a hole: a process that has been taken over still reads no file but the warehouse's, opens no connection,
+The gate (`queries.sandbox.gate`) and DuckDB's own settings decide what a query may do. This module is for the day when
+one of them has a hole: a process that has been taken over still reads no file but the warehouse's, opens no connection,
 starts no program, and ends in time. Linux only; `measures` reports what this kernel offers.
 """
 
@@ -206,7 +206,7 @@ def interpreter() -> tuple[list[Path], list[Path]]:
     system = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", *_ALLOCATORS]
     prefixes = [f"{prefix}/lib" for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)]
     libraries = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    read = [*map(str, ENGINE), *system, *prefixes, *libraries, str(Path(__file__).parent)]
+    read = [*map(str, ENGINE), *system, *prefixes, *libraries, str(Path(__file__).parents[1])]
     return [Path(each) for each in dict.fromkeys(read)], [
         Path(each) for each in sys.path if each and Path(each).is_dir()
     ]

@@ -66,6 +66,8 @@ class Named:
     name: str
     description: str
     sql: str
+    file: str = ""
+    """Where a named query stands: `queries/named/results/restarts.sql`."""
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
@@ -89,9 +91,17 @@ class Check:
 
 
 def _files(folder: str) -> Iterator[tuple[str, str]]:
+    """The SQL files of a folder, not of those in it: names and texts, in the order of the names."""
     found = [item for item in (resources.files("queries") / folder).iterdir() if item.name.endswith(".sql")]
     for item in sorted(found, key=lambda each: each.name):
         yield item.name, item.read_text(encoding="utf-8")
+
+
+def _folders(folder: str) -> Iterator[str]:
+    """The folders in a folder, one below the other, in the order of their names."""
+    for item in sorted((resources.files("queries") / folder).iterdir(), key=lambda each: each.name):
+        if item.is_dir():
+            yield f"{folder}/{item.name}"
 
 
 def _opening_comment(sql: str) -> str:
@@ -117,8 +127,19 @@ def views() -> tuple[Named, ...]:
 
 @functools.cache
 def named_queries() -> dict[str, Named]:
-    """The parameterised reads by name."""
-    return {name[:-4]: Named(name[:-4], _opening_comment(sql), sql) for name, sql in _files("named")}
+    """The parameterised reads by name; a name is in one folder only.
+
+    Raises:
+        ValueError: two folders have a query of one name.
+    """
+    found: dict[str, Named] = {}
+    for folder in _folders("named"):
+        for name, sql in _files(folder):
+            query = Named(name[:-4], _opening_comment(sql), sql, f"queries/{folder}/{name}")
+            if query.name in found:
+                raise ValueError(f"{query.file}: there is {found[query.name].file} already; names are unique")
+            found[query.name] = query
+    return dict(sorted(found.items()))
 
 
 @functools.cache

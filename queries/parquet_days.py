@@ -14,7 +14,7 @@ from urllib.parse import quote
 import polars as pl
 import pyarrow.parquet as pq
 
-from queries import folder, integrity
+from queries import directory, integrity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +166,7 @@ class Files:
         file = self.root / path
         self.written.append(file)
         write(rows, file)
-        folder.sync(file)
+        directory.sync(file)
         self.connection.execute(
             "INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
             [self.table, cluster, day, path, rows.height, file.stat().st_size, integrity.digest_of(file), self.version],

@@ -1,4 +1,4 @@
-"""The process that runs a person's SQL (see `queries.sandbox`).
+"""The process that runs a person's SQL (see `queries.sandbox.run`).
 
 Its limits are set and its view of the files is narrowed before anything is imported that the query could reach.
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from queries import confinement
+from queries.sandbox import confinement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +61,12 @@ def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table,
     import duckdb  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    from queries import sql_gate, sql_results, texts  # noqa: PLC0415
+    from queries import sql_files  # noqa: PLC0415
     from queries import warehouse as opening  # noqa: PLC0415
     from queries.errors import QueryError  # noqa: PLC0415
+    from queries.sandbox import gate, results  # noqa: PLC0415
 
-    for read in (texts.schema_steps, texts.views):  # our own SQL files
+    for read in (sql_files.schema_steps, sql_files.views):  # our own SQL files
         read()
     confinement.may_only_read([*warehouse, *confinement.ENGINE])
     confinement.end_after(limits["seconds"] + _ALARM_S)
@@ -75,8 +76,8 @@ def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table,
         with opening.open_reader(root) as reader:
             connection = reader._connection  # noqa: SLF001 - locked down in the next line
             _lock_down(connection, [root / "raw", *confinement.reads_of(root, ("raw",))], limits)
-            sql_gate.admit(connection, task["sql"])
-            return sql_results.answer(connection.sql(task["sql"]), limits["rows"], limits["result_mb"] * _MEBIBYTE)
+            gate.admit(connection, task["sql"])
+            return results.answer(connection.sql(task["sql"]), limits["rows"], limits["result_mb"] * _MEBIBYTE)
     except (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException):
         _end(MEMORY, "")
     except (QueryError, duckdb.Error) as error:

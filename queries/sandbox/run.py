@@ -1,8 +1,8 @@
 """A person's SQL: one SELECT on the published copy, with nothing else within reach.
 
 It runs in a process of its own, behind three walls: the gate allows only what is known to read and compute
-(`queries.sql_gate`), DuckDB's settings lock away files, network and extensions, and the system holds the process to
-the warehouse's files, without network, for a limited time and memory (`queries.confinement`).
+(`queries.sandbox.gate`), DuckDB's settings lock away files, network and extensions, and the system holds the process to
+the warehouse's files, without network, for a limited time and memory (`queries.sandbox.confinement`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from queries.errors import CorruptWarehouseError, QueryError
-from queries.sandbox_child import FAILED, MEMORY, UNEXPECTED
+from queries.sandbox.child import FAILED, MEMORY, UNEXPECTED
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _run(
 ) -> int:
     """Exit status of the process; it writes to files, so that it can neither fill our memory nor wait for us."""
     # -P: nothing that lies in the current directory is imported in our packages' stead.
-    command = [sys.executable, "-P", "-c", "from queries.sandbox_child import main; main()"]
+    command = [sys.executable, "-P", "-c", "from queries.sandbox.child import main; main()"]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
     begun, begins = os.pipe()
     try:
