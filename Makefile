@@ -29,10 +29,10 @@ check: setup      ## formatting, lint, types, layers, generated files are curren
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m app.docs --check
+	$(BIN)/python -m app.docgen --check
 
 fix: setup        ## what check can mend by itself
-	$(BIN)/python -m app.docs
+	$(BIN)/python -m app.docgen
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -7,9 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app import config, output, verifying
+from app import console
+from app.claims import verify as verifying
+from app.config import settings as config
 from app.errors import UsageError
-from app.headlines import TITLES, Headline, headline_is_of
+from app.results.headlines import TITLES, Headline, headline_is_of
 from dashboards import fleet, lint, modern
 from dashboards.exported import MTTF_GPUS
 from metrics.catalog import BY_NAME
@@ -58,9 +60,9 @@ def run(options: argparse.Namespace) -> int:
     written = build(target, targets_of(claims, settings.rules.flop_convention))
     if not options.quiet:
         for path in written:
-            output.say(str(path))
+            console.say(str(path))
         place = target.resolve()
-        output.say(HOW_TO_LOAD.format(dir=place, boards=place / "boards"), error=True)
+        console.say(HOW_TO_LOAD.format(dir=place, boards=place / "boards"), error=True)
     return 0
 
 
@@ -131,14 +133,14 @@ def _check(target: Path | None, *, quiet: bool) -> int:
     if target is None:
         found += [_stale(path) for path, text in generated().items() if boards[Path(path)][1] != text]
     for finding in found:
-        output.say(str(finding))
+        console.say(str(finding))
     if found:
         raise UsageError(f"{len(found)} {'mistake' if len(found) == 1 else 'mistakes'} in {where}, listed above")
     if not quiet:
         panels = sum(1 for board, _ in boards.values() for _ in lint.panels(board))
-        output.say(f"{where}: {len(boards)} {'board' if len(boards) == 1 else 'boards'}, {panels} panels, no mistakes")
+        console.say(f"{where}: {len(boards)} {'board' if len(boards) == 1 else 'boards'}, {panels} panels, no mistakes")
         for each in lint.left_out():
-            output.say(f"not checked here: {each}")
+            console.say(f"not checked here: {each}")
     return 0
 
 

@@ -27,7 +27,7 @@ from ingest.sniff import kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from queries.warehouse import Writer
 
 

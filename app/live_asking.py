@@ -14,7 +14,7 @@ from ingest.slurmrest import TooLargeError, TooSlowError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.config import Slurm
+    from app.config.settings import Slurm
     from app.live_parts import Service
     from ingest.live import Completed, Fetched, Runner
 

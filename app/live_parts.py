@@ -31,7 +31,7 @@ from ingest.slurm_transactions import fetch_transactions, of_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from ingest.frames import Parsed, SourceName
     from ingest.live import Fetched, Runner
 

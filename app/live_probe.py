@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app import live_rest, live_roads
-from app.advice import WITHOUT_SLURM
+from app.results.advice import WITHOUT_SLURM
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.live import run
 from ingest.slurmrest import UNIX
@@ -15,7 +15,7 @@ from ingest.slurmrest import UNIX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from ingest.live import Runner
 
 COMMAND: Final = ("sacct", "-e")

@@ -18,7 +18,7 @@ from ingest.slurmrest import Client, RestRoad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
 
 NOT_TOLD: Final = (
     "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "

@@ -9,7 +9,7 @@ from app import live_parts, live_rest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from app.live_parts import Part
 
 

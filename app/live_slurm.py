@@ -28,7 +28,7 @@ from ingest.privacy import ACCOUNTING, others_are_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from app.ingesting import Options
     from app.live_parts import Service
     from ingest.frames import Parsed

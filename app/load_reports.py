@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app import output
+from app import console
 from app.loading import Report
 from app.times import iso
 
@@ -45,13 +45,13 @@ def say(reports: Sequence[Report], *, files: bool) -> None:
         if report.parsed is None:
             continue
         said = f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}"
-        output.say(report.line if isinstance(report, Summary) else said, error=True)
+        console.say(report.line if isinstance(report, Summary) else said, error=True)
         for warning in report.fresh:
-            output.say(f"  warning: {warning}", error=True)
+            console.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
-            output.say("  refused rows are kept with their reasons: trackside status", error=True)
+            console.say("  refused rows are kept with their reasons: trackside status", error=True)
     if files and len({report.origin for report in reports}) > 1:
-        output.say(summary(reports), error=True)
+        console.say(summary(reports), error=True)
 
 
 def summary(reports: Sequence[Report]) -> str:

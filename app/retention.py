@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import output
+from app import console
 from app.telemetry.writing import roll_up
 from app.times import iso
 from ingest.frames import conform
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
-    from app.config import Config, Retention
+    from app.config.settings import Config, Retention
     from queries.warehouse import Reader, Writer
 
 EVERY: Final = timedelta(days=1)
@@ -119,10 +119,12 @@ def _noted(removals: Sequence[Removal], now: datetime) -> pl.DataFrame:
 def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
     """Print what went, or what would."""
     if not keep.samples_days:
-        output.say("Everything is kept: [retention] in the configuration says nothing else (samples_days, hours_days).")
+        console.say(
+            "Everything is kept: [retention] in the configuration says nothing else (samples_days, hours_days)."
+        )
         return
     if not removals:
-        output.say("Nothing is older than it is to be kept.")
+        console.say("Nothing is older than it is to be kept.")
         return
     rows = pl.DataFrame(
         [
@@ -146,13 +148,13 @@ def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
         "rows": ("rows", "count"),
         "size": ("size", "bytes"),
     }
-    output.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
-    output.say(
+    console.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
+    console.say(
         "Of the time before, the next `trackside compute` goes by what is left: without samples by hours, which do not "
         "tell whose an hour was that changed hands; without both by accounting alone. Export first what is to stay."
     )
     if done and any(each.bytes for each in removals):
-        output.say(
+        console.say(
             "The room on disk is free after two more commands that write: readers may have the files open still."
         )
 

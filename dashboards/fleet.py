@@ -41,8 +41,8 @@ TARGETS: Targets = {
     "mttf": (0.33, 3.66),
     "time_to_job_restart": (90.0,),
 }
-"""Those of the claims that ship (`app/claims.toml`; a test compares) and are on what the board shows, which that on the
-ETTR of long runs is not. The one source of every threshold on results."""
+"""Thresholds on results: the claims that ship (`app/claims/vendor_headlines.toml`; a test compares), but for the one on
+the ETTR of long runs, which the board does not show."""
 
 FRESH_S = (6 * 3600.0, DAY_S)
 """Age of the data from which it is called late, and stale."""

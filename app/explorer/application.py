@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
 from app import panics, results
-from app.answers import Answers, Claims
 from app.errors import UsageError
-from app.explorer import definitions, drawer, overview, parts, run, runs, security, shell, view
+from app.explorer import components, drawer, security, shell
+from app.explorer import filters as view
+from app.explorer.pages import definitions, overview, run, runs
+from app.results.cache import Answers, Claims
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
     from dash.development.base_component import Component
 
-    from app.config import Config
-    from app.explorer.view import View
+    from app.config.settings import Config
+    from app.explorer.filters import View
 
 logger = logging.getLogger("trackside.explorer")
 
@@ -173,7 +175,7 @@ def page(
 ) -> tuple[Component, Component | None, Component, str]:
     """Navigation, filters, contents and title of an address. Whatever goes wrong is said in the contents."""
     navigation, filters, contents, title = _page(explorer, path, search)
-    return parts.readable(navigation), parts.readable(filters), parts.readable(contents), visible(title)
+    return components.readable(navigation), components.readable(filters), components.readable(contents), visible(title)
 
 
 def _page(
@@ -207,18 +209,18 @@ def _page(
 
 
 def _not_found(path: str) -> Component:
-    return parts.message(
+    return components.message(
         "There is no such page",
         html.P(["Nothing is at ", html.Code(path), "."]),
-        html.P(parts.link("Go to the overview", "/", class_name="button")),
+        html.P(components.link("Go to the overview", "/", class_name="button")),
     )
 
 
 def _cannot(error: Exception, path: str) -> Component:
-    return parts.message(
+    return components.message(
         "This cannot be shown",
         html.P(str(error), className="said"),
-        html.P(parts.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
+        html.P(components.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
         kind="error",
     )
 
@@ -226,18 +228,18 @@ def _cannot(error: Exception, path: str) -> Component:
 def _nothing_yet(error: Exception) -> Component:
     found = error.found if isinstance(error, NothingYetError) else view.Situation()
     if found.clusters:
-        return parts.message(
+        return components.message(
             "Data are loaded, nothing is computed yet",
             html.P(f"Loaded of: {', '.join(found.clusters)}. One command makes the ledger and the numbers:"),
-            parts.code("trackside compute"),
+            components.code("trackside compute"),
             html.P("This page shows them as soon as they are there.", className="small"),
         )
-    return parts.message(
+    return components.message(
         "There are no data yet",
         html.P("Where Slurm's own tools work, two commands read the last 30 days and compute the numbers:"),
-        parts.code("trackside ingest slurm\ntrackside compute"),
+        components.code("trackside ingest slurm\ntrackside compute"),
         html.P("To look around first, on a simulated cluster:"),
-        parts.code("trackside demo"),
+        components.code("trackside demo"),
         html.P("This page shows the numbers as soon as they are there.", className="small"),
     )
 
@@ -245,11 +247,11 @@ def _nothing_yet(error: Exception) -> Component:
 def broken(error: Exception) -> Component:
     """What stands in place of a page that a fault of ours kept from being made."""
     logger.error("a page failed", exc_info=error)
-    return parts.message(
+    return components.message(
         "Something went wrong here",
         html.P("It is a fault of Trackside; the log of the server has the details. The other pages still work."),
         html.P(f"{type(error).__name__}: {str(error)[:300]}", className="said"),
-        html.P(parts.link("Go to the overview", "/", class_name="button")),
+        html.P(components.link("Go to the overview", "/", class_name="button")),
         kind="error",
     )
 
@@ -329,7 +331,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
             return no_update, no_update, no_update
         try:
             title, contents = explorer.about(ctx.triggered_id["metric"], explorer.view(search))
-            title, contents = visible(title), parts.readable(contents)
+            title, contents = visible(title), components.readable(contents)
         except (UsageError, WarehouseError, NothingYetError) as error:
             return True, "This cannot be shown", html.P(str(error))
         return True, title, contents

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app import references
-from app.explorer import numbers, parts
+from app.explorer import components
 from app.json_text import as_json
+from app.results import headline_text, references
 from metrics.catalog import BY_NAME
 from queries import sql_files
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from dash.development.base_component import Component
 
-    from app.explorer.view import View
-    from app.headlines import Headline
+    from app.explorer.filters import View
+    from app.results.headlines import Headline
     from metrics.catalog import Metric
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
@@ -42,24 +42,24 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
         view: where it was asked.
     """
     metric = BY_NAME.get(found.metric)
-    evidence = ", ".join(f"{kind} {numbers.share(part)}" for kind, part in found.evidence)
+    evidence = ", ".join(f"{kind} {headline_text.share(part)}" for kind, part in found.evidence)
     return html.Div(
         [
             html.P(metric.summary if metric else "", className="lead"),
             html.Div(
-                numbers.headline_text(found),
+                headline_text.headline_text(found),
                 className="card-value" if found.value is not None else "card-value untold",
             ),
             html.P(found.note, className="note") if found.note else None,
-            parts.facts(
+            components.facts(
                 [
                     ("Definition", metric.formula if metric else None),
-                    ("This number", numbers.fraction_text(found)),
+                    ("This number", headline_text.fraction_text(found)),
                     ("Numerator", _numerator(found)),
                     ("Denominator", _exact(found.denominator, found.metric)),
                     ("Events, runs or steps", None if found.n is None else f"{found.n:,}"),
-                    ("Bounds", numbers.bounds_text(found)),
-                    ("Sampling interval", numbers.interval_text(found)),
+                    ("Bounds", headline_text.bounds_text(found)),
+                    ("Sampling interval", headline_text.interval_text(found)),
                     ("Uncertainty is given as", metric.interval if metric else None),
                     ("Evidence", evidence or None),
                     ("Source", references.readable(metric.source) if metric else None),
@@ -68,13 +68,13 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
             ),
             *[_claim(each, found) for each in judged],
             html.H3("The same number on the command line"),
-            parts.code(command(found, view)),
+            components.code(command(found, view)),
             *(_sql(metric) if metric else []),
             html.H3("Constants used"),
-            parts.code(
+            components.code(
                 "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
             ),
-            html.P(parts.link("All definitions", f"/definitions#{found.metric}")),
+            html.P(components.link("All definitions", f"/definitions#{found.metric}")),
         ],
         className="drawer",
     )
@@ -87,7 +87,7 @@ def command(found: Headline, view: View) -> str:
 
 def _numerator(found: Headline) -> str | None:
     if found.metric == "mttf":
-        return numbers.pooled_text(found)
+        return headline_text.pooled_text(found)
     return _exact(found.numerator, found.metric)
 
 
@@ -103,22 +103,22 @@ def _exact(value: float | None, metric: str) -> str | None:
 def _claim(judged: Judged, found: Headline) -> Component:
     claim, measured = judged.claim, judged.measured
     side = "at least" if claim.direction == "at_least" else "at most"
-    low = numbers.measured(measured.low, claim.unit)
+    low = headline_text.measured(measured.low, claim.unit)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
-    high = "no limit" if open_end else numbers.measured(measured.high, claim.unit)
-    within = numbers.judged_as(claim, found)
+    high = "no limit" if open_end else headline_text.measured(measured.high, claim.unit)
+    within = headline_text.judged_as(claim, found)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
         [
-            html.Div([html.H3(f"Claim: {claim.id}"), parts.verdict_badge(judged.verdict)], className="claim-head"),
+            html.Div([html.H3(f"Claim: {claim.id}"), components.verdict_badge(judged.verdict)], className="claim-head"),
             html.Blockquote(f"“{claim.quoted}”"),
-            parts.facts(
+            components.facts(
                 [
                     ("Read as", claim.read_as),
-                    ("Target", f"{side} {numbers.measured(claim.target, claim.unit)} ({claim.kind})"),
+                    ("Target", f"{side} {headline_text.measured(claim.target, claim.unit)} ({claim.kind})"),
                     (
                         "Measured",
-                        f"{numbers.measured(measured.value, claim.unit)}, from {low} to {high}"
+                        f"{headline_text.measured(measured.value, claim.unit)}, from {low} to {high}"
                         + (f", {within}" if within else ""),
                     ),
                     ("Method", measured.method or None),
@@ -136,7 +136,7 @@ def _sql(metric: Metric) -> list[Component]:
         return []
     return [
         html.Details(
-            [html.Summary(f"SQL of its query ({metric.query})"), parts.code(named.sql.strip(), language="sql")],
+            [html.Summary(f"SQL of its query ({metric.query})"), components.code(named.sql.strip(), language="sql")],
             open=True,
         )
     ]

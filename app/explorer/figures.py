@@ -13,7 +13,7 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no
 import polars as pl
 
 from app import palette
-from app.explorer import numbers
+from app.results import headline_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -233,16 +233,16 @@ def _time(us: pl.Expr) -> pl.Expr:
 
 def _said(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
     """A piece of the timeline in words."""
-    length = numbers.days((row["ended_at"] - row["started_at"]).total_seconds())
-    part = "" if row["share"] > 0.9995 else f", {numbers.share(row['share'])} of it"
+    length = headline_text.days((row["ended_at"] - row["started_at"]).total_seconds())
+    part = "" if row["share"] > 0.9995 else f", {headline_text.share(row['share'])} of it"
     return (
         f"<b>{safe(swatch.label)}</b>{part}<br>attempt {row['attempt_no']}, {length}<br>"
-        f"{numbers.moment(row['started_at'])} to {numbers.moment(row['ended_at'])} UTC"
+        f"{headline_text.moment(row['started_at'])} to {headline_text.moment(row['ended_at'])} UTC"
     )
 
 
 def _ended(row: Mapping[str, Any]) -> str:
-    return f"<b>{safe(row['class'])}: {safe(row['cause'])}</b><br>{numbers.moment(row['ended_at'])} UTC"
+    return f"<b>{safe(row['class'])}: {safe(row['cause'])}</b><br>{headline_text.moment(row['ended_at'])} UTC"
 
 
 def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:

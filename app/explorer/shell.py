@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import numbers, parts, view
+from app.explorer import components
+from app.explorer import filters as view
+from app.results import headline_text
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
 
-    from app.explorer.view import View
+    from app.explorer.filters import View
 
 PAGES = {"/": ("Overview", "overview"), "/runs": ("Runs", "runs"), "/definitions": ("Definitions", "definitions")}
 """Path -> name and icon of the pages that the navigation lists."""
@@ -38,7 +40,11 @@ def layout(favicon: str) -> Component:
         html.Div(
             [
                 dmc.Burger(
-                    id="burger", opened=False, hiddenFrom="sm", size="sm", **parts.aria({"aria-label": "Navigation"})
+                    id="burger",
+                    opened=False,
+                    hiddenFrom="sm",
+                    size="sm",
+                    **components.aria({"aria-label": "Navigation"}),
                 ),
                 dcc.Link(
                     [html.Img(src=favicon, alt="", width=26, height=26), html.Span("Trackside")],
@@ -57,11 +63,11 @@ def layout(favicon: str) -> Component:
                             style=_HIDDEN,
                         ),
                         dmc.ColorSchemeToggle(
-                            lightIcon=parts.icon("sun"),
-                            darkIcon=parts.icon("moon"),
+                            lightIcon=components.icon("sun"),
+                            darkIcon=components.icon("moon"),
                             variant="default",
                             size="lg",
-                            **parts.aria({"aria-label": "Switch between light and dark"}),
+                            **components.aria({"aria-label": "Switch between light and dark"}),
                         ),
                     ],
                     className="header-right",
@@ -80,11 +86,11 @@ def layout(favicon: str) -> Component:
             dmc.AppShell(
                 [
                     header,
-                    dmc.AppShellNavbar(html.Div(id="nav", className="nav"), **parts.aria({"aria-label": "Pages"})),
+                    dmc.AppShellNavbar(html.Div(id="nav", className="nav"), **components.aria({"aria-label": "Pages"})),
                     dmc.AppShellMain(
                         [
                             html.Div(id="filters"),
-                            html.Div(id="content", className="content", **parts.aria({"aria-live": "polite"})),
+                            html.Div(id="content", className="content", **components.aria({"aria-live": "polite"})),
                         ],
                         id="main",
                         tabIndex=-1,
@@ -119,7 +125,7 @@ def navigation(path: str, shown: View | None) -> Component:
     home = "/runs" if path == "/run" else path
     links = [
         dcc.Link(
-            [parts.icon(picture), html.Span(name)],
+            [components.icon(picture), html.Span(name)],
             href=shown.link(target) if shown is not None else target,
             className="nav-link active" if target == home else "nav-link",
             title=f"{name} (this page)" if target == home else name,
@@ -127,7 +133,7 @@ def navigation(path: str, shown: View | None) -> Component:
         for target, (name, picture) in PAGES.items()
     ]
     return html.Div(
-        [html.Nav(links, **parts.aria({"aria-label": "Pages"})), _freshness(shown) if shown is not None else None]
+        [html.Nav(links, **components.aria({"aria-label": "Pages"})), _freshness(shown) if shown is not None else None]
     )
 
 
@@ -141,10 +147,10 @@ def _freshness(shown: View) -> Component:
     return html.Div(
         [
             html.H2("As of"),
-            parts.facts(
+            components.facts(
                 [
-                    ("Data until", numbers.moment(known.until)),
-                    ("Computed", numbers.moment(known.computed_at)),
+                    ("Data until", headline_text.moment(known.until)),
+                    ("Computed", headline_text.moment(known.computed_at)),
                     ("Data version", str(shown.situation.data_version)),
                 ]
             ),
@@ -163,9 +169,9 @@ def filters(shown: View) -> Component:
     choices.append({"value": view.CUSTOM, "label": "Custom dates"})
     since, until = shown.window.since, shown.window.until
     clusters = [each.cluster for each in shown.situation.computed]
-    length = numbers.days((until - since).total_seconds())
+    length = headline_text.days((until - since).total_seconds())
     partial = (
-        html.Span(f"The data speak for {numbers.share(shown.whole)} of the period asked for.", className="stale")
+        html.Span(f"The data speak for {headline_text.share(shown.whole)} of the period asked for.", className="stale")
         if shown.whole < 1
         else None
     )
@@ -176,12 +182,12 @@ def filters(shown: View) -> Component:
                     dmc.Select(
                         id={"type": "filter", "name": "cluster"}, data=clusters, value=shown.window.cluster, size="sm",
                         allowDeselect=False, searchable=len(clusters) > 8, className="pick-cluster",
-                        leftSection=parts.icon("cluster"), **parts.aria({"aria-label": "Cluster"}),
+                        leftSection=components.icon("cluster"), **components.aria({"aria-label": "Cluster"}),
                     ),
                     dmc.Select(
                         id={"type": "filter", "name": "period"}, data=choices, value=chosen, size="sm",
                         allowDeselect=False, className="pick-period", maxDropdownHeight=320,
-                        leftSection=parts.icon("calendar"), **parts.aria({"aria-label": "Period"}),
+                        leftSection=components.icon("calendar"), **components.aria({"aria-label": "Period"}),
                     ),
                     dmc.DatePickerInput(
                         id={"type": "filter", "name": "dates"},
@@ -193,13 +199,13 @@ def filters(shown: View) -> Component:
                         size="sm",
                         allowSingleDateInRange=True,
                         className="pick-dates",
-                        **parts.aria({"aria-label": "From and to, days in UTC"}),
+                        **components.aria({"aria-label": "From and to, days in UTC"}),
                     ),
                 ],
                 className="pickers",
             ),
             html.Div(
-                [html.Span(f"{numbers.moment(since)} to {numbers.moment(until)} UTC, {length}"), partial],
+                [html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"), partial],
                 className="period-said",
             ),
         ],

@@ -4,7 +4,6 @@
 So one figure is one number wherever it is seen.
 """
 
-from app.results.base import CLAIMED_GPUS, Source, Window, as_results, ledger_sums, named, seed
 from app.results.checkpoints import checkpoint_rows, pooled_rate, stored_checkpoint_advice
 from app.results.ettr import (
     MEAN,
@@ -54,6 +53,7 @@ from app.results.mfu_proxy import estimate_run_rows, mfu_estimated_rows, mfu_pro
 from app.results.run_metrics import run_metric_rows
 from app.results.runs import resolve_run, run_steps, run_timeline
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
+from app.results.windows import CLAIMED_GPUS, Source, Window, as_results, ledger_sums, named, seed
 
 __all__ = [
     "CLAIMED_GPUS",

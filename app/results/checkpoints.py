@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.logs import computed_logs
 from app.results.failures import failure_rate_rows
+from app.results.run_logs import computed_logs
 from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
 
 CHECKPOINT_ADVICE: Final = (
     "cluster", "run_id", "window_from", "window_until", "n_gpus", "n_checkpoints", "interval_s", "write_s",

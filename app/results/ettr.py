@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.logs import computed_logs
-from app.remembered import Remembered
-from app.results.base import as_results, ledger_sums, named, seed
 from app.results.checkpoints import pooled_rate
 from app.results.failures import failure_rate_rows
 from app.results.interruptions import every_restart
+from app.results.run_logs import computed_logs
+from app.results.source import Remembered
+from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
@@ -27,7 +27,7 @@ from metrics.exact import exact_sum
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
 
 MEAN = "_mean_of_runs"
 """Ending of a metric's name: the mean of the runs' own ratios, each run with one vote."""

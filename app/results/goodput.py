@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.base import as_results, ledger_sums
 from app.results.mfu import fleet_row, flop_convention, step_mfu_rows
+from app.results.windows import as_results, ledger_sums
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
 
 
 def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

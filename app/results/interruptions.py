@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.remembered import Remembered
-from app.results.base import as_results
+from app.results.source import Remembered
+from app.results.windows import as_results
 from metrics import unknown
 from metrics.exact import exact_sum
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
 
 
 def every_restart(source: Source, window: Window) -> pl.DataFrame:

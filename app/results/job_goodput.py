@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.logs import computed_logs
-from app.results.base import as_results
+from app.results.run_logs import computed_logs
+from app.results.windows import as_results
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.goodput.google_library import library_goodput
@@ -17,7 +17,7 @@ from metrics.goodput.job import job_goodput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
     from metrics.goodput.job import JobGoodput
 
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]

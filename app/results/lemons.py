@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import adjudications
-from app.results.base import Window
+from app.corrections import records as adjudications
+from app.results.windows import Window
 from ingest.nodelist import NodeListError, expand
 from metrics import frames
 from metrics.corrections import beginnings, corrected_states
@@ -18,7 +18,7 @@ from metrics.failures import lemons
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.results.base import Source
+    from app.results.windows import Source
 
 NODE_SCORES: Final = (
     "cluster", "node", "window_from", "window_until", "failures", "expected", "p_value", "q_value", "rate_eb",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.logs import computed_logs
-from app.results.base import as_results, ledger_sums, named, seed
+from app.results.run_logs import computed_logs
+from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
 from metrics.mfu.flops import CONVENTIONS, MEASURES
@@ -16,8 +16,8 @@ from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.mfu.wall import allocated, run_mfu
 
 if TYPE_CHECKING:
-    from app.logs import Logs
-    from app.results.base import Source, Window
+    from app.results.run_logs import Logs
+    from app.results.windows import Source, Window
     from metrics.mfu.flops import Convention, Measure
 
 
@@ -45,7 +45,7 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window) -> pl.DataFrame
     Where several programs log in one attempt, which of its GPUs each one has only its log tells.
 
     Args:
-        known: as `app.logs.computed_logs` returns them.
+        known: as `app.results.run_logs.computed_logs` returns them.
         window: where the steps begin.
     """
     logs, executed = known

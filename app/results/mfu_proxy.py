@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.logs import computed_logs
-from app.results.base import as_results
 from app.results.mfu import flop_convention, with_facts
+from app.results.run_logs import computed_logs
+from app.results.windows import as_results
 from metrics import frames
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import peak
 from metrics.mfu.proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
 
 if TYPE_CHECKING:
-    from app.results.base import Source, Window
+    from app.results.windows import Source, Window
     from metrics.mfu.flops import Convention
 
 

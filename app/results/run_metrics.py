@@ -10,8 +10,8 @@ from metrics import frames
 from metrics.ettr.ettr import FORMS
 
 if TYPE_CHECKING:
-    from app.results.base import Window
     from app.results.job_goodput import JobAccounts
+    from app.results.windows import Window
 
 RUN_METRICS: Final[frames.Schema] = {
     "cluster": frames.TEXT,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.logs import computed_logs
+from app.results.run_logs import computed_logs
 from metrics import frames
 
 if TYPE_CHECKING:
-    from app.results.base import Source
+    from app.results.windows import Source
 
 
 def resolve_run(source: Source, cluster: str, text: str) -> list[str]:

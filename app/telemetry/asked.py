@@ -13,7 +13,7 @@ from ingest.mapping import builtin
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.config import Config
+    from app.config.settings import Config
     from ingest.mapping import Mapping
     from queries.warehouse import Writer
 

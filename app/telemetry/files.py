@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from app.config import Config
+    from app.config.settings import Config
     from ingest.frames import Parsed
     from queries.warehouse import Writer
 

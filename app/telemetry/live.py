@@ -25,7 +25,7 @@ from ingest.errors import ServerDownError, SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from app.loading import Report
     from ingest.frames import Parsed, SourceName
     from ingest.prometheus_server import Server

@@ -11,7 +11,7 @@ from ingest.prometheus_login import CertificateError, Login
 from ingest.prometheus_server import Server
 
 if TYPE_CHECKING:
-    from app.config import Config, Prometheus
+    from app.config.settings import Config, Prometheus
 
 
 def connect(settings: Config, url: str | None = None) -> Server:

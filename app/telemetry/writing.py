@@ -20,7 +20,7 @@ from ingest.sample_merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.config import Config
+    from app.config.settings import Config
     from queries.warehouse import Writer
 
 ALIASES: Final = "prometheus"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from app import config, live_slurm, loading
+from app import live_slurm, loading
+from app.config import settings as config
 from app.ingesting import Options
 from ingest.live import Completed
 from queries.warehouse import open_reader, open_writer

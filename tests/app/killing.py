@@ -18,7 +18,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import adjudicating, cli, clock, service, verbs, worker
+from app import clock
+from app.cli import main as cli
+from app.cli import verbs
+from app.corrections import make as adjudicating
+from app.service import server as service
+from app.service import worker
 from ingest.live import Completed
 from tests.app.dumps import HEADER, tiny
 from tests.app.runs import ROOT

@@ -36,7 +36,7 @@ def trackside(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments],
+        [sys.executable, "-m", "app.cli.main", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
         cwd=cwd or ROOT,
         capture_output=True,
@@ -48,7 +48,7 @@ def trackside(
 def trackside_on(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = True) -> str:
     """Output of the command line with a lab's Slurm at hand; it must succeed unless `check` says otherwise."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
+        [sys.executable, "-m", "app.cli.main", *arguments, "--warehouse", str(warehouse)],
         env=dict(lab.env),
         capture_output=True,
         text=True,

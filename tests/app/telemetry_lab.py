@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import telemetry
-from app.config import Config
+from app.config.settings import Config
 from queries.warehouse import open_writer
 from tests.app.runs import contents
 

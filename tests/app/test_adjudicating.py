@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pytest
 
-from app import adjudications, computing, ingesting, loading
-from app.cli import main
-from app.config import Config
+from app import ingesting, loading
+from app.cli.main import main
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.corrections import records as adjudications
 from app.results import Window
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import contents

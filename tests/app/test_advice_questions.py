@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import advice, computing, ingesting, loading, results, runlogs
-from app.cli import main
-from app.config import Config
-from app.results import Window
+from app import ingesting, loading, results, runlogs
+from app.cli.main import main
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.results import Window, advice
 from app.results.lemons import excluded_nodes
 from queries.warehouse import open_reader, open_writer
 

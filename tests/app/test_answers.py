@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.answers import Answers, Claims
 from app.errors import ClaimsError
-from app.remembered import Remembered
+from app.results.cache import Answers, Claims
+from app.results.source import Remembered
 from queries.errors import NoWarehouseError
 from queries.warehouse import open_writer
 from tests.app.warehouses import NOW, from_accounting

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.console import say
 from app.errors import EXIT_STATUS
-from app.output import say
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, rows_of, tiny, with_rows
 from tests.app.runs import trackside

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli, help_texts, verbs
+from app.cli import help as help_texts
+from app.cli import main as cli
+from app.cli import verbs
 from app.errors import UsageError
-from app.questions import QUESTIONS
+from app.show import QUESTIONS
 from queries.warehouse import open_reader
 from tests.app.dumps import tiny
 from tests.app.runs import trackside
@@ -173,7 +175,7 @@ def test_help_imports_nothing_heavy() -> None:
     import sys
 
     code = (
-        "import sys; from app import cli; cli.build_parser().format_help(); "
+        "import sys; from app.cli import main; main.build_parser().format_help(); "
         "print(sorted({'polars', 'duckdb', 'numpy', 'pydantic', 'rich', 'pyarrow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

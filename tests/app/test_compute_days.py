@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import computing, ingesting, loading
-from app.config import Config, parse
+from app import ingesting, loading
+from app.compute import pipeline as computing
+from app.config.settings import Config, parse
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, rows_of, tiny, with_rows
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
-from app import config
-from app.config import Config
+from app.config import settings as config
+from app.config.settings import Config
 from app.errors import ConfigError
 from tests.app.dumps import tiny
 from tests.app.runs import trackside

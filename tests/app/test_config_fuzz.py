@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app import config, toml_file
-from app.claims import read_claims
+from app.claims.file import read_claims
+from app.config import settings as config
+from app.config import toml_file
 from app.errors import ClaimsError, ConfigError
 
 NUMBERS = st.floats(allow_nan=True) | st.integers(-(2**70), 2**70) | st.sampled_from([1e308, 2**63, 0, -1, 36_525])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from app import config
-from app.config_mistakes import allowed
+from app.config import settings as config
+from app.config.mistakes import allowed
 from app.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from waitress import wasyncore
 
-from app import connections
+from app.service import connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

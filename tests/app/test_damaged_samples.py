@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import cli, clock, repairing
-from app.answers import Answers
-from app.config import Config
-from app.service import health_of
-from app.worker import Worker
+from app import clock
+from app.cli import integrity as repairing
+from app.cli import main as cli
+from app.config.settings import Config
+from app.results.cache import Answers
+from app.service.server import health_of
+from app.service.worker import Worker
 from queries import integrity, sql_files
 from queries.errors import CorruptWarehouseError, QueryError
 from queries.sandbox.run import user_sql

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import config, demo, service
+from app.config import settings as config
+from app.demo import demo
+from app.demo.simulate import Settings
 from app.errors import UsageError
-from app.headlines import Headline
-from app.simulate import Settings
+from app.results.headlines import Headline
+from app.service import server as service
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:

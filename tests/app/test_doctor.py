@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import doctor
+from app.cli import doctor
 from queries.sandbox.confinement import Measures
 from tests.app.dumps import tiny
 from tests.app.runs import trackside

@@ -14,12 +14,16 @@ from polars.exceptions import PanicException
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import computing, exporter, headlines, ingesting, loading, palette, results, service, verifying
-from app.answers import Answers, Claims
-from app.computed_results import standard_windows
-from app.config import Config
-from app.explorer import overview
-from app.results import Window
+from app import ingesting, loading, palette, results
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.compute.stored_results import standard_windows
+from app.config.settings import Config
+from app.explorer.pages import overview
+from app.results import Window, headlines
+from app.results.cache import Answers, Claims
+from app.service import exporter
+from app.service import server as service
 from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import repairing
+from app.cli import integrity
 from queries import directory
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer
@@ -176,7 +176,7 @@ def outcome(root: Path, case: Case, good: dict[str, str]) -> str:
     before = everything(root)
     wrong = {name for name, digest in before.items() if digest not in {"refused", good[name]}}
     assert not wrong, f"{case}: {wrong} read wrong, and nothing said so"
-    reported = [found.text for found in repairing.examine(root) if found.state == "fail"]
+    reported = [found.text for found in integrity.examine(root) if found.state == "fail"]
     try:
         with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
             writer.append("associations", pl.DataFrame())

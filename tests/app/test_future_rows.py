@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import clock, doctor, future_rows, ingesting, runlogs, telemetry
-from app.config import Config
+from app import clock, ingesting, runlogs, telemetry
+from app.cli import doctor, future_rows
+from app.config.settings import Config
 from ingest import frames
 from ingest.errors import UnrecognisedInputError
 from ingest.frames import GPU_SAMPLES, SCHEMAS, TIME, Parsed, conform, empty

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from app import results
-from app.headlines import headlines
 from app.results import Window
+from app.results.headlines import headlines
 from metrics.restarts.restarts import restart_summary
 from queries.warehouse import open_reader
 from tests.app.dumps import tiny

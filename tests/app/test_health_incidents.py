@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import computing, ingesting, loading
-from app.config import Config
+from app import ingesting, loading
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.telemetry import writing
 from ingest import health
 from ingest.frames import REJECTS, Parsed, empty

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from app import cli, config
-from app.claims import read_claims
+from app.claims.file import read_claims
+from app.cli import main as cli
+from app.config import settings as config
+from app.config.toml_file import LARGEST
 from app.errors import ClaimsError, ConfigError
-from app.toml_file import LARGEST
 from tests.app.runs import ROOT
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
 ) -> None:
     arguments = ["ingest", source, str(inputs["pipe"]), "--warehouse", str(tmp_path / "w")]
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "app.cli.main", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 35
     assert "a named pipe that nothing writes into" in done.stderr
@@ -116,7 +117,7 @@ def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inpu
     (tmp_path / "good.jsonl").write_text(json.dumps(run) + "\n")
     names = [str(inputs[name]) for name in ("run.jsonl", "bomb.gz")] + [str(tmp_path / "good.jsonl")]
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "ingest", "runlog", *names, "--warehouse", str(tmp_path / "w")],
+        [sys.executable, "-m", "app.cli.main", "ingest", "runlog", *names, "--warehouse", str(tmp_path / "w")],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 30

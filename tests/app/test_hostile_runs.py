@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli, computing, exporter, ingesting, loading, results, runlogs
-from app.answers import Answers
-from app.config import Config
+from app import ingesting, loading, results, runlogs
+from app.cli import main as cli
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.explorer import create_app
 from app.results import Window, job_goodput
+from app.results.cache import Answers
+from app.service import exporter
 from ingest.runlog import parse_runlog
 from metrics.goodput.google_library import library_goodput
 from queries.warehouse import open_reader, open_writer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import live_recheck, loading
-from app.health import status
+from app.cli.status import status
 from ingest import slurmrest
 from ingest.errors import SourceDownError
 from ingest.frames import REJECTS, Parsed, empty

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, exporter, ingesting, loading, results, runlogs
-from app.answers import Answers
-from app.config import Config
-from app.explorer import overview
-from app.reports import sla
+from app import ingesting, loading, results, runlogs
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.explorer.pages import overview
+from app.reports.sla import document as sla
 from app.results import Window
+from app.results.cache import Answers
+from app.service import exporter
 from app.times import parse_period
 from metrics import frames
 from metrics.restarts.restarts import once

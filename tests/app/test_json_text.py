@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import output
+from app import console
 from app.json_text import as_json, finite
-from app.reports.sla import digest, encoded, sealed
+from app.reports.sla.document import digest, encoded, sealed
 
 ROOT = Path(__file__).parents[2]
 NOT_FINITE = (math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("Infinity"))
@@ -80,7 +80,7 @@ def test_a_report_with_a_number_that_is_not_finite_is_written_and_its_digest_hol
 
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_rows_are_written_without_numbers_that_are_not_finite(form: str, tmp_path: Path) -> None:
-    output.write(pl.DataFrame({"value": [0.5, math.nan, math.inf]}), form, tmp_path / "rows")
+    console.write(pl.DataFrame({"value": [0.5, math.nan, math.inf]}), form, tmp_path / "rows")
     text = (tmp_path / "rows").read_text("utf-8")
     if form == "json":
         assert strict(text) == [{"value": 0.5}, {"value": None}, {"value": None}]
@@ -90,7 +90,7 @@ def test_rows_are_written_without_numbers_that_are_not_finite(form: str, tmp_pat
 
 @pytest.mark.parametrize("unit", ["ratio", "ratio_2", "seconds", "gpu_h", "number", "count", "amount", "bytes"])
 def test_a_table_shows_a_dash_for_a_number_that_is_not_finite(unit: str) -> None:
-    assert {output.display(value, unit) for value in (math.nan, math.inf, -math.inf)} == {"-"}
+    assert {console.display(value, unit) for value in (math.nan, math.inf, -math.inf)} == {"-"}
 
 
 def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
@@ -102,9 +102,9 @@ def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
         if isinstance(node, ast.Attribute) and node.attr in {"dump", "dumps", "write_json", "write_ndjson"}
     }
     assert found == {
-        "app/computing.py",  # constants, all finite by the configuration's rules
+        "app/compute/pipeline.py",  # constants, all finite by the configuration's rules
         "app/json_text.py",
-        "app/repairing.py",  # how far a scan came: names of files
+        "app/cli/integrity.py",  # how far a scan came: names of files
         "dashboards/modern.py",  # boards: made of code alone
         "ingest/future.py",  # the raw text of a refused row, cut at a length, never read again
         "ingest/dcgm.py",  # the identity of a series, never read again

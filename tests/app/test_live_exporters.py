@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from app import telemetry
-from app.config import Config
+from app.config.settings import Config
 from queries.warehouse import open_reader, open_writer
 from tests.app.telemetry_lab import START, T, ingest, quiet
 from tests.ingest.helpers import at

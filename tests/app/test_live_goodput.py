@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import computing, ingesting, loading, results, runlogs
-from app.config import Config
+from app import ingesting, loading, results, runlogs
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.results import Window
 from queries.warehouse import open_reader, open_writer
 from tests.metrics.goodput.google_library import job_start, library, step, told

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import computing, ingesting, loading, telemetry
-from app.config import Config
+from app import ingesting, loading, telemetry
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.health_readings import Series, as_openmetrics, every, of_gpu, of_node, series
 from tests.lab.prometheus import PrometheusLab, need_prometheus

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import clock, live_slurm, loading
-from app.config import Config, Slurm
+from app.config.settings import Config, Slurm
 from app.ingesting import Options
 from ingest.errors import SourceDownError
 from ingest.live import Completed, subprocess_runner
@@ -193,7 +193,7 @@ def started(lab: SlurmLab, warehouse: Path, since: datetime) -> subprocess.Popen
         [
             sys.executable,
             "-m",
-            "app.cli",
+            "app.cli.main",
             "ingest",
             "slurm",
             "--since",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import config, doctor
+from app.cli import doctor
+from app.config import settings as config
 from app.errors import exit_status
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.live import Completed

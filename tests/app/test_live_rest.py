@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import config
+from app.config import settings as config
 from app.errors import ConfigError
 from app.ingesting import Options
 from app.live_slurm import ingest_live

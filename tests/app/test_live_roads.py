@@ -251,7 +251,7 @@ def ingest(
 ) -> subprocess.CompletedProcess[str]:
     settings = "\n".join(f"{name} = {json.dumps(value)}" for name, value in {"retries": 0, **slurm}.items())
     (folder / "trackside.toml").write_text(f"[slurm]\n{settings}\n")
-    command = [*("-m", "app.cli", "ingest", "slurm", "--config", str(folder / "trackside.toml"))]
+    command = [*("-m", "app.cli.main", "ingest", "slurm", "--config", str(folder / "trackside.toml"))]
     return subprocess.run(
         [sys.executable, *command, "--warehouse", str(folder / "w")],
         env={**scenario.lab.env, **environment},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.help_texts import DUMP_COMMANDS
+from app.cli.help import DUMP_COMMANDS
 from queries.warehouse import open_reader
 from tests.app.runs import trackside_on
 
@@ -238,7 +238,7 @@ def test_slurmdbd_down_says_so_and_loads_no_half(scenario: Scenario, tmp_path: P
     scenario.lab.stop_slurmdbd()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "app.cli", "ingest", "slurm", "--warehouse", str(tmp_path / "w")],
+            [sys.executable, "-m", "app.cli.main", "ingest", "slurm", "--warehouse", str(tmp_path / "w")],
             env={**scenario.lab.env, "TRACKSIDE_CONFIG": str(tmp_path / "trackside.toml")},
             capture_output=True,
             text=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import cli
+from app.cli import main as cli
 from app.times import iso
 from queries.errors import NoWarehouseError
 from queries.warehouse import open_reader

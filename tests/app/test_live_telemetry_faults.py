@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from app.config import Config
+    from app.config.settings import Config
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli
+from app.cli import main as cli
 from queries.warehouse import open_reader
 from tests.app.dumps import HEADER, with_rows
 from tests.app.telemetry_lab import COUNTERS, HOURS, SCRAPE_S, START, T, counted, ingest, scraped, settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import load_reports
-from app.health import status
+from app.cli.status import status
 from app.live_telling import Failed, failures
 from app.load_reports import Note, Summary
 from ingest.errors import InputError, SourceDownError

@@ -62,7 +62,7 @@ class Training:
 
 def trackside(warehouse: Path, *arguments: str, lab: SlurmLab | None = None) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments, "--warehouse", str(warehouse)],
+        [sys.executable, "-m", "app.cli.main", *arguments, "--warehouse", str(warehouse)],
         env=None if lab is None else dict(lab.env),
         cwd=warehouse.parent,
         capture_output=True,

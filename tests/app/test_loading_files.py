@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import cli
+from app.cli import main as cli
 from queries.warehouse import open_reader
 from tests.app.dumps import HEADER, START, rows_of, tiny, with_rows
 from tests.ingest.helpers import DATA, at

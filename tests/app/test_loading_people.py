@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.config import Config
+from app.config.settings import Config
 from app.ingesting import Options, ingest_files
 from app.loading import load
 from ingest.given import Given

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 import pytest
 
-from app import cli, computing, ingesting, loading, runlogs, telemetry
-from app.config import Config
+from app import ingesting, loading, runlogs, telemetry
+from app.cli import main as cli
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
 

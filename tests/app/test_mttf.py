@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from app import results
-from app.measuring import measure
-from app.questions.failures import mttf
+from app.claims.measure import measure
 from app.results import Window
-from app.showing import Question, explain, together
+from app.show.answer import Question, explain, together
+from app.show.failures import mttf
 from metrics import frames
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.showing import Answer
+    from app.show.answer import Answer
     from queries.warehouse import Reader
 
 SPLITS = ("size", "law", "hazard", "reference", "cause", "partition", "user")

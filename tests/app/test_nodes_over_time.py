@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, exporter, loading
-from app.answers import Answers, Claims
-from app.config import Config
+from app import loading
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.questions.goodput import goodput as goodput_asked
-from app.questions.goodput import lost as lost_asked
-from app.questions.nodes import nodes as nodes_asked
 from app.results import Window
+from app.results.cache import Answers, Claims
 from app.results.capacity import nodes_by_accounting
-from app.showing import Question
+from app.service import exporter
+from app.show.answer import Question
+from app.show.goodput import goodput as goodput_asked
+from app.show.goodput import lost as lost_asked
+from app.show.nodes import nodes as nodes_asked
 from ingest.given import Given
 from ingest.parsers import parse
 from queries.warehouse import open_reader, open_writer

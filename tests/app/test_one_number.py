@@ -14,11 +14,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from waitress.server import create_server
 
-from app import exporter, service
-from app.answers import Answers
-from app.config import Config
-from app.reports import page, write_sla
+from app.config.settings import Config
+from app.reports.sla import page
+from app.reports.sla.write import write_sla
 from app.results import CLAIMED_GPUS, Window
+from app.results.cache import Answers
+from app.service import exporter
+from app.service import server as service
 from app.times import parse_period
 from metrics.frames import DAY_S
 from queries.warehouse import open_reader

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app import config, live_slurm
+from app import live_slurm
+from app.config import settings as config
 from app.errors import UsageError
 from app.ingesting import Options
 from app.loading import first_error

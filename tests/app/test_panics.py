@@ -8,9 +8,12 @@ import polars as pl
 import pytest
 from werkzeug.test import Client
 
-from app import cli, exporter, service, verbs
-from app.config import Config
+from app.cli import main as cli
+from app.cli import verbs
+from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
+from app.service import exporter
+from app.service import server as service
 from ingest.ahead import one_ahead, started
 
 if TYPE_CHECKING:

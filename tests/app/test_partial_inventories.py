@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import cli, loading
+from app import loading
+from app.cli import main as cli
 from ingest.given import Given
 from ingest.parsers import parse
 from queries.warehouse import open_reader, open_writer

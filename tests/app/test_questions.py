@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import advice, results
-from app.results import Window
+from app import results
+from app.results import Window, advice
 from tests.app.runs import trackside
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import ingesting
-from app.config import Config
+from app.config.settings import Config
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

@@ -14,13 +14,15 @@ import polars as pl
 import pytest
 
 from app import ingesting, loading
-from app.config import Config
+from app.claims.verify import read_claims
+from app.config.settings import Config
 from app.errors import UsageError
 from app.palette import SWATCHES
-from app.reports import charts, file_name, page, sla, write_sla
+from app.reports.sla import charts, page
+from app.reports.sla import document as sla
+from app.reports.sla.write import file_name, write_sla
 from app.results import Window
 from app.times import parse_period
-from app.verifying import read_claims
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
@@ -150,7 +152,7 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
                 writer, settings, [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
             )
             assert loading.first_error(reports) is None
-        from app import computing
+        from app.compute import pipeline as computing
 
         computing.compute(writer, settings, now=NOW)
     period = "2026-10-01..2026-10-06T01:00"
@@ -317,7 +319,7 @@ def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
 def test_the_commands_it_prints_parse(warehouse: Path) -> None:
     import shlex
 
-    from app.cli import build_parser
+    from app.cli.main import build_parser
 
     for each in made(warehouse, COVERED)["reproduce"]:
         build_parser().parse_args(shlex.split(each["command"])[1:])

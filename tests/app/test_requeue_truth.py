@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from app import computing, ingesting, loading
-from app.config import Config
+from app import ingesting, loading
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from queries.warehouse import CheckResult, Reader, open_reader, open_writer
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)

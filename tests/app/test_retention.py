@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import cli, clock, retention
-from app.config import Config, parse
+from app import clock, retention
+from app.cli import main as cli
+from app.config.settings import Config, parse
 from app.errors import ConfigError
-from app.worker import Worker
+from app.service.worker import Worker
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import contents, trackside
 from tests.app.test_telemetry_storage import START, minutes, put

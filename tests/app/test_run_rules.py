@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, config, ingesting, loading
-from app.config import Config
+from app import ingesting, loading
+from app.compute import pipeline as computing
+from app.config import settings as config
+from app.config.settings import Config
 from app.errors import ConfigError, UsageError
-from app.explorer.run import JOINED
-from app.questions.ettr import ettr
-from app.questions.runs import runs
+from app.explorer.pages.run import JOINED
 from app.results import Window
-from app.showing import Question
+from app.show.answer import Question
+from app.show.ettr import ettr
+from app.show.runs import runs
 from metrics.runs.naming import BY_RULE
 from metrics.runs.runs import ACROSS_JOBS
 from queries.warehouse import Reader, open_reader, open_writer
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from app.showing import Answer
+    from app.show.answer import Answer
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 G8 = "cpu=1,gres/gpu=8,node=1"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing
-from app.config import Config
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.loading import load
-from app.questions.runs import runs
 from app.results import Window
-from app.showing import Question
+from app.show.answer import Question
+from app.show.runs import runs
 from ingest.frames import SCHEMAS
 from ingest.given import Given
 from ingest.merge import merge_attempts

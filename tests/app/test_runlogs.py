@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from app import runlogs
-from app.cli import main
+from app.cli.main import main
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import assert_same, contents, trackside
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import results, verifying
-from app.measuring import measure
+from app import results
+from app.claims import verify as verifying
+from app.claims.measure import measure
+from app.claims.scope import Scoped
 from app.results import Window
-from app.scoping import Scoped
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from queries.warehouse import open_reader
 from tests.app.warehouses import from_accounting

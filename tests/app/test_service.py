@@ -21,15 +21,18 @@ import pytest
 from polars.exceptions import PanicException
 from werkzeug.test import Client
 
-from app import config, exporter, live_slurm, live_telling, runlogs, service
-from app import worker as worker_module
-from app.answers import Answers, Claims
-from app.config import Config, Prometheus, Serve, Slurm
+from app import live_slurm, live_telling, runlogs
+from app.config import settings as config
+from app.config.settings import Config, Prometheus, Serve, Slurm
 from app.errors import UsageError
 from app.explorer import create_app
 from app.load_reports import Summary
 from app.loading import Report
-from app.worker import Worker
+from app.results.cache import Answers, Claims
+from app.service import exporter
+from app.service import server as service
+from app.service import worker as worker_module
+from app.service.worker import Worker
 from ingest.errors import SourceError
 from ingest.live import Completed
 from queries.warehouse import open_reader, open_writer
@@ -437,7 +440,7 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *arguments, "--port", "0"],
+        [sys.executable, "-m", "app.cli.main", *arguments, "--port", "0"],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env={**os.environ, **(env or {})},
     )  # fmt: skip
 

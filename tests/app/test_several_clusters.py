@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import cli, computing, ingesting, loading
-from app.answers import Answers, Claims
-from app.config import Config
+from app import ingesting, loading
+from app.cli import main as cli
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.explorer.application import Explorer, page
+from app.results.cache import Answers, Claims
 from queries.warehouse import open_reader, open_writer
 from tests.app.warehouses import NOW
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import computing, ingesting, loading
-from app.config import Config
+from app import ingesting, loading
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

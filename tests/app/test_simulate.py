@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import computing, config, ingesting, runlogs, telemetry
+from app import ingesting, runlogs, telemetry
+from app.claims.verify import read_claims, verify
+from app.compute import pipeline as computing
+from app.config import settings as config
+from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth
+from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
+from app.demo.simulate.telemetry import silent_nodes, watched
+from app.demo.simulate.truth import ALLOCATED
 from app.errors import UsageError
-from app.headlines import headlines
 from app.results import Window
-from app.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth
-from app.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
-from app.simulate.telemetry import silent_nodes, watched
-from app.simulate.truth import ALLOCATED
-from app.verifying import read_claims, verify
+from app.results.headlines import headlines
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from app.demo.simulate.world import World
     from app.loading import Report
-    from app.simulate.world import World
 
 SMALL = Settings(gpus=64, days=5, seed=11, failures_per_1000_node_days=150)
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -333,10 +335,10 @@ def mistaken_for_training(made: Made) -> float:
 
 def test_all_three_verdicts_occur_on_the_demos_cluster(tmp_path: Path) -> None:
     """Accounting alone brings them about already; logs and telemetry refute two more claims."""
-    from app.simulate import slurm_text
-    from app.simulate.plan import plan
-    from app.simulate.scheduler import play
-    from app.simulate.world import World
+    from app.demo.simulate import slurm_text
+    from app.demo.simulate.plan import plan
+    from app.demo.simulate.scheduler import play
+    from app.demo.simulate.world import World
 
     settings = Settings()
     world = World(play(settings, plan(settings)))

@@ -7,8 +7,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from app import cli, health, help_texts
-from app.config import Config
+from app.cli import help as help_texts
+from app.cli import main as cli
+from app.cli import status
+from app.config.settings import Config
 from app.ingesting import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import START, rows_of, tiny, with_rows
@@ -34,7 +36,7 @@ def ingest(root: Path, *files: str, now: datetime = NOW, **options: Any) -> list
 
 def state(root: Path) -> dict[str, Any]:
     with open_reader(root) as reader:
-        return health.document(reader, now=NOW + timedelta(days=1))
+        return status.document(reader, now=NOW + timedelta(days=1))
 
 
 def source(root: Path, name: str = "slurm.accounting", cluster: str | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 
 from app import ingesting, streaming
 from app.attempts import Fingerprints
-from app.config import Config
+from app.config.settings import Config
 from ingest.ahead import one_ahead
 from ingest.errors import InputError, TruncatedInputError
 from ingest.given import Given

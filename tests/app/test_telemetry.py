@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from app import telemetry
-from app.config import Config
+from app.config.settings import Config
 from app.errors import UsageError
 from app.telemetry.writing import ALIASES
 from metrics import frames
@@ -113,7 +113,17 @@ def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(referen
     rows, warehouse = lines(), tmp_path / "w"
     half = len(rows) // 2
     files = [written(tmp_path, "1.om", rows[: half + 120]), written(tmp_path, "2.om", rows[half - 120 :])]
-    command = [sys.executable, "-m", "app.cli", "ingest", "prometheus", "--cluster", "c", "--warehouse", str(warehouse)]
+    command = [
+        sys.executable,
+        "-m",
+        "app.cli.main",
+        "ingest",
+        "prometheus",
+        "--cluster",
+        "c",
+        "--warehouse",
+        str(warehouse),
+    ]
     for number in range(6):
         process = subprocess.Popen(
             [*command, *files],

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from app import telemetry
-from app.config import Config
+from app.config.settings import Config
 from ingest.errors import InputError, TruncatedInputError, UntimedError
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import ROOT, assert_same, contents
@@ -232,7 +232,18 @@ def test_what_is_piped_in_is_read_packed_or_not(reference: Path, tmp_path: Path)
     for number, data in enumerate((packed(by_series()), by_time().encode())):
         warehouse = tmp_path / f"w{number}"
         done = subprocess.run(
-            [sys.executable, "-m", "app.cli", "ingest", "prometheus", "-", "--cluster", "c", "--warehouse", warehouse],
+            [
+                sys.executable,
+                "-m",
+                "app.cli.main",
+                "ingest",
+                "prometheus",
+                "-",
+                "--cluster",
+                "c",
+                "--warehouse",
+                warehouse,
+            ],
             cwd=ROOT,
             input=data,
             capture_output=True,

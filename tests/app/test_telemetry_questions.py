@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import computing, ingesting, telemetry
-from app.attempt_activity import activity, attempt_activity
-from app.config import Config
+from app import ingesting, telemetry
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.errors import UsageError
-from app.questions import QUESTIONS
-from app.questions.health import by_node
 from app.results import Window
+from app.results.gpu_activity import activity, attempt_activity
+from app.results.occupancy import known
 from app.retention import retain
-from app.showing import Question
-from app.telemetry_known import known
+from app.show import QUESTIONS
+from app.show.answer import Question
+from app.show.health import by_node
 from ingest.frames import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.showing import Answer
+    from app.show.answer import Answer
     from queries.warehouse import Reader, Writer
 
 NOW = datetime(2026, 9, 23, tzinfo=UTC)
@@ -445,7 +446,7 @@ def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Rea
 
 def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asked(reader, "filesystems", "user").rows
-    monkeypatch.setattr("app.node_activity.AT_ONCE", 100)
+    monkeypatch.setattr("app.results.node_activity.AT_ONCE", 100)
     assert asked(reader, "filesystems", "user").rows.equals(whole)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.config import THRESHOLDS, Config, parse
+from app.config.settings import THRESHOLDS, Config, parse
 from app.errors import ConfigError
 from app.telemetry.writing import load, tells_news
 from ingest.frames import (

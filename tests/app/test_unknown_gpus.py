@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import computing, ingesting, loading, results, streaming
-from app.config import Config
-from app.questions import QUESTIONS
+from app import ingesting, loading, results, streaming
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.results.unknown_gpus import unknown_gpus_notes
-from app.showing import Question
+from app.show import QUESTIONS
+from app.show.answer import Question
 from ingest.slurm import accounting_blocks
 from queries.warehouse import open_reader, open_writer
 

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import computing, exporter, ingesting, loading, results, runlogs, verifying
-from app.answers import Answers, Claims
+from app import ingesting, loading, results, runlogs
 from app.boards import JUDGED, targets_of
-from app.config import Config
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.config.settings import Config
 from app.errors import ClaimsError, UsageError
-from app.explorer import drawer, numbers, overview, view
-from app.headlines import Headline, headline_is_of, headlines
-from app.reports import sla
-from app.results import Window
+from app.explorer import drawer, filters
+from app.explorer.pages import overview
+from app.reports.sla import document as sla
+from app.results import Window, headline_text
+from app.results.cache import Answers, Claims
+from app.results.headlines import Headline, headline_is_of, headlines
+from app.service import exporter
 from app.times import parse_period
 from dashboards import fleet
 from metrics.claims.verdict import Claim
@@ -134,7 +138,7 @@ def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy
     assert done.returncode == {"undetermined": 4, "supported": 0}[period.verdict]
     assert ("the data cover" in done.stderr) == (period.share < 1)
     with open_reader(patchy) as reader:
-        shown = view.resolve(view.situation(reader), period.asked)
+        shown = filters.resolve(filters.situation(reader), period.asked)
         told["explorer"] = overview.gather(reader, shown.window, judged, shown.asked).judged[0].verdict
         document = sla.document(
             reader, Window("c", *parse_period(period.text)), period.text, judged, sla.origin_of_claims(claims)
@@ -311,7 +315,7 @@ def test_a_claim_on_another_number_than_the_headline_says_on_which(
     of: Claim, headline: Headline, judged: str | None
 ) -> None:
     assert headline_is_of(of, headline) == (judged is None)
-    assert numbers.judged_as(of, headline) == judged
+    assert headline_text.judged_as(of, headline) == judged
     assert targets_of([of], "palm_full") == ({of.metric: (0.5,)} if judged is None else {})
 
 
@@ -374,20 +378,20 @@ def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tm
 def test_a_card_shows_the_number_that_was_judged_and_draws_no_other_target(logged: Path) -> None:
     of = claim("mfu", convention="causal_half")
     with open_reader(logged) as reader:
-        shown = view.resolve(view.situation(reader), {})
+        shown = filters.resolve(filters.situation(reader), {})
         found = overview.gather(reader, shown.window, (of,), shown.asked)
     (judged,) = found.judged
     headline = overview.headline_of(found, "mfu")
     assert judged.measured.value != headline.value
     card = str(overview._card(headline, found.judged))  # noqa: SLF001 - the page has many more parts
-    assert f"judged: {numbers.judged_value(judged)} by the convention causal_half" in card
+    assert f"judged: {headline_text.judged_value(judged)} by the convention causal_half" in card
     assert "span-target" not in card
     assert "by the convention causal_half" in str(drawer.layout(headline, found.judged, {}, shown))
 
 
 def test_headlines_say_what_they_are_of(logged: Path) -> None:
     with open_reader(logged) as reader:
-        window = view.resolve(view.situation(reader), {}).window
+        window = filters.resolve(filters.situation(reader), {}).window
         found = {each.metric: each for each in headlines(reader, window, gpus=512.0)}
     assert found["mttf"].gpus == 512
     assert found["mfu"].flop_convention == "palm_full"

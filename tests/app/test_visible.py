@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import cli, computing, exporter, ingesting, loading, output
-from app.answers import Answers, Claims
-from app.config import Config
-from app.explorer import parts
+from app import console, ingesting, loading
+from app.cli import main as cli
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.explorer import components
 from app.explorer.application import Explorer, page
+from app.results.cache import Answers, Claims
+from app.service import exporter
 from app.visible import CONTROLS, visible
 from queries.warehouse import open_writer
 from tests.app.warehouses import NOW
@@ -103,7 +106,7 @@ def test_only_csv_can_be_safe_for_spreadsheets(root: Path, capsys: pytest.Captur
 @given(st.lists(st.one_of(st.none(), st.text(alphabet="=+-@\t\r\n'\"a, ", max_size=4)), min_size=1))
 def test_no_cell_of_a_safe_file_begins_like_a_formula(cells: list[str | None]) -> None:
     rows = pl.DataFrame({"a": cells, "b": [-1.0] * len(cells)}, schema={"a": pl.String, "b": pl.Float64})
-    made = output._encoded(output._without_formulas(rows), "csv", None)  # noqa: SLF001 - what `write` writes
+    made = console._encoded(console._without_formulas(rows), "csv", None)  # noqa: SLF001 - what `write` writes
     read = pl.read_csv(made, schema={"a": pl.String, "b": pl.Float64})
     assert read["b"].to_list() == [-1.0] * len(cells)
     texts = read["a"].to_list()
@@ -135,7 +138,7 @@ def _texts(node: object) -> list[str]:
 
 
 def test_addresses_and_values_of_a_page_stay_as_they_are() -> None:
-    link = parts.readable(parts.link(NAME, f"/run?id={NAME}"))
+    link = components.readable(components.link(NAME, f"/run?id={NAME}"))
     assert (link.children, link.href) == (SHOWN, f"/run?id={NAME}")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from app import computing, ingesting, loading, runlogs, simulate, telemetry
-from app.config import Config
+from app import ingesting, loading, runlogs, telemetry
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.demo import simulate
 from queries.warehouse import open_writer
 from tests.app.dumps import tiny
 

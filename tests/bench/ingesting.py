@@ -50,7 +50,7 @@ def run(*command: str) -> Run:
 def ours(text: Path) -> Run:
     """`trackside ingest slurm` into a new warehouse, published copy included."""
     warehouse = text.with_name(f"w{next(NUMBERS)}")
-    found = run("-m", "app.cli", "ingest", "slurm", "-q", "--warehouse", str(warehouse), str(text))
+    found = run("-m", "app.cli.main", "ingest", "slurm", "-q", "--warehouse", str(warehouse), str(text))
     shutil.rmtree(warehouse)
     return found
 

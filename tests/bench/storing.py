@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from app.config import Config
+from app.config.settings import Config
 from app.telemetry.writing import load
 from ingest.frames import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
 from ingest.sample_merge import GPUS, NODES, Table

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import boards
-from app.cli import main
+from app.cli.main import main
 from dashboards import fleet
 from metrics.claims.verdict import Claim
 

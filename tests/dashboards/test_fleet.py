@@ -13,9 +13,9 @@ import promql_parser
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from app import verifying
 from app.boards import generated, targets_of
-from app.config import Rules
+from app.claims import verify as verifying
+from app.config.settings import Rules
 from app.palette import BY_CATEGORY
 from dashboards import fleet, lint
 from dashboards.exported import BY_NAME, COSTLY, FAMILIES, HISTORY, WINDOWS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from app import telemetry
-from app.config import Config, parse
+from app.config.settings import Config, parse
 from app.errors import ConfigError, UsageError
 from ingest.errors import ServerDownError
 from ingest.prometheus_login import HIDDEN, CertificateError, Login

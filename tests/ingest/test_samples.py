@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from app import cli
+from app.cli import main as cli
 from ingest.frames import ATTEMPTS
 from queries.warehouse import open_reader
 from tests.ingest.helpers import DATA

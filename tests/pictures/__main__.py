@@ -27,7 +27,7 @@ RUN = "pretrain-34b"
 @contextmanager
 def explorer(warehouse: Path) -> Iterator[str]:
     """The explorer on a free port; its address."""
-    command = [sys.executable, "-m", "app.cli", "explore", "--port", "0", "--warehouse", str(warehouse)]
+    command = [sys.executable, "-m", "app.cli.main", "explore", "--port", "0", "--warehouse", str(warehouse)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = next(line for line in process.stderr if "http://" in line)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     """Make them all."""
     with tempfile.TemporaryDirectory(prefix="trackside-pictures-") as name:
         demo = Path(arguments[0]) if arguments else Path(name) / "demo"
-        trackside = [sys.executable, "-m", "app.cli"]
+        trackside = [sys.executable, "-m", "app.cli.main"]
         subprocess.run([*trackside, "demo", "--no-serve", "--dir", str(demo)], check=True)
         report = Path(name) / "report.html"
         period = ["--period", "2026-10", "--warehouse", str(demo / "warehouse"), "-o", str(report)]

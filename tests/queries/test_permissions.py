@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import repairing
+from app.cli import integrity
 from queries.errors import WarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_half_copied import FIRST, samples
@@ -58,10 +58,10 @@ def test_an_older_warehouse_is_closed_by_the_next_writer_and_doctor_reports_it(t
     for path in [root, *root.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
-    assert any(each.state == "warn" and "everybody" in each.text for each in repairing.examine(root))
+    assert any(each.state == "warn" and "everybody" in each.text for each in integrity.examine(root))
     put(root, "bob")
     assert modes(root) == {"directories": {0o700}, "files": {0o600}}
-    assert any(each.state == "ok" and "alone" in each.text for each in repairing.examine(root))
+    assert any(each.state == "ok" and "alone" in each.text for each in integrity.examine(root))
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -71,7 +71,7 @@ def test_a_group_may_read_where_one_is_configured_and_not_when_it_is_taken_back(
     load(root, group=GROUP)
     assert modes(root) == {"directories": {0o2750}, "files": {0o640}}
     assert {path.stat().st_gid for path in root.rglob("*")} == {os.getgid()}
-    assert any(GROUP in each.text for each in repairing.examine(root))
+    assert any(GROUP in each.text for each in integrity.examine(root))
     load(root)
     assert modes(root) == {"directories": {0o700}, "files": {0o600}}
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import output
+from app import console
 from queries.sandbox.results import answer
 
 if TYPE_CHECKING:
@@ -111,16 +111,16 @@ def test_values_of_each_type_of_the_engine_are_shown_in_each_format(
     assert len(names) > 50
     for name in names:
         found = rows(engine, f'SELECT "{name}" AS v FROM test_all_types()')
-        output.table("", found, {"v": ("v", "text")})
-        assert len(json.loads(output._encoded(found, "json", None))) == found.height  # noqa: SLF001
-        assert output._encoded(found, "csv", None).startswith(b"v\n")  # noqa: SLF001 - the bytes of a file
-        assert pl.read_parquet(io.BytesIO(output._encoded(found, "parquet", None))).height == found.height  # noqa: SLF001
+        console.table("", found, {"v": ("v", "text")})
+        assert len(json.loads(console._encoded(found, "json", None))) == found.height  # noqa: SLF001
+        assert console._encoded(found, "csv", None).startswith(b"v\n")  # noqa: SLF001 - the bytes of a file
+        assert pl.read_parquet(io.BytesIO(console._encoded(found, "parquet", None))).height == found.height  # noqa: SLF001
     assert capsys.readouterr().out.count("v") >= len(names)
 
 
 def test_structures_are_text_in_csv(engine: duckdb.DuckDBPyConnection) -> None:
     found = rows(engine, "SELECT {'a': 1, 'b': [DATE '2026-10-01']} AS s, [[1], NULL] AS l UNION ALL SELECT NULL, NULL")
-    csv = output._encoded(found, "csv", None).decode()  # noqa: SLF001 - the bytes of a file
+    csv = console._encoded(found, "csv", None).decode()  # noqa: SLF001 - the bytes of a file
     assert pl.read_csv(io.StringIO(csv)).rows() == [('{"a": 1, "b": ["2026-10-01"]}', "[[1], null]"), (None, None)]
 
 
@@ -145,5 +145,5 @@ def test_any_columns_are_shown_in_each_format(
     found = rows(engine, "SELECT " + ", ".join(f'{value} AS "{name}"' for value, name in columns))
     assert (found.height, found.width) == (1, len(columns))
     for form in ("json", "csv", "parquet"):
-        assert output._encoded(found, form, None)  # noqa: SLF001 - the bytes of a file
-    assert [output.display(cell, "text") for cell in found.row(0)]
+        assert console._encoded(found, form, None)  # noqa: SLF001 - the bytes of a file
+    assert [console.display(cell, "text") for cell in found.row(0)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from werkzeug.serving import make_server
 
-from app.config import Config
+from app.config.settings import Config
 from app.explorer import create_app
 from tests.app.dumps import HEADER, rows_of, tiny, with_rows
 from tests.app.runs import trackside

@@ -7,16 +7,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.answers import Answers
-from app.explorer import numbers, view
-from app.headlines import headlines
-from app.results import Window
+from app.explorer import filters
+from app.results import Window, headline_text
+from app.results.cache import Answers
+from app.results.headlines import headlines
 from tests.app.explorer.conftest import NASTY, fill, served
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.headlines import Headline
+    from app.results.headlines import Headline
     from tests.app.explorer.conftest import Site
     from tests.lab.browser import Browser
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 def expected(site: Site, search: str = "") -> tuple[Headline, ...]:
     """The headline numbers of an address, from the function itself."""
     answers = Answers(site.root)
-    shown = view.resolve(answers.ask(view.situation), view.parameters(search))
+    shown = filters.resolve(answers.ask(filters.situation), filters.parameters(search))
     return answers.ask(headlines, Window(shown.window.cluster, shown.window.since, shown.window.until))
 
 
@@ -41,7 +41,7 @@ def test_overview_shows_the_headline_numbers_and_asks_no_other_host(site: Site, 
     said = chromium.text(".cards")
     for each in expected(site):
         assert each.title in said
-        assert numbers.headline_value(each) in said
+        assert headline_text.headline_value(each) in said
     chromium.wait(".ag-row")
     assert chromium.hosts() == {"127.0.0.1"}
     assert chromium.console() == []
@@ -58,7 +58,7 @@ def test_choosing_a_period_changes_address_and_numbers(site: Site, chromium: Bro
     chromium.until(lambda _: search_of(chromium) == {"since": ["7d"]}, "the address never changed")
     chromium.until(lambda _: chromium.text(".cards") != before, "the numbers never changed")
     for each in expected(site, "?since=7d"):
-        assert numbers.headline_value(each) in chromium.text(".cards")
+        assert headline_text.headline_value(each) in chromium.text(".cards")
     chromium.driver.back()
     chromium.until(lambda _: chromium.text(".cards") == before, "going back never brought the numbers back")
     assert chromium.console() == []

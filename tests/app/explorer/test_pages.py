@@ -7,14 +7,16 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import advice, palette, results
-from app.answers import Answers, Claims
-from app.config import Config
+from app import palette, results
+from app.config.settings import Config
 from app.errors import UsageError
-from app.explorer import create_app, numbers, overview, view
+from app.explorer import create_app
+from app.explorer import filters as view
 from app.explorer.application import Explorer, page, with_filter
-from app.headlines import headlines
-from app.results import Window
+from app.explorer.pages import overview
+from app.results import Window, advice, headline_text
+from app.results.cache import Answers, Claims
+from app.results.headlines import headlines
 from queries.warehouse import open_reader
 from tests.app.explorer.conftest import NASTY, fill
 from tests.app.runs import trackside
@@ -69,7 +71,7 @@ def test_overview_shows_the_numbers_of_headlines(explorer: Explorer, warehouse: 
     }
     for each in found:
         assert each.title in cards[each.metric]
-        assert numbers.headline_value(each) in cards[each.metric]
+        assert headline_text.headline_value(each) in cards[each.metric]
     assert title == "Overview · tiny · Trackside"
 
 
@@ -85,7 +87,7 @@ def test_the_command_of_the_drawer_prints_the_number_of_the_card(explorer: Explo
     arguments = str(command).removeprefix("trackside ").removesuffix(" --explain").split()
     printed = trackside(*arguments, "--format", "json", "--warehouse", str(warehouse))
     row = next(row for row in json.loads(printed.stdout) if row["metric"] == "occupancy")
-    assert numbers.measured(row["value"], "ratio") in words(contents)
+    assert headline_text.measured(row["value"], "ratio") in words(contents)
     assert title == "Occupancy"
 
 
@@ -170,7 +172,7 @@ def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explo
         for each in components(page(explorer, "/", "")[2])
         if getattr(each, "id", None) == {"type": "headline", "metric": "ettr"}
     )
-    assert f"judged: {numbers.judged_value(judged)} in runs of 24 h or more" in words(card)
+    assert f"judged: {headline_text.judged_value(judged)} in runs of 24 h or more" in words(card)
     marks = [getattr(each, "className", "") for each in components(card)]
     assert "span-target" not in marks
     assert "in runs of 24 h or more" in words(explorer.about("ettr", explorer.view(""))[1])
@@ -195,7 +197,7 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
         assert row["interruptions"] == of_node.height
         assert row["unpriced"] == of_node.height - told.len()
         assert row["gpu_hours"] == (pytest.approx(told.sum() / 3600) if told.len() else None)
-        assert row["gpu_hours__text"] == numbers.hours(row["gpu_hours"])
+        assert row["gpu_hours__text"] == headline_text.hours(row["gpu_hours"])
     assert to_do is not None
     assert to_do[0] in words(contents)
     assert to_do[1] in words(contents)

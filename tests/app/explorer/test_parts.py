@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 
 from app import palette
-from app.explorer import figures, numbers, parts
-from app.headlines import Headline
+from app.explorer import components as parts
+from app.explorer import figures
+from app.results import headline_text
+from app.results.headlines import Headline
 from metrics.ledger.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components
 
@@ -54,14 +56,14 @@ def test_a_verdict_is_said_in_words_and_not_by_colour_alone() -> None:
 
 def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     found = Headline("ettr", "ETTR", "ratio", 0.5, 3600.0, 7200.0, bound_low=0.4, bound_high=0.6)
-    assert numbers.bounds_text(found) == "at least 40.0 %, at most 60.0 %"
-    assert numbers.interval_text(found) is None
-    assert numbers.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
+    assert headline_text.bounds_text(found) == "at least 40.0 %, at most 60.0 %"
+    assert headline_text.interval_text(found) is None
+    assert headline_text.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
     rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5, gpus=1024.0)
-    assert numbers.fraction_text(rate) == (
+    assert headline_text.fraction_text(rate) == (
         "3,072 GPU-days / 1,024, pooled over all job sizes (assumes 1/N) / 2 interruptions"
     )
-    assert numbers.interval_text(rate) == "95 % interval 0.50 d to no upper limit".replace("0.50", "0.5")
+    assert headline_text.interval_text(rate) == "95 % interval 0.50 d to no upper limit".replace("0.50", "0.5")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
 def test_a_number_that_is_its_own_lower_bound_is_called_so(
     value: float | None, low: float | None, high: float | None, said: str
 ) -> None:
-    assert numbers.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == said
+    assert headline_text.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == said
 
 
 def test_a_range_lies_where_its_ends_are() -> None:

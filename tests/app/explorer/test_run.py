@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.answers import Answers, Claims
 from app.explorer.application import Explorer, page
+from app.results.cache import Answers, Claims
 from tests.app.explorer.test_pages import components, words
 from tests.app.runs import trackside
 from tests.app.test_evidence import HOUR, SACCT, START, log

@@ -1,0 +1,1 @@
+"""Claims: what was promised, measured within its scope, and judged."""

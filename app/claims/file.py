@@ -1,0 +1,366 @@
+"""The claims file: TOML, read strictly. What would be read and not applied is refused, and all mistakes are listed."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from app.config import toml_file
+from app.errors import ClaimsError, UsageError
+from app.times import iso, parse_period, parse_time
+from ingest.errors import InputError
+from ingest.nodelist import NodeListError, expand
+from metrics.claims.verdict import Claim, Exclusion, Scope
+from metrics.ledger.ledger import ALLOCATED, CATEGORIES
+from metrics.mfu.mfu import Convention
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALLEST_JOB, LARGEST_JOB = 0.001, 1e7
+"""Sizes of jobs, in GPUs, that a claim can be about: accounting counts thousandths of a GPU."""
+
+LONGEST_RUN_H = 1e6
+"""Hours that no run has; so many are a slip of the pen."""
+
+LONGEST_TARGET = 1e9
+"""Days or seconds that nobody promises."""
+
+LONGEST_WINDOW_D = 36_500
+"""Days of a rolling window."""
+
+LONGEST_TEXT = 1000
+"""Letters of a name, a pattern or a reason in the file."""
+
+_ROLLING = re.compile(r"([1-9]\d{0,5})d")
+
+_OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")
+_OF_RUNS = ("ettr", "ettr_without_initial_queue", "mfu")
+_OF_ATTEMPTS = ("mttf", "time_to_job_restart")
+
+APPLIES = {
+    "gpus": ("mttf",),
+    "failure_class": ("mttf",),
+    "population": ("mttf",),
+    "min_run_hours": ("ettr", "ettr_without_initial_queue"),
+    "flop_convention": ("mfu",),
+}
+"""Fields that only claims on some metrics have."""
+
+SCOPES = {
+    "partition": ("goodput_allocated", *_OF_CAPACITY, *_OF_RUNS, *_OF_ATTEMPTS),
+    "account": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
+    "user": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
+    "nodes": ("goodput_allocated", *_OF_CAPACITY, *_OF_ATTEMPTS),
+    "gpu_model": ("goodput_allocated", *_OF_CAPACITY, *_OF_ATTEMPTS),
+    "gpus_min": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
+    "gpus_max": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
+}
+"""What a claim's scope may name, by metric: idle GPUs are nobody's, and a run waits for no node in particular."""
+
+UNITS = {"mttf": "d", "time_to_job_restart": "s"}
+"""Units of the targets that are no ratios."""
+
+Metric = Literal["goodput_allocated", "goodput_capacity", "occupancy", "availability", "ettr", "mfu", "mttf",
+                 "ettr_without_initial_queue", "time_to_job_restart"]  # fmt: skip
+
+
+def _metric(info: ValidationInfo) -> str | None:
+    """The metric of the claim that is being read; None where that is a mistake itself."""
+    found: str | None = cast("dict[str, Any]", info.context).get("metric")
+    return found
+
+
+def _moment(value: object) -> datetime:
+    """A time as TOML has it, or as people write it; without a zone it is UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    if not isinstance(value, str):
+        raise ValueError("it is a time, such as 2026-10-05T08:00")  # noqa: TRY004 - pydantic collects ValueErrors
+    try:
+        return parse_time(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def _pattern(value: str) -> str:
+    """A node pattern that can be read.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    for item in pattern_items(value):
+        if not set(item) & set("*?"):
+            try:
+                expand(item)
+            except NodeListError as error:
+                raise ValueError(str(error)) from None
+        elif "[" in item:
+            raise ValueError(f"{item!r} has brackets and * or ? at once; write one or the other")
+    return value
+
+
+def pattern_items(text: str) -> list[str]:
+    """The items of a node pattern: commas in brackets part nothing.
+
+    >>> pattern_items("gpu[01-03,7], login*")
+    ['gpu[01-03,7]', 'login*']
+    """
+    return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text) if item.strip()]
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+Size = Annotated[float, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
+
+
+class ScopeEntry(BaseModel):
+    """`[claim.scope]`: which part of the cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition: Text | None = None
+    account: Text | None = None
+    user: Text | None = None
+    nodes: Text | None = None
+    gpu_model: Text | None = None
+    gpus_min: Size | None = None
+    gpus_max: Size | None = None
+
+    @field_validator("*")
+    @classmethod
+    def _is_honoured(cls, value: object, info: ValidationInfo) -> object:
+        field, metric = cast("str", info.field_name), _metric(info)
+        if value is not None and metric is not None and metric not in SCOPES[field]:
+            others = ", ".join(name for name, metrics in SCOPES.items() if metric in metrics)
+            raise ValueError(f"{metric} cannot be told by {field}; its scope may name {others}")
+        if field == "nodes" and isinstance(value, str):
+            return _pattern(value)
+        return value
+
+    @model_validator(mode="after")
+    def _holds_a_size(self) -> ScopeEntry:
+        if self.gpus_min is not None and self.gpus_max is not None and self.gpus_min > self.gpus_max:
+            raise ValueError(f"gpus_min {self.gpus_min:g} is above gpus_max {self.gpus_max:g}: no job is meant")
+        return self
+
+
+class ExclusionEntry(BaseModel):
+    """`[[claim.exclusions]]`: an interval, or a category of the ledger, that is in neither part of the fraction."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: Text
+    since: Moment | None = Field(default=None, alias="from")
+    until: Moment | None = None
+    nodes: Text | None = None
+    partition: Text | None = None
+    category: Text | None = None
+
+    @field_validator("nodes", "partition")
+    @classmethod
+    def _is_honoured(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and _metric(info) == "mfu":
+            raise ValueError("a step is one of all its run's nodes: exclude the whole interval, or nothing")
+        return _pattern(value) if value is not None and info.field_name == "nodes" else value
+
+    @field_validator("category")
+    @classmethod
+    def _is_counted(cls, value: str | None, info: ValidationInfo) -> str | None:
+        metric = _metric(info)
+        if value is None or metric is None:
+            return value
+        if metric in {*_OF_ATTEMPTS, "mfu"}:
+            raise ValueError(f"{metric} is not made of the ledger's categories; exclude an interval instead")
+        known = [name for name in (CATEGORIES if metric in _OF_CAPACITY else ALLOCATED) if name != "productive"]
+        if value not in known:
+            raise ValueError(f"of {metric} these can be left out: {', '.join(known)}; not {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> ExclusionEntry:
+        interval = (self.since, self.until, self.nodes, self.partition)
+        if self.category is not None and any(each is not None for each in interval):
+            raise ValueError("it is an interval (from, until, and nodes or partition), or a category; make two of it")
+        if self.category is None and (self.since is None or self.until is None):
+            raise ValueError("say from and until (or category, to leave out all GPU-time of one)")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ValueError(f"from {iso(self.since)} is not before until {iso(self.until)}")
+        if self.nodes is not None and self.partition is not None:
+            raise ValueError("nodes or partition, not both; make two exclusions of it")
+        return self
+
+
+class ClaimEntry(BaseModel):
+    """A `[[claim]]` of a claims file. What would be read and not applied is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Text
+    metric: Metric
+    quoted: str
+    read_as: str
+    kind: Literal["delivered", "capability"]
+    target: float
+    direction: Literal["at_least", "at_most"]
+    gpus: Size | None = Field(default=None, validate_default=True)
+    min_run_hours: float | None = Field(default=None, ge=0, lt=LONGEST_RUN_H)
+    flop_convention: Convention | None = None
+    failure_class: Literal["infrastructure", "unplanned"] | None = None
+    population: Literal["pooled", "bucket"] | None = None
+    window: Text | None = None
+    scope: ScopeEntry = ScopeEntry()
+    exclusions: tuple[ExclusionEntry, ...] = ()
+
+    @field_validator("id")
+    @classmethod
+    def _is_its_own(cls, value: str, info: ValidationInfo) -> str:
+        used = cast("set[str]", cast("dict[str, Any]", info.context)["used"])
+        if value in used:
+            raise ValueError(f"a claim before it is called {value!r} too; verdicts are told apart by it, so change one")
+        used.add(value)
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_its_metric(cls, data: object, info: ValidationInfo) -> object:
+        """Scope and exclusions are read by what the metric can honour."""
+        metric = data.get("metric") if isinstance(data, dict) else None
+        cast("dict[str, Any]", info.context)["metric"] = metric if metric in Metric.__args__ else None  # type: ignore[attr-defined]  # what a Literal holds
+        return data
+
+    @field_validator("target")
+    @classmethod
+    def _can_be_met(cls, value: float, info: ValidationInfo) -> float:
+        metric = info.data.get("metric")
+        if metric is None:  # a mistake of its own
+            return value
+        if metric in UNITS and not 0 < value < LONGEST_TARGET:
+            unit = {"d": "days", "s": "seconds"}[UNITS[metric]]
+            raise ValueError(
+                f"the target of {metric} is a number of {unit} above 0 and below {LONGEST_TARGET:g}, not {value:g}"
+            )
+        if metric not in UNITS and 1 < value <= 100:
+            raise ValueError(f"the target of {metric} is a ratio between 0 and 1; {value:g} % is {value / 100:g}")
+        if metric not in UNITS and not 0 <= value <= 1:
+            raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
+        return value
+
+    @field_validator("gpus", "min_run_hours", "flop_convention", "failure_class", "population")
+    @classmethod
+    def _applies(cls, value: object, info: ValidationInfo) -> object:
+        field, metric = cast("str", info.field_name), info.data.get("metric")
+        if field == "gpus" and metric == "mttf" and value is None:
+            raise ValueError("an MTTF is that of jobs of a size: say of how many GPUs, such as gpus = 1024")
+        if metric is not None and value is not None and metric not in APPLIES[field]:
+            of = " and ".join(APPLIES[field])
+            raise ValueError(f"it is for claims on {of}, and would change nothing for {metric}; leave it out")
+        return value
+
+    @field_validator("window")
+    @classmethod
+    def _is_a_period(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            if rolling_days(value) is None:
+                parse_period(value)
+        except UsageError as error:
+            raise ValueError(f"{error}; or 28d: so many days before the end of the data") from None
+        return value
+
+    def claim(self) -> Claim:
+        """As verdicts take it."""
+        return Claim(
+            id=self.id,
+            metric=self.metric,
+            quoted=self.quoted,
+            read_as=self.read_as,
+            kind=self.kind,
+            target=self.target,
+            direction=self.direction,
+            unit=UNITS.get(self.metric, "ratio"),
+            gpus=self.gpus,
+            min_run_s=(self.min_run_hours or 0.0) * 3600,
+            flop_convention=self.flop_convention,
+            failure_class=self.failure_class or "infrastructure",
+            population=self.population or "pooled",
+            scope=Scope(**self.scope.model_dump()),
+            window=self.window,
+            exclusions=tuple(Exclusion(**each.model_dump()) for each in self.exclusions),
+        )
+
+
+def rolling_days(window: str) -> int | None:
+    """Days of a window that ends with the data; None where it is a period of the calendar.
+
+    Raises:
+        UsageError: so many days that nobody means it.
+
+    >>> rolling_days("28d"), rolling_days("2026-10")
+    (28, None)
+    """
+    found = _ROLLING.fullmatch(window.strip())
+    if found is None:
+        return None
+    days = int(found[1])
+    if days > LONGEST_WINDOW_D:
+        raise UsageError(f"{window!r} is longer than anybody keeps data")
+    return days
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: tuple[ClaimEntry, ...] = Field(min_length=1)
+
+
+def _place(where: tuple[int | str, ...]) -> str:
+    """Where in the file a mistake is: claims and exclusions are counted as people count."""
+    first, *rest = where
+    number, *names = rest or [0]
+    if first != "claim" or not isinstance(number, int) or not rest:
+        return ".".join(map(str, where))
+    return ".".join([f"claim {number + 1}", *(str(each + 1) if isinstance(each, int) else each for each in names)])
+
+
+def read_claims(path: Path | None) -> list[Claim]:
+    """Claims of a file, or the vendor's headline claims that come with Trackside.
+
+    Raises:
+        ClaimsError: the file is not there, not TOML, or has mistakes; all are listed.
+    """
+    origin = "the default claims" if path is None else str(path)
+    try:
+        text = (
+            (resources.files("app") / "claims" / "vendor_headlines.toml").read_text("utf-8")
+            if path is None
+            else toml_file.read(path)
+        )
+        entries = _File.model_validate(toml_file.parse(text), context={"used": set()}).claim
+    except FileNotFoundError:
+        raise ClaimsError(f"{origin} cannot be read: No such file or directory") from None
+    except InputError as error:
+        raise ClaimsError(f"the claims cannot be read: {error}") from None
+    except toml_file.NotTomlError as error:
+        raise ClaimsError(f"{origin} is not TOML: {error}") from None
+    except ValidationError as error:
+        found = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
+        mistakes = "\n".join(f"  {_place(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in found)
+        raise ClaimsError(f"{origin} has {len(found)} mistake(s):\n{mistakes}") from None
+    return [entry.claim() for entry in entries]

@@ -1,0 +1,340 @@
+"""What the data say about a claim's metric: its value, the ends that decide, and the kind of evidence.
+
+A claim on the whole cluster is measured by the very functions of `app.results` that `trackside show` uses; one that is
+narrowed (a scope, exclusions) by the same functions on a source that knows only that part (`app.claims.scope`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import polars as pl
+
+from app import results
+from app.claims.scope import EmptyScopeError, Scoped
+from app.results.capacity import nodes_by_accounting
+from metrics import frames
+from metrics.claims.verdict import (
+    Claim,
+    Measurement,
+    measure_median,
+    measure_mttf,
+    measure_ratio,
+    measure_ratio_capability,
+)
+from metrics.ettr.ettr import ettr_total, waits
+from metrics.exact import exact_sum
+from metrics.failures.exposure import POOLED, around
+from metrics.failures.rates import failure_rates, law_in
+from metrics.statistics import OVERDISPERSION_P
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.results import Source, Window
+    from metrics.mfu.mfu import Convention
+
+MIN_RESTARTS = 20
+"""Fewest restarts behind a verdict on their median."""
+
+MIN_INTERRUPTED_RUNS = 10
+"""Fewest runs with an interruption behind a verdict on ETTR as a capability (metric-definitions 5.5)."""
+
+MOST_UNSEEN = 0.1
+"""A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""
+
+ENOUGH_LOGGED = 0.9
+"""Share of the GPU-time that logs must tell of, for a number to be of level L1."""
+
+_EVIDENCE = ("log", "telemetry", "accounting", "assumed")
+
+
+def measure(source: Source, window: Window, claim: Claim) -> Measurement:
+    """What the data of a window say about a claim."""
+    try:
+        scoped = Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
+    except EmptyScopeError as error:
+        return Measurement(needed=str(error))
+    found = _MEASURES[claim.metric](source, window, claim, scoped)
+    if scoped is None:
+        return found
+    counted = None if claim.metric in {"mttf", "time_to_job_restart", "mfu"} else scoped.excluded_gpu_s()
+    return replace(found, excluded_s=scoped.excluded_s, excluded_gpu_s=counted)
+
+
+# Ratios of the ledger --------------------------------------------------------------------------------------------
+
+
+def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    told = scoped or source
+    found = results.goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
+    whole = _from_row(claim, found, "allocations: there is no GPU-time yet")
+    if claim.metric != "goodput_allocated" and (said := nodes_by_accounting(source, window)):
+        whole = replace(whole, beside=(*whole.beside, said))
+    if claim.kind == "delivered" or whole.low is None:
+        return whole
+    days = results.goodput_rows(told, window, "day").filter(pl.col("metric") == claim.metric)
+    bottom = pl.col("denominator")
+    ends = days.select(low=pl.col("bound_low") * bottom, high=pl.col("bound_high") * bottom, bottom=bottom).drop_nulls()
+    judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="days")
+    return _as_before(judged, whole)
+
+
+def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    by_run = results.ettr_run_rows(scoped or source, window)
+    if scoped is not None:
+        by_run = _without_waits(by_run, scoped, window)
+    long = by_run.filter(results.long_enough(claim.min_run_s))
+    if scoped is None:
+        found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+    else:
+        found = _ettr_row(ettr_total(long), claim.metric)
+    nothing = f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet"
+    whole = _from_row(claim, found, nothing)
+    told = _interrupted_runs(scoped or source, window, long)
+    if told < MIN_INTERRUPTED_RUNS:
+        beside = f"{told} of {long.height} runs were interrupted: fewer than {MIN_INTERRUPTED_RUNS} tell how it goes on"
+        whole = replace(whole, beside=(*whole.beside, beside))
+    if claim.kind == "delivered" or whole.low is None:
+        return whole
+    bottom = pl.col("wall_gpu_s") - (0 if claim.metric == "ettr" else pl.col("queued_initial"))
+    low = "productive_sure" if "productive_sure" in long.columns else "productive"
+    ends = long.select(low=low, high=pl.col("productive") + pl.col("unseen") + pl.col("beside_idle"), bottom=bottom)
+    judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="runs")
+    if judged.low is not None and told < MIN_INTERRUPTED_RUNS:
+        needed = f"at least {MIN_INTERRUPTED_RUNS - told} more runs that are interrupted: {told} were so far"
+        judged = replace(judged, low=None, high=None, needed=needed)
+    return _as_before(judged, whole)
+
+
+def _interrupted_runs(source: Source, window: Window, runs: pl.DataFrame) -> int:
+    """How many of the runs were interrupted in the window."""
+    rows = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    return rows.join(runs, on="run_id", how="semi")["run_id"].n_unique()
+
+
+def _without_waits(by_run: pl.DataFrame, scoped: Scoped, window: Window) -> pl.DataFrame:
+    """ETTR of runs without what they waited while all nodes were left out."""
+    attempts = scoped.query("attempts", cluster=window.cluster)
+    joined = scoped.query("run_attempts", cluster=window.cluster)
+    silent = [each for each in scoped.pieces if each.without is None]
+    if not silent:
+        return by_run
+    left_out = pl.concat([waits(attempts, joined, each.since, each.until) for each in silent])
+    gpu_s = pl.col("wait_s") * pl.col("milli_gpus") / 1000
+    summed = left_out.group_by("cluster", "run_id").agg(
+        exact_sum(gpu_s.filter(pl.col("initial"))).alias("_initial"),
+        exact_sum(gpu_s.filter(~pl.col("initial"))).alias("_requeue"),
+    )
+    initial, requeue = pl.col("_initial").fill_null(0.0), pl.col("_requeue").fill_null(0.0)
+    return (
+        by_run.join(summed, on=["cluster", "run_id"], how="left", maintain_order="left")
+        .with_columns(
+            queued_initial=pl.max_horizontal(pl.col("queued_initial") - initial, pl.lit(0.0)),
+            queued_requeue=pl.max_horizontal(pl.col("queued_requeue") - requeue, pl.lit(0.0)),
+        )
+        .with_columns(wall_gpu_s=pl.col("allocated") + pl.col("queued_initial") + pl.col("queued_requeue"))
+        .drop("_initial", "_requeue")
+        .filter(pl.col("wall_gpu_s") > 0)
+    )
+
+
+def _ettr_row(total: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """The total of runs in scope as `_from_row` reads it."""
+    bottom = pl.col("wall_gpu_s") - (0 if metric == "ettr" else pl.col("queued_initial"))
+    waited = bottom - pl.col("allocated")
+    shares = [
+        ((pl.col(f"by_{kind}") + (waited if kind == "accounting" else 0)) / bottom).alias(f"evidence_{kind}")
+        for kind in _EVIDENCE
+    ]
+    return total.select(
+        pl.col(metric).alias("value"),
+        pl.col("productive").alias("numerator"),
+        bottom.alias("denominator"),
+        "n",
+        pl.col(f"{metric}_low").alias("bound_low"),
+        pl.col(f"{metric}_high").alias("bound_high"),
+        pl.lit(None, dtype=pl.String).alias("note"),
+        *shares,
+    )
+
+
+def _seed(claim: Claim, window: Window) -> int:
+    """The same question gets the same resampling, and so the same answer."""
+    return results.seed("claim", claim.id, claim.metric, claim.narrowed or "", *results.named(window))
+
+
+def _from_row(claim: Claim, found: pl.DataFrame, nothing: str) -> Measurement:
+    if found.is_empty() or not found["denominator"][0]:
+        return Measurement(n=0, needed=nothing)
+    row = found.row(0, named=True)
+    evidence = _shares(row)
+    parts = {"numerator": row["numerator"], "denominator": row["denominator"]}
+    if row["bound_low"] is None:
+        return Measurement(row["value"], needed=row["note"], evidence=evidence, **parts)
+    ends = (row["bound_low"], row["bound_high"])
+    measured = measure_ratio(claim, row["value"], *ends, row["n"], row["denominator"])
+    return replace(measured, evidence=evidence, level=level(dict(evidence)), **parts)
+
+
+def _as_before(judged: Measurement, whole: Measurement) -> Measurement:
+    """A capability with the parts and the evidence of the value that it is of."""
+    return replace(
+        judged,
+        numerator=whole.numerator,
+        denominator=whole.denominator,
+        evidence=whole.evidence,
+        level=whole.level,
+        beside=whole.beside,
+    )
+
+
+def _shares(row: Mapping[str, float | None]) -> tuple[tuple[str, float], ...]:
+    return tuple((kind, share) for kind in _EVIDENCE if (share := row[f"evidence_{kind}"]))
+
+
+def level(shares: Mapping[str, float]) -> str:
+    """The kind of evidence in words: L1 where logs tell of nine tenths of the time, L3 where accounting is needed.
+
+    >>> level({"log": 0.95, "accounting": 0.05}), level({"telemetry": 0.9, "log": 0.1})
+    ('L1: logs for 95.0 %', 'L2: logs for 10.0 %, telemetry for 90.0 %')
+    """
+    log, telemetry = shares.get("log", 0.0), shares.get("telemetry", 0.0)
+    if log >= ENOUGH_LOGGED:
+        return f"L1: logs for {log:.1%}".replace("%", " %")
+    rank = "L2" if log + telemetry >= ENOUGH_LOGGED else "L3"
+    told = [f"{name} for {share:.1%}" for name, share in (("logs", log), ("telemetry", telemetry)) if share]
+    rest = 1 - log - telemetry
+    told += [f"accounting alone for {rest:.1%}"] if rank == "L3" else []
+    return f"{rank}: {', '.join(told)}".replace("%", " %")
+
+
+# Events ----------------------------------------------------------------------------------------------------------
+
+
+def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    gpus = cast("float", claim.gpus)
+    past = results.failure_history(source, window)
+    rates = results.failure_rates_of(past, window, claimed_gpus=gpus)
+    bucket = claim.population == "bucket"
+    size = around(gpus).label if bucket else "pooled"
+    row = rates.filter(
+        (pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts") & (pl.col("size") == size)
+    ).row(0, named=True)
+    phi = _divisor(row)
+    law = "assumes 1/N"
+    if scoped is not None:
+        row = _in_scope(scoped, window, claim)
+    elif claim.kind == "capability" and not bucket:
+        law = law_in(past, window.since, window.until, claim.failure_class).words
+    found = measure_mttf(
+        row["n_failures"],
+        row["exposure_gpu_days"],
+        claim,
+        job_days=row["exposure_job_days"] if bucket else None,
+        phi=phi,
+        law=law,
+    )
+    return replace(found, evidence=(("accounting", 1.0),) if found.numerator else ())
+
+
+def _divisor(row: Mapping[str, float | None]) -> float:
+    """The overdispersion to allow for: 1 unless its test says that failures cluster (at the strongest, p is 0)."""
+    phi, p_value = row["phi"], row["phi_p"]
+    clustered = phi is not None and p_value is not None and p_value < OVERDISPERSION_P
+    return max(cast("float", phi), 1.0) if clustered else 1.0
+
+
+def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
+    """Failures and exposure of the attempts in scope, added up over the time that is not left out."""
+    attempts = frames.conform(scoped.query("attempts", cluster=window.cluster), frames.ATTEMPTS)
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    events = frames.conform(scoped.query("interruptions", **asked), frames.INTERRUPTIONS)
+    size = around(cast("float", claim.gpus)) if claim.population == "bucket" else POOLED
+    sums = {"n_failures": 0, "exposure_gpu_days": 0.0, "exposure_job_days": 0.0}
+    for piece in scoped.pieces:
+        if piece.without is None:
+            continue
+        out = scoped.touched(piece, attempts).select(frames.ATTEMPT_KEY)
+        key = list(frames.ATTEMPT_KEY)
+        mine, ended = attempts.join(out, on=key, how="anti"), events.join(out, on=key, how="anti")
+        row = failure_rates(mine, ended, piece.since, piece.until, [size]).filter(
+            (pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts")
+        )
+        sums = {name: value + row[name][0] for name, value in sums.items()}
+    return sums
+
+
+def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    found = results.restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
+    if scoped is not None:
+        found = scoped.kept_events(found, "interrupted_at")
+    # A restart that still waits, and has waited longer than the target, counts as longer than any.
+    waited = (pl.lit(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
+    missed = pl.when(waited > claim.target).then(float("inf"))
+    times = found.select(pl.coalesce("time_to_job_restart_s", missed).alias("s")).drop_nulls()["s"]
+    measured = measure_median(times.to_list(), claim, at_least=MIN_RESTARTS)
+    return replace(measured, evidence=(("accounting", 1.0),) if measured.n else ())
+
+
+# MFU -------------------------------------------------------------------------------------------------------------
+
+
+def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    convention = cast("Convention | None", claim.flop_convention) or results.flop_convention(source, window.cluster)
+    if scoped is None:
+        found = results.mfu_rows(source, window, convention)
+        unseen = results.steps_without_mfu(source, window, convention)
+    else:
+        steps = results.step_mfu_rows(source, window, convention).join(scoped.runs(), on="run_id", how="semi")
+        steps = scoped.kept_events(steps, "ts")
+        found = steps if steps.is_empty() else results.fleet_row(steps, window, convention, "mfu")
+        time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
+        whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
+        unseen = unknown / whole if whole else 0.0
+    if found.is_empty() or found["value"][0] is None:
+        return Measurement(n=0, needed="a run log with steps and tokens: nothing else can tell MFU")
+    return _mfu_measured(found, claim, unseen)
+
+
+def _mfu_measured(found: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
+    row = found.row(0, named=True)
+    value, n = row["value"], row["n"]
+    parts = Measurement(
+        value,
+        n=n,
+        numerator=row["numerator"],
+        denominator=row["denominator"],
+        level="L1: logs",
+        evidence=(("log", 1.0),),
+    )
+    if claim.kind == "delivered" and unseen > MOST_UNSEEN:
+        missing = f"tokens, model sizes and GPU name of all logged steps: {unseen:.0%} of their time lack them"
+        return replace(parts, needed=missing, method=row["note"])
+    if claim.kind == "delivered":
+        return replace(parts, low=value, high=value, method=f"over logged steps; {row['note']}")
+    low, high = row["ci_low"], row["ci_high"]
+    needed = "more logged steps: 400 at least for an interval"
+    if low is not None and high is not None:
+        near = value - low if value >= claim.target else high - value
+        off = abs(value - claim.target)
+        times = (near / off) ** 2 if off else float("inf")
+        needed = f"about {n * (times - 1):,.0f} more steps like these" if 1 < times < _FAR else "more steps"
+    return replace(parts, low=low, high=high, needed=needed, method=f"{row['ci_method']}; {row['note']}")
+
+
+_FAR = 1e4
+"""More than so many times the steps so far nobody waits for."""
+
+_MEASURES: dict[str, Callable[[Source, Window, Claim, Scoped | None], Measurement]] = {
+    "goodput_allocated": _goodput,
+    "goodput_capacity": _goodput,
+    "occupancy": _goodput,
+    "availability": _goodput,
+    "ettr": _ettr,
+    "ettr_without_initial_queue": _ettr,
+    "mttf": _mttf,
+    "time_to_job_restart": _restart,
+    "mfu": _mfu,
+}

@@ -1,0 +1,256 @@
+"""A part of a cluster, without the time that a claim leaves out, as a source of the same numbers as the whole.
+
+The period is cut where an exclusion begins or ends. In each piece some nodes are left out (or all: then the piece is);
+sums over the ledger and exposures add up over the pieces. Idle GPUs are nobody's, so a scope by user, account or size
+of job speaks of attempts alone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app.claims.file import pattern_items
+from ingest.nodelist import expand
+from metrics import frames, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from app.results import Source, Window
+    from metrics.claims.verdict import Claim, Exclusion
+
+_OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")
+_RUN_METRICS = ("ettr", "ettr_without_initial_queue", "mfu")
+
+
+class EmptyScopeError(Exception):
+    """Nothing in the cluster is what a claim's scope or exclusion names; the message says what."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a window in which the same nodes are left out; None: all of them."""
+
+    since: datetime
+    until: datetime
+    without: frozenset[str] | None = frozenset()
+
+
+class Scoped:
+    """A source that knows only what a claim is about: `app.results` works on it as on any other.
+
+    Attributes:
+        pieces: the claim's window, cut where exclusions begin and end.
+    """
+
+    def __init__(self, source: Source, window: Window, claim: Claim) -> None:
+        self._source = source
+        self._claim = claim
+        self._window = window
+        names = source.query("scope_nodes", cluster=window.cluster) if self._by_nodes() else None
+        self._nodes = None if names is None else self._scope_nodes(names)
+        intervals = [each for each in claim.exclusions if each.category is None]
+        left_out = [(each, _excluded_nodes(each, names, window.cluster)) for each in intervals]
+        self.pieces = tuple(_pieces(window, left_out))
+        self._keys: pl.DataFrame | None = None
+
+    def _by_nodes(self) -> bool:
+        scope = self._claim.scope
+        capacity = self._claim.metric in _OF_CAPACITY and scope.partition is not None
+        named = scope.nodes or scope.gpu_model or capacity
+        return bool(named or any(each.nodes or each.partition for each in self._claim.exclusions))
+
+    def _scope_nodes(self, names: pl.DataFrame) -> list[str] | None:
+        """Nodes of the scope; None where it names none."""
+        scope, kept, said = self._claim.scope, names, []
+        if scope.nodes is not None:
+            kept, said = kept.filter(pl.col("node").is_in(matching(scope.nodes, names["node"]))), [f"is {scope.nodes}"]
+        if scope.gpu_model is not None:
+            kept, said = kept.filter(pl.col("gpu_model") == scope.gpu_model), [*said, f"has a {scope.gpu_model}"]
+        if scope.partition is not None and self._claim.metric in _OF_CAPACITY:
+            kept = kept.filter(pl.col("partitions").list.contains(scope.partition).fill_null(value=False))
+            said.append(f"is in the partition {scope.partition}")
+        if not said:
+            return None
+        if kept.is_empty():
+            raise EmptyScopeError(f"a node in scope: none of {self._window.cluster} {' and '.join(said)}")
+        return kept["node"].to_list()
+
+    # Rows ----------------------------------------------------------------------------------------------------
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query, as far as they are in scope; sums over the ledger are without exclusions."""
+        if name == "ledger_sums":
+            return self._ledger_sums(params)
+        rows = self._source.query(name, **params)
+        if set(frames.ATTEMPT_KEY) <= set(rows.columns):
+            return rows.join(self.attempts(), on=list(frames.ATTEMPT_KEY), how="semi", maintain_order="left")
+        if "run_id" in rows.columns:
+            return rows.join(self.runs(), on="run_id", how="semi", maintain_order="left")
+        return rows
+
+    def attempts(self) -> pl.DataFrame:
+        """Keys of the attempts in scope: of a metric of runs, those of the runs in scope."""
+        if self._keys is None:
+            cluster = self._window.cluster
+            found = self._source.query("attempts", cluster=cluster)
+            key = list(frames.ATTEMPT_KEY)
+            if self._claim.metric in _RUN_METRICS:
+                joined = self._source.query("run_attempts", cluster=cluster)
+                self._keys = joined.join(self.runs(), on="run_id", how="semi").select(key)
+            else:
+                self._keys = self._on_nodes(found.filter(self._who())).select(key)
+        return self._keys
+
+    def runs(self) -> pl.DataFrame:
+        """Ids of the runs in scope (`run_id`): of these users, accounts, partitions and sizes."""
+        asked = {"since": self._window.since, "until": self._window.until}
+        found = self._source.query("runs", cluster=self._window.cluster, **asked)
+        scope = self._claim.scope
+        return found.filter(_same(scope, "user", "account", "partition"), _sized(scope, pl.col("n_gpus"))).select(
+            "run_id"
+        )
+
+    def _who(self) -> pl.Expr:
+        """Attempts of the scope's users and sizes; a heterogeneous job is as large as its components together."""
+        scope = self._claim.scope
+        job = pl.coalesce("het_job_id", "job_id")
+        whole = unknown.total("milli_gpus").over("scheduler", job, "submitted_at") / 1000
+        return _same(scope, "user", "account", "partition") & _sized(scope, whole)
+
+    def _on_nodes(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        """Attempts that ran on nodes of the scope alone."""
+        if self._nodes is None:
+            return attempts
+        held = self._source.query("attempt_nodes", cluster=self._window.cluster)
+        inside = pl.col("node").is_in(self._nodes).all()
+        key = list(frames.ATTEMPT_KEY)
+        alone = held.group_by(key).agg(inside.alias("inside")).filter("inside")
+        return attempts.join(alone, on=key, how="semi", maintain_order="left")
+
+    # The ledger ----------------------------------------------------------------------------------------------
+
+    def _ledger_sums(self, params: dict[str, Any]) -> pl.DataFrame:
+        found = [self._sums_in(piece, params) for piece in self.pieces if piece.without is not None]
+        found = [each for each in found if not each.is_empty()] or found
+        if not found:
+            return self._sums_in(Piece(self._window.since, self._window.since), params)
+        together = pl.concat(found)
+        amounts = [name for name in together.columns if name.endswith("gpu_seconds")]
+        kept = together.filter(~pl.col("category").is_in(self._categories()))
+        return kept.group_by(pl.exclude(amounts), maintain_order=True).agg(pl.col(amounts).sum())
+
+    def _categories(self) -> list[str]:
+        return [each.category for each in self._claim.exclusions if each.category is not None]
+
+    def _sums_in(self, piece: Piece, params: dict[str, Any]) -> pl.DataFrame:
+        low, high = max(piece.since, params["since"]), min(piece.until, params["until"])
+        asked = params | {"since": low, "until": max(low, high), "without": sorted(piece.without or ())}
+        scope, metric = self._claim.scope, self._claim.metric
+        of_runs = metric in _RUN_METRICS
+        attempts = {
+            name: None if of_runs or (name == "partition" and metric in _OF_CAPACITY) else getattr(scope, name)
+            for name in ("user", "account", "partition", "gpus_min", "gpus_max")
+        }
+        rows = self._source.query("ledger_sums_in_scope", **asked, nodes=self._nodes, **attempts)
+        if of_runs and params["dimension"] == "run":
+            return rows.join(self.runs(), left_on="subject", right_on="run_id", how="semi")
+        return rows
+
+    def excluded_gpu_s(self) -> float:
+        """GPU-seconds of the scope that the claim leaves out, of those that its metric is about."""
+        asked = {"cluster": self._window.cluster, "since": self._window.since, "until": self._window.until}
+        dimension = "run" if self._claim.metric in _RUN_METRICS else "cluster"
+        whole = self._sums_in(Piece(self._window.since, self._window.until), asked | {"dimension": dimension})
+        kept = self._ledger_sums(asked | {"dimension": dimension})
+        if self._claim.metric not in _OF_CAPACITY:
+            whole, kept = (each.filter(pl.col("state") == "allocated") for each in (whole, kept))
+        return float(whole["gpu_seconds"].sum() or 0) - float(kept["gpu_seconds"].sum() or 0)
+
+    # Moments -------------------------------------------------------------------------------------------------
+
+    def touched(self, piece: Piece, attempts: pl.DataFrame) -> pl.DataFrame:
+        """Attempts (with their keys) that hold a node which the piece leaves out."""
+        if not piece.without:
+            return attempts.clear()
+        held = self._source.query("attempt_nodes", cluster=self._window.cluster)
+        out = held.filter(pl.col("node").is_in(sorted(piece.without)))
+        return attempts.join(out, on=list(frames.ATTEMPT_KEY), how="semi")
+
+    def kept_events(self, events: pl.DataFrame, at: str) -> pl.DataFrame:
+        """Events of attempts, or of runs, that lie in no exclusion; `at` is the column of their moments."""
+        found = []
+        for piece in self.pieces:
+            if piece.without is None:
+                continue
+            low, high = (pl.lit(each, dtype=frames.TIME) for each in (piece.since, piece.until))
+            inside = events.filter((pl.col(at) >= low) & (pl.col(at) < high))
+            if piece.without:
+                out = self.touched(piece, inside).select(frames.ATTEMPT_KEY)
+                inside = inside.join(out, on=list(frames.ATTEMPT_KEY), how="anti", maintain_order="left")
+            found.append(inside)
+        return pl.concat(found) if found else events.clear()
+
+    @property
+    def excluded_s(self) -> float:
+        """Seconds of the window in which something is left out."""
+        return sum((each.until - each.since).total_seconds() for each in self.pieces if each.without != frozenset())
+
+
+def _same(scope: Any, *names: str) -> pl.Expr:  # noqa: ANN401 - the scope's own fields
+    told = [(pl.col(name) == value).fill_null(value=False) for name in names if (value := getattr(scope, name))]
+    return pl.all_horizontal(pl.lit(value=True), *told)
+
+
+def _sized(scope: Any, gpus: pl.Expr) -> pl.Expr:  # noqa: ANN401 - as above
+    low = gpus >= scope.gpus_min if scope.gpus_min is not None else pl.lit(value=True)
+    return low & (gpus <= scope.gpus_max if scope.gpus_max is not None else pl.lit(value=True))
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """Those of the names that a node pattern means.
+
+    >>> matching("gpu[1-2],login*", ["gpu1", "gpu3", "login-a"])
+    ['gpu1', 'login-a']
+    """
+    items = pattern_items(pattern)
+    globs = [item for item in items if set(item) & set("*?")]
+    listed = {name for item in items if item not in globs for name in expand(item)}
+    return [name for name in names if name in listed or any(fnmatch.fnmatchcase(name, item) for item in globs)]
+
+
+def _excluded_nodes(exclusion: Exclusion, names: pl.DataFrame | None, cluster: str) -> frozenset[str] | None:
+    """Nodes that an exclusion leaves out; None: all."""
+    if names is None or (exclusion.nodes is None and exclusion.partition is None):
+        return None
+    if exclusion.nodes is not None:
+        found = matching(exclusion.nodes, names["node"])
+    else:
+        inside = pl.col("partitions").list.contains(exclusion.partition).fill_null(value=False)
+        found = names.filter(inside)["node"].to_list()
+    if not found:
+        what = exclusion.nodes or f"in the partition {exclusion.partition}"
+        raise EmptyScopeError(f"the nodes of the exclusion {exclusion.reason!r}: none of {cluster} is {what}")
+    return frozenset(found)
+
+
+def _pieces(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | None]]) -> list[Piece]:
+    """The window, cut at every beginning and end of an exclusion within it."""
+    ends = {window.since, window.until}
+    for each, _ in left_out:
+        ends |= {moment for moment in (each.since, each.until) if moment and window.since < moment < window.until}
+    cuts = sorted(ends)
+    found = []
+    for low, high in itertools.pairwise(cuts):
+        active = [
+            nodes for each, nodes in left_out if each.since and each.until and each.since < high and each.until > low
+        ]
+        without = None if None in active else frozenset().union(*(nodes for nodes in active if nodes))
+        found.append(Piece(low, high, without))
+    return found

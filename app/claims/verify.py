@@ -1,0 +1,156 @@
+"""`trackside verify`: measure what each claim is about, in its period, and judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app.claims.file import read_claims, rolling_days
+from app.claims.measure import measure
+from app.corrections import records as adjudications
+from app.errors import REFUTED, UNDETERMINED, UsageError
+from app.results import Window
+from app.results.coverage import Covered, accounted, covered, gaps_in, in_words, share_without, spoken_for
+from app.times import parse_period
+from metrics.claims.verdict import Measurement, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.results import Source
+    from metrics.claims.verdict import Claim, Judged
+
+__all__ = [
+    "Covered",
+    "accounted",
+    "as_rows",
+    "covered",
+    "exit_status",
+    "gaps_in",
+    "in_words",
+    "read_claims",
+    "share_without",
+    "spoken_for",
+    "verify",
+]
+
+
+def verify(source: Source, asked: Window, claims: Iterable[Claim]) -> list[Judged]:
+    """Judge each claim against the data of its period.
+
+    A delivered claim is about the whole of the period, so it stays undetermined where the data do not speak for all
+    of it: outside of what is computed, and in gaps between loads of accounting.
+
+    Args:
+        source: where the numbers come from.
+        asked: the cluster, and the period that was asked for: as it was asked for, not cut to the data. Claims with a
+            window of their own are judged by that instead.
+        claims: what to judge.
+
+    Raises:
+        UsageError: nothing is computed, or nothing is known of the period.
+    """
+    known: dict[str | None, tuple[Covered, int]] = {
+        None: (covered(source, asked), len(adjudications.counting_in(source, asked)))
+    }
+    return [_judged(source, asked, claim, known) for claim in claims]
+
+
+def _judged(source: Source, asked: Window, claim: Claim, known: dict[str | None, tuple[Covered, int]]) -> Judged:
+    if claim.window not in known:
+        try:
+            period = _own_period(source, asked.cluster, claim.window or "")
+            known[claim.window] = covered(source, period), len(adjudications.counting_in(source, period))
+        except UsageError as error:  # others are judged all the same
+            return judge(claim, Measurement(needed=f"data of its window: {error}"))
+    speaks, corrections = known[claim.window]
+    judged = judge(claim, measure(source, speaks.window, claim))
+    judged = replace(judged, since=speaks.window.since, until=speaks.window.until, adjudications=corrections)
+    return _of_whole_period(judged, speaks.share)
+
+
+def _own_period(source: Source, cluster: str, window: str) -> Window:
+    """The period of a claim that has one: of the calendar, or so many days before the end of the data."""
+    days = rolling_days(window)
+    if days is None:
+        return Window(cluster, *parse_period(window))
+    computed = source.query("computed", cluster=cluster)
+    if computed.is_empty():
+        raise UsageError(f"{cluster}: nothing has been computed yet. Run: trackside compute")
+    until = computed["until"].item()
+    return Window(cluster, until - timedelta(days=days), until)
+
+
+def _of_whole_period(judged: Judged, share: float) -> Judged:
+    if share >= 1 or judged.claim.kind == "capability":
+        return judged
+    needed = f"data for the whole period: {in_words(share)} of it is covered"
+    return replace(judged, verdict="undetermined", measured=replace(judged.measured, needed=needed))
+
+
+# Answers ---------------------------------------------------------------------------------------------------------
+
+
+def exit_status(judged: list[Judged]) -> int:
+    """3 if any claim is refuted, else 4 if any is undetermined, else 0."""
+    verdicts = {each.verdict for each in judged}
+    if "refuted" in verdicts:
+        return REFUTED
+    return UNDETERMINED if "undetermined" in verdicts else 0
+
+
+NOT_STORED = ("direction", "method", "numerator", "denominator", "level", "beside", "exclusions", "excluded_gpu_hours",
+              "failure_class", "population", "gpus")  # fmt: skip
+"""Columns of `as_rows` that the table `verdicts` does not have."""
+
+
+def as_rows(judged: Sequence[Judged], window: Window) -> pl.DataFrame:
+    """The verdicts as rows of the table `verdicts`, with the method and more beside them.
+
+    The window is what was measured; that of a claim with one of its own is its own.
+    """
+    rows = [
+        {
+            "cluster": window.cluster,
+            "claim": each.claim.id,
+            "window_from": each.since or window.since,
+            "window_until": each.until or window.until,
+            "quoted": each.claim.quoted,
+            "read_as": each.claim.read_as,
+            "kind": each.claim.kind,
+            "metric": each.claim.metric,
+            "unit": each.claim.unit,
+            "target": each.claim.target,
+            "direction": each.claim.direction,
+            "value": each.measured.value,
+            "low": each.measured.low,
+            "high": _no_limit(each.measured.high),
+            "n": each.measured.n,
+            "verdict": each.verdict,
+            "needed": each.measured.needed if each.verdict == "undetermined" else None,
+            "method": each.measured.method,
+            "numerator": each.measured.numerator,
+            "denominator": each.measured.denominator,
+            "level": each.measured.level,
+            "beside": list(each.measured.beside),
+            "scope": each.claim.scope.words(),
+            "excluded_s": each.measured.excluded_s,
+            "excluded_gpu_hours": None if each.measured.excluded_gpu_s is None else each.measured.excluded_gpu_s / 3600,
+            "exclusions": [one.words() for one in each.claim.exclusions],
+            "adjudications": each.adjudications,
+            "gpus": each.claim.gpus,
+            "failure_class": each.claim.failure_class if each.claim.metric == "mttf" else None,
+            "population": each.claim.population if each.claim.metric == "mttf" else None,
+        }
+        for each in judged
+    ]
+    lists: dict[str, Any] = {"beside": pl.List(pl.String), "exclusions": pl.List(pl.String), "scope": pl.String}
+    made = pl.DataFrame(rows, infer_schema_length=None)
+    return made.with_columns(pl.col(name).cast(kind) for name, kind in lists.items()) if rows else made
+
+
+def _no_limit(value: float | None) -> float | None:
+    return None if value == float("inf") else value

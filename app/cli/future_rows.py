@@ -1,0 +1,131 @@
+"""`trackside retention --future`: rows of times that have not come yet, stored by a Trackside that still took them in.
+
+Loading refuses such rows (`ingest.future`). Those of before go to the table `rejects`, as if they had been refused, and
+loads that claim to reach further than the day on which they were made are cut there. `trackside doctor` lists them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import console
+from app.times import iso
+from ingest.catalog import SOURCES
+from ingest.frames import REJECTS, TIME
+from ingest.future import HAPPENED, as_json, latest, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import date
+
+    from queries.warehouse import Reader, Writer
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {**HAPPENED, "loads": ("covers_from", "covers_until")}
+"""The tables that may hold such rows, and the columns that tell."""
+
+COMMAND: Final = "trackside retention --future"
+
+_BY_DAY: Final = frozenset({"gpu_samples", "node_samples", "cluster_samples", "steps"})
+"""Tables in files of a day each."""
+
+_SOURCES: Final = {table: source.name for source in reversed(SOURCES) for table in source.feeds}
+_FOUND: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64(), "latest": TIME}
+
+
+def stored(source: Reader | Writer, *, now: datetime) -> pl.DataFrame:
+    """How many rows of each cluster and table lie in the future, and the latest time that they tell."""
+    found = [
+        source.frame(
+            f"SELECT cluster, '{table}' AS \"table\", COUNT(*) AS rows, MAX(GREATEST({', '.join(names)})) AS latest "  # noqa: S608 - our own names
+            f"FROM {table} WHERE {_ahead(table)} GROUP BY cluster",
+            {"latest": latest(now)},
+        )
+        for table, names in COLUMNS.items()
+    ]
+    return pl.concat([pl.DataFrame(schema=_FOUND), *(each.cast(_FOUND) for each in found)]).sort("cluster", "table")  # type: ignore[arg-type]  # a schema is a mapping of names to types
+
+
+def take_out(writer: Writer, *, now: datetime) -> pl.DataFrame:
+    """Move them to the rejects, all of them or none; what `stored` would have said before."""
+    found = stored(writer, now=now)
+    if found.is_empty():
+        return found
+    with writer.transaction():
+        for table in found["table"].unique().sort():
+            if table == "loads":
+                writer.run("cut_loads", latest=latest(now), now=now)
+                continue
+            rows = writer.frame(f"SELECT * FROM {table} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
+            _delete(writer, table, rows, now)
+            writer.append_new("rejects", _rejected(table, rows, now), keys=["cluster", "source", "reason", "raw"])
+    return found
+
+
+def say(found: pl.DataFrame, *, done: bool) -> None:
+    """Print what was moved, or what would be."""
+    if found.is_empty():
+        console.say("No row has a time later than now.")
+        return
+    columns = {
+        "cluster": ("cluster", "text"),
+        "table": ("table", "text"),
+        "rows": ("rows", "count"),
+        "latest": ("latest", "time"),
+    }
+    moved = ", moved to the table rejects" if done else " (nothing was changed)"
+    console.table(f"Rows of times later than now{moved}", found, columns)
+    if done:
+        console.say("Next: trackside compute. If a whole input was wrong in its clock, load it again once it is right.")
+
+
+def lines(source: Reader, *, now: datetime) -> Iterator[str]:
+    """What `trackside doctor` says of them."""
+    for cluster, table, rows, last in stored(source, now=now).iter_rows():
+        yield f"{cluster} {table}: {rows:,} rows of times later than now, up to {iso(last)}; take them out: {COMMAND}"
+
+
+def _ahead(table: str) -> str:
+    later = " OR ".join(f'"{name}" > $latest' for name in COLUMNS[table])
+    # Maintenance that is planned lies ahead, and follows from reservations.
+    return f"({later}) AND source <> 'slurm.reservations'" if table == "node_states" else f"({later})"
+
+
+def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> None:
+    if table in _BY_DAY:
+        for cluster, day in rows.select("cluster", pl.col("ts").dt.date()).unique().sort(pl.all()).iter_rows():
+            _rewrite(writer, table, cluster, day, now)
+        return
+    stored_in = "stored.attempts" if table == "attempts" else table
+    writer.frame(f"DELETE FROM {stored_in} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
+    if table == "attempts":
+        writer.delete("resubmissions", rows.select("cluster", "scheduler", "job_id").unique())
+        writer.run("add_resubmissions", {"jobs": rows.select("cluster", "scheduler", "job_id").unique()})
+
+
+def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime) -> None:
+    """A day without its rows of times to come."""
+    begin = datetime.combine(day, time(), UTC)
+    rest = writer.frame(
+        f"SELECT * FROM {table} WHERE cluster = $cluster AND ts >= $since AND ts < $until AND NOT ({_ahead(table)}) "  # noqa: S608 - our own names
+        "ORDER BY ALL",
+        {"cluster": cluster, "since": begin, "until": begin + timedelta(days=1), "latest": latest(now)},
+    )
+    if rest.is_empty():
+        writer.remove_partition(table, cluster, day)
+    else:
+        writer.write_partition(table, cluster, day, rest)
+
+
+def _rejected(table: str, rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in HAPPENED[table]]
+    return rows.select(
+        "cluster",
+        pl.lit(_SOURCES[table]).alias("source"),
+        pl.lit(f"the table {table}").alias("origin"),
+        pl.lit(None, dtype=pl.Int64).alias("line"),
+        pl.coalesce(why).alias("reason"),
+        as_json(rows).alias("raw"),
+    ).cast(REJECTS)  # type: ignore[arg-type]  # as above

@@ -1,0 +1,252 @@
+"""`trackside doctor [--repair]`, and the scan of `serve`: are the warehouse's files as they were written?
+
+A damaged or missing file of samples is moved to `set-aside/` and its day is to be loaded again; a database that is
+damaged, missing or older gives way to the newest published copy (`queries.recovery`). Nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import grp
+import json
+import pwd
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import polars as pl
+
+from app import console
+from queries import directory, integrity, recovery
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError
+from queries.warehouse import open_reader, open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from queries.integrity import Damage, File
+    from queries.warehouse import Reader, Writer
+
+State = Literal["ok", "warn", "fail", "-"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of `doctor`."""
+
+    state: State
+    text: str
+
+
+def examine(root: Path) -> Iterator[Finding]:
+    """Compare every file of a warehouse with what it was when it was written."""
+    yield _readers(root)
+    yield from _database(root)
+    try:
+        with open_reader(root) as reader:
+            yield from _published(reader)
+            yield from _samples(root, reader.files())
+            yield from _lost_days(reader)
+    except NoWarehouseError:
+        return
+    except WarehouseError as error:
+        yield Finding("fail", str(error))
+    yield from _set_aside(root)
+
+
+def _readers(root: Path) -> Finding:
+    """Who may read the warehouse."""
+    found = root.stat()
+    mode, owner, group = (
+        stat.S_IMODE(found.st_mode),
+        _name(pwd.getpwuid, found.st_uid),
+        _name(grp.getgrgid, found.st_gid),
+    )
+    if mode & 0o007:
+        return Finding(
+            "warn",
+            f"everybody on this machine may read {root}; the next command that writes closes it (doctor --repair, too)",
+        )
+    if mode & 0o070:
+        return Finding("ok", f"{root} is readable by {owner} and the group {group} (config: warehouse_group)")
+    return Finding(
+        "ok", f"{root} is readable by {owner} alone (others by a group: warehouse_group in the configuration)"
+    )
+
+
+def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)
+
+
+def _database(root: Path) -> Iterator[Finding]:
+    """The database, as far as nobody is writing it."""
+    live = root / directory.DATABASE
+    if not live.exists():
+        if directory.copies(root):
+            yield Finding("warn", f"{live} is missing: the next writer restores it from the newest published copy")
+        return
+    try:
+        recovery.contents(live, whole=True)
+    except LockedWarehouseError:
+        yield Finding("-", "the database itself is not checked: a writer has it open")
+    except WarehouseError as error:
+        yield Finding("fail", str(error))
+    else:
+        yield Finding("ok", "every row of the database can be read")
+
+
+def _published(reader: Reader) -> Iterator[Finding]:
+    for table in reader.tables():
+        reader.check_table(table)
+    yield Finding("ok", "every row of the published copy can be read")
+
+
+def _samples(root: Path, files: Sequence[File]) -> Iterator[Finding]:
+    found = integrity.damaged(root, files, again=True)
+    for damage in found:
+        yield Finding("fail", str(damage))
+    if found:
+        again = "; ".join(integrity.commands(damage.file for damage in found))
+        yield Finding("fail", f"copy them back from a backup, or: trackside doctor --repair, then {again}")
+    elif files:
+        yield Finding("ok", f"all {len(files):,} files of samples are as they were written")
+
+
+def _lost_days(reader: Reader) -> Iterator[Finding]:
+    for row in reader.query("lost_days").iter_rows(named=True):
+        file = integrity.File(row["table_name"], row["cluster"], row["day"], "", 0, "")
+        yield Finding(
+            "warn",
+            f"{file.table} of cluster {file.cluster} on {file.day}: {row['rows_before'] - row['rows_now']:,} rows were "
+            f"taken out as damaged; load them again: {'; '.join(integrity.commands([file]))}",
+        )
+
+
+def _set_aside(root: Path) -> Iterator[Finding]:
+    files = [file for file in (root / directory.SET_ASIDE).rglob("*") if file.is_file()]
+    if files:
+        size = console.display(float(sum(file.stat().st_size for file in files)), "bytes")
+        yield Finding(
+            "-",
+            f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that nothing reads; "
+            "delete what is not needed",
+        )
+
+
+# The scan of `serve` ---------------------------------------------------------------------------------------------
+
+SCAN_BYTES: Final = 256 * 2**20
+"""So much is read in a cycle: half a second of it. A year of a large cluster takes a few hours, a quarter each."""
+
+_TABLE_BYTES: Final = 2**20
+"""What a table of the database is taken for, roughly."""
+
+
+def scan(writer: Writer, *, budget: int = SCAN_BYTES) -> None:
+    """Read some of the files, going on where the last scan ended, and compare them with their digests.
+
+    What was damaged the last time is compared again, until it is mended.
+
+    Raises:
+        CorruptWarehouseError: some are damaged.
+    """
+    files = {file.path: file for file in writer.files()}
+    after, known = _scanned(writer.root)
+    parts = [(path, file.bytes) for path, file in files.items()] + [(name, _TABLE_BYTES) for name in writer.tables()]
+    chosen = _chosen(parts, after, budget)
+    _remember(
+        writer.root, chosen[-1] if chosen else after, known
+    )  # if damage ends this, the next scan goes on behind it
+    again = [files[path] for path in known if path in files and path not in chosen]
+    found = integrity.damaged(writer.root, [*again, *(files[name] for name in chosen if name in files)], again=True)
+    _remember(writer.root, chosen[-1] if chosen else after, [damage.file.path for damage in found])
+    for name in chosen:
+        if name not in files:
+            writer.check_table(name)
+    if found:
+        raise CorruptWarehouseError(integrity.message(writer.root, found))
+
+
+def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[str]:
+    """Names of what comes behind a name, and then from the beginning on, until the budget is used up.
+
+    >>> _chosen([("a", 5), ("b", 5), ("c", 5)], "b", 6)
+    ['c', 'a']
+    """
+    ordered = sorted(parts)
+    ahead = [part for part in ordered if part[0] > after] + [part for part in ordered if part[0] <= after]
+    taken = []
+    for name, size in ahead:
+        if budget <= 0:
+            break
+        taken.append(name)
+        budget -= size
+    return taken
+
+
+def _scanned(root: Path) -> tuple[str, list[str]]:
+    """Where the last scan ended, and what was damaged then."""
+    try:
+        state = json.loads((root / directory.SCANNED).read_text())
+        return str(state["after"]), [str(path) for path in state["damaged"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", []
+
+
+def _remember(root: Path, after: str, damaged: Sequence[str]) -> None:
+    unfinished = root / f"{directory.SCANNED}.unfinished"
+    unfinished.write_text(json.dumps({"after": after, "damaged": list(damaged)}))
+    unfinished.replace(root / directory.SCANNED)
+
+
+# Repairing -------------------------------------------------------------------------------------------------------
+
+
+def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
+    """Put a damaged directory right, as far as that can be done without the sources; returns the samples taken out."""
+    if not root.is_dir():
+        raise NoWarehouseError(f"there is no warehouse in {root}: nothing to repair")
+    with open_writer(root, verb="trackside doctor --repair", now=now, group=group, repair=True) as writer:
+        found = integrity.damaged(root, writer.files(), again=True)
+        if found:
+            for damage in found:
+                directory.set_aside(root, damage.file.path)
+            with writer.transaction():
+                forget(writer, found, now=now)
+    return found
+
+
+def forget(writer: Writer, found: Sequence[Damage], *, now: datetime) -> None:
+    """Have damaged files count no longer, within the open transaction, and note which days are to be loaded again.
+
+    Where steps are lost, the sessions that they were part of go, too: a gap in a log would read as a hang.
+    """
+    for damage in found:
+        file = damage.file
+        row = {
+            "cluster": file.cluster,
+            "table_name": file.table,
+            "day": file.day,
+            "path": file.path,
+            "what": damage.what,
+            "rows": writer.forget_file(file),
+            "noticed_at": now,
+        }
+        writer.append("lost_files", pl.DataFrame([row]))
+        if file.table == "steps":
+            writer.run("forget_run_sessions", cluster=file.cluster, day=file.day)
+
+
+def say(found: Sequence[Damage]) -> None:
+    """Print what was taken out, and what brings it back."""
+    for damage in found:
+        console.say(f"taken out: {damage}")
+    if found:
+        console.say("Load those days again, and compute:")
+        for command in [*integrity.commands(damage.file for damage in found), "trackside compute"]:
+            console.say(f"  {command}")
+        console.say()

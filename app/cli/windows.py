@@ -1,0 +1,86 @@
+"""The time that a verb is asked about: what was computed of each cluster, within --cluster, --since and --until."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app import console
+from app.errors import UncoveredError, UsageError
+from app.results import Window
+from app.times import iso, parse_time
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
+    from queries.warehouse import Reader
+
+
+def moment(text: str | None, *, end: datetime | None) -> datetime | None:
+    """A time as typed, if one was; lengths count back from `end`."""
+    return None if text is None else parse_time(text, end=end)
+
+
+def windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
+    """The computed window of each cluster, narrowed to what was asked."""
+    return [window for window, _ in computed_and_asked(reader, options)]
+
+
+def computed_and_asked(
+    reader: Reader, options: argparse.Namespace, *, every: bool = False
+) -> list[tuple[Window, Window]]:
+    """The window of each cluster, and the period asked for that it is the known part of.
+
+    Args:
+        reader: the published copy.
+        options: `cluster`, `since` and `until` as typed.
+        every: all clusters must have data in the period; otherwise those that have none are reported and left out.
+
+    Raises:
+        UsageError: there is no such cluster or period, or no data in it.
+    """
+    known = [str(name) for name in reader.query("clusters")["cluster"]]
+    if options.cluster is not None and options.cluster not in known:
+        raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
+    found: list[tuple[Window, Window]] = []
+    uncovered: list[UncoveredError] = []
+    for cluster in known if options.cluster is None else [options.cluster]:
+        try:
+            found += _of_cluster(reader, cluster, options)
+        except UncoveredError as error:
+            uncovered.append(error)
+    if uncovered and (every or not found):
+        raise uncovered[0]
+    for each in uncovered:
+        console.say(str(each), error=True)
+    if not found and not reader.query("any_attempts")["any"].item():
+        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+    if not found:
+        raise UsageError("nothing has been computed yet. Run: trackside compute")
+    return found
+
+
+def _of_cluster(reader: Reader, cluster: str, options: argparse.Namespace) -> list[tuple[Window, Window]]:
+    """The window of a cluster and the period asked for; nothing where it is not computed."""
+    from app.claims import verify as verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
+
+    computed = reader.query("computed", cluster=cluster)
+    if computed.is_empty():
+        return []
+    low, high = computed["since"].item(), computed["until"].item()
+    since, until = moment(options.since, end=high) or low, moment(options.until, end=high) or high
+    if options.since and options.until and since >= until:
+        raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
+    asked = Window(cluster, since, until)
+    covered = verifying.covered(reader, asked)
+    _warn_if_stale(reader, cluster)
+    if covered.share < 1:
+        said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
+        console.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
+    return [(covered.window, asked)]
+
+
+def _warn_if_stale(reader: Reader, cluster: str) -> None:
+    newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item()
+    if newer:
+        console.say(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute", error=True)

@@ -1,0 +1,38 @@
+"""What a computation of a cluster reads once and all of its parts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from metrics import frames
+from metrics.ledger.capacity import coverage
+
+if TYPE_CHECKING:
+    from app.config.settings import Rules
+    from queries.warehouse import Writer
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What accounting says of a cluster, as metrics read it; `told` are the node states before persons' corrections."""
+
+    covered: pl.DataFrame
+    attempts: pl.DataFrame
+    on_nodes: pl.DataFrame
+    states: pl.DataFrame
+    told: pl.DataFrame
+
+
+def spoken_for(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
+    """The time that the loads of a source speak for, small gaps closed: `frames.COVERAGE`."""
+    loads = frames.conform(writer.query("coverage", cluster=cluster, source=source), frames.COVERAGE)
+    return coverage(loads, gap_s=rules.coverage_gap_hours * 3600)
+
+
+def with_gpus(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Thousandths back to GPUs."""
+    exact = (pl.col("milli_gpus").cast(pl.Decimal(18, 3)) / 1000).cast(frames.GPUS)
+    return table.with_columns(exact.alias(name)).drop("milli_gpus")

@@ -1,0 +1,102 @@
+"""The ledger of a cluster, and what telemetry says of its attempts, into the warehouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.compute.inputs import spoken_for, with_gpus
+from app.compute.ledger_days import write_days
+from app.results.gpu_activity import VERIFICATION, attempt_activity
+from app.results.node_activity import attempt_node_activity
+from metrics import frames
+from metrics.ledger.capacity import inventory
+from metrics.ledger.demand import waiting_demand
+from metrics.ledger.inputs import place
+from metrics.ledger.ledger import other_work, with_silence
+from metrics.ledger.telemetry_evidence import active_time
+from metrics.telemetry.occupancy import holders
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import polars as pl
+
+    from app.compute.inputs import Facts
+    from app.compute.ledger_days import Days
+    from app.config.settings import Rules
+    from app.results import Window
+    from queries.warehouse import Writer
+
+
+def write_ledger(
+    writer: Writer,
+    window: Window,
+    rules: Rules,
+    facts: Facts,
+    *,
+    logged: pl.DataFrame,
+    straggling: pl.DataFrame,
+    now: datetime,
+    full: bool,
+) -> Days:
+    """Bring the ledger of a cluster up to date, and write its inventory and what telemetry tells of its attempts."""
+    cluster = window.cluster
+    nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
+    there = inventory(nodes, facts.on_nodes, facts.told, facts.covered)  # a correction is no sighting
+    inputs = place(
+        inventory=there,
+        attempt_nodes=facts.on_nodes,
+        node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
+        demand=waiting_demand(
+            facts.attempts,
+            nodes,
+            there,
+            facts.covered,
+            attempt_nodes=facts.on_nodes,
+            node_states=facts.states,
+            blocks=writer.query("blocks", cluster=cluster),
+        ),
+        states_known=spoken_for(writer, cluster, "slurm.events", rules),
+        covered=facts.covered,
+        logged=logged,
+        active=_active(writer, window, rules, facts, there),
+        other_work=other_work(facts.attempts, rules.other_work),
+        straggling=straggling,
+    )
+    writer.append("inventory", with_gpus(there, "gpus"))
+    days = write_days(writer, cluster, inputs, straggling, now=now, full=full)
+    _write_activity(writer, window, rules, facts, there)
+    return days
+
+
+def _active(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> pl.DataFrame | None:
+    """What GPUs' samples say of attempts; None where there are none."""
+    activity = writer.query(
+        "activity",
+        cluster=window.cluster,
+        since=window.since,
+        until=window.until,
+        active_tensor=rules.active_tensor,
+        active_gr_engine=rules.active_gr_engine,
+        active_gpu_util=rules.active_gpu_util,
+    )
+    if activity.is_empty():
+        return None
+    return active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered, facts.attempts)
+
+
+def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> None:
+    """Write what samples of GPUs and of nodes tell of attempts, where there are any."""
+    of_gpus, of_nodes = (
+        not writer.query(name, cluster=window.cluster).is_empty() for name in ("gpu_sample_days", "node_sample_days")
+    )
+    if not of_gpus and not of_nodes:
+        return
+    checks = rules.other_work.get(VERIFICATION)
+    held = holders(facts.on_nodes, facts.attempts, there, facts.covered, verification=checks)
+    told = attempt_activity(writer, window, rules, held) if of_gpus else None
+    if told is not None:
+        writer.append("attempt_activity", told)
+    by_node = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered) if of_nodes else None
+    if by_node is not None:
+        writer.append("attempt_node_activity", by_node)

@@ -1,0 +1,251 @@
+"""From raw tables to the ledger and the results: named query -> metric -> result table, one cluster at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.claims import verify as verifying
+from app.compute.incidents import write_incidents
+from app.compute.inputs import Facts, spoken_for, with_gpus
+from app.compute.ledger import write_ledger
+from app.compute.restarts import events_at_nodes, restart_table
+from app.compute.stored_results import write_results
+from app.corrections import records as adjudications
+from app.errors import ClaimsError, NothingToComputeError
+from app.results import Window
+from app.results.run_logs import read_logs
+from app.results.source import OF_ALL_WINDOWS, Remembered
+from metrics import frames
+from metrics.corrections import corrected_runs, corrected_states
+from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
+from metrics.failures.second_order import ROOM_S, with_second_order
+from metrics.ledger.ledger import other_work
+from metrics.ledger.log_evidence import logged_time
+from metrics.ledger.straggling import straggling
+from metrics.runs.heuristic import join_alike
+from metrics.runs.naming import RunRules, named_runs
+from metrics.runs.runs import run_attempts, runs
+from metrics.runs.steps import Rules as StepRules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from app.compute.ledger_days import Days
+    from app.config.settings import Config, Rules
+    from app.results.run_logs import Logs
+    from metrics.claims.verdict import Claim
+    from queries.warehouse import CheckResult, Writer
+
+DERIVED = (
+    "inventory",
+    "attempt_activity",
+    "attempt_node_activity",
+    "runs",
+    "run_attempts",
+    "interruptions",
+    "health_incidents",
+    "attempt_health",
+    "restarts",
+    "mfu",
+    "node_scores",
+    "checkpoint_advice",
+    "mfu_proxies",
+    "failure_rates",
+    "cluster_metrics",
+    "run_metrics",
+    "verdicts",
+    "computes",
+)
+"""Tables that a computation replaces, cluster by cluster."""
+
+BY_DAY = ("gpu_time", "ledger_days")
+"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a computation did."""
+
+    clusters: list[Window]
+    empty: list[str]
+    warnings: list[CheckResult]
+    days: list[Days]
+    """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
+    claims_error: ClaimsError | None = None
+    """Why no verdicts are stored: the claims file cannot be used."""
+
+
+def compute(
+    writer: Writer,
+    settings: Config,
+    *,
+    now: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    full: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Computed:
+    """Rebuild the derived tables of every cluster, all of them in one transaction.
+
+    Args:
+        writer: the warehouse.
+        settings: rules that the numbers depend on, and the claims to judge.
+        now: kept as `computed_at`.
+        since: leave out the time before; the data's own beginning if None.
+        until: leave out the time after; the last moment the data speak for if None.
+        full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
+        progress: told what is being done.
+
+    Raises:
+        NothingToComputeError: there is no accounting between `since` and `until`; nothing is changed then.
+        CheckError: the result breaks a law, such as conservation; nothing is changed then.
+    """
+    done: list[Window] = []
+    empty: list[str] = []
+    days: list[Days] = []
+    claims, claims_error = _claims(settings)
+    with writer.transaction():
+        for cluster in writer.query("clusters")["cluster"]:
+            rules = settings.rules
+            covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
+            found = _compute_cluster(
+                writer, cluster, rules, covered, claims=claims, now=now, full=full, progress=progress
+            )
+            if found is None:
+                empty.append(cluster)
+                continue
+            window, changed = found
+            done.append(window)
+            days.append(changed)
+        if not done and not (since is None and until is None):
+            raise NothingToComputeError(
+                "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
+            )
+        progress("checking that every GPU-second is accounted for once")
+        warnings = writer.stop_on_failed_checks()
+    return Computed(done, empty, warnings, days, claims_error)
+
+
+def _claims(settings: Config) -> tuple[list[Claim], ClaimsError | None]:
+    """The claims to judge; none and the reason where their file cannot be used: the numbers do not depend on it."""
+    try:
+        return verifying.read_claims(settings.claims), None
+    except ClaimsError as error:
+        return [], error
+
+
+def _compute_cluster(
+    writer: Writer,
+    cluster: str,
+    rules: Rules,
+    covered: pl.DataFrame,
+    *,
+    claims: Sequence[Claim],
+    now: datetime,
+    full: bool,
+    progress: Callable[[str], None],
+) -> tuple[Window, Days] | None:
+    key = pl.DataFrame({"cluster": [cluster]})
+    for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
+        writer.delete(table, key)
+    if covered.is_empty():
+        return None
+    window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
+    progress(f"{cluster}: runs and interruptions")
+    told = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    fixes = adjudications.fixes(writer, cluster)
+    facts = Facts(
+        covered,
+        frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
+        frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        corrected_states(told, fixes.states),
+        told,
+    )
+    logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
+    joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
+    logs = logs.in_runs(joined)
+    executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
+    at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
+    found = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
+    interrupted = with_second_order(found, facts.attempts, joined, facts.on_nodes)
+    again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, told=at_nodes)
+    _write_runs(writer, facts, joined=joined, interrupted=interrupted, again=again)
+    write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
+    progress(f"{cluster}: ledger")
+    logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
+    slow = straggling(executed)
+    days = write_ledger(writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full)
+    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
+    writer.append("computes", _account(writer, window, rules, now))
+    progress(f"{cluster}: results")
+    source = Remembered(writer, only=OF_ALL_WINDOWS)
+    write_results(writer, source, window)
+    verdicts = verifying.as_rows(verifying.verify(source, window, claims), window)
+    writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))
+    return window, days
+
+
+def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
+    low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
+    high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
+    return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
+
+
+def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:
+    """Which run each attempt belongs to: by its log, what was written at it, requeues, or a guess."""
+    labels = frames.conform(writer.query("attempt_labels", cluster=cluster), frames.ATTEMPT_LABELS)
+    by_rule = RunRules(rules.run_env, rules.run_comment_key, wckey=rules.run_wckey, names=rules.run_names)
+    named = named_runs(attempts, labels, by_rule, logs.names())
+    max_gap_s = rules.run_gap_hours * 3600
+    joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
+    if not rules.join_by_name:
+        return joined
+    return join_alike(
+        joined,
+        attempts,
+        labels,
+        max_gap_s=max_gap_s,
+        gpu_factor=rules.join_gpu_factor,
+        not_training=other_work(attempts, rules.other_work),
+    )
+
+
+def _write_runs(
+    writer: Writer, facts: Facts, *, joined: pl.DataFrame, interrupted: pl.DataFrame, again: pl.DataFrame
+) -> None:
+    writer.append("run_attempts", joined)
+    writer.append("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"))
+    writer.append("interruptions", with_gpus(interrupted, "n_gpus"))
+    writer.append("restarts", with_gpus(again, "n_gpus"))
+
+
+def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:
+    constants = rules.model_dump() | {
+        "failure_before_end_s": BEFORE_END_S,
+        "failure_after_end_s": AFTER_END_S,
+        "incident_merge_s": MERGE_S,
+        "made_room_s": ROOM_S,
+        "imputed_checkpoint_s": IMPUTED_CHECKPOINT_S,
+        "imputed_restart_s": IMPUTED_RESTART_S,
+    }
+    return pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "since": [window.since],
+            "until": [window.until],
+            "computed_at": [now],
+            "data_version": [writer.data_version],
+            "constants": [_json(constants)],
+        }
+    )
+
+
+def _json(values: dict[str, object]) -> str:
+    import json  # noqa: PLC0415 - only here
+
+    return json.dumps(values, sort_keys=True, default=list)

@@ -1,0 +1,68 @@
+"""What nodes told, and how runs got going again: rows of the table `restarts`, of one cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.config.settings import one_pattern
+from metrics import frames
+from metrics.corrections import beginnings
+from metrics.failures.diagnosis import EVENTS
+from metrics.failures.interruptions import critical_states
+from metrics.restarts.restarts import restarts
+from metrics.restarts.stages import in_place_restarts, with_detection, with_log_times
+
+if TYPE_CHECKING:
+    from app.compute.inputs import Facts
+    from app.config.settings import Rules
+    from app.results import Source
+    from app.results.run_logs import Logs
+
+
+def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
+    """What exporters and the scheduler told of nodes: `metrics.failures.diagnosis.EVENTS`.
+
+    Args:
+        source: where from.
+        cluster: whose.
+        rules: which drains speak of a fault.
+        states: `frames.NODE_STATES`, as persons corrected them.
+    """
+    health = frames.conform(source.query("events_at_nodes", cluster=cluster), EVENTS)
+    critical = critical_states(beginnings(states), critical_reasons=one_pattern(rules.critical_reasons))
+    return pl.concat([critical, health])
+
+
+def restart_table(
+    facts: Facts,
+    logs: Logs,
+    *,
+    joined: pl.DataFrame,
+    interrupted: pl.DataFrame,
+    executed: pl.DataFrame,
+    told: pl.DataFrame,
+) -> pl.DataFrame:
+    """Restarts by a new attempt and within an allocation, each with what is known of its stages: `frames.RESTARTS`.
+
+    Args:
+        facts: what accounting says.
+        logs: what runs logged, with the runs that attempts were joined to.
+        joined: `frames.RUN_ATTEMPTS`.
+        interrupted: `frames.INTERRUPTIONS`.
+        executed: as `metrics.runs.steps.executions_of_steps` returns it.
+        told: as `events_at_nodes` returns it.
+    """
+    again = restarts(facts.attempts, joined, interrupted)
+    noticed = with_detection(again, interrupted, joined, facts.on_nodes, told)
+    within = in_place_restarts(
+        executed,
+        logs.sessions,
+        logs.events,
+        attempts=facts.attempts,
+        joined=joined,
+        attempt_nodes=facts.on_nodes,
+        told=told,
+    )
+    return pl.concat([with_log_times(noticed, joined, executed, logs.sessions, logs.events), within])

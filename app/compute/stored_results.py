@@ -1,0 +1,75 @@
+"""The numbers of a cluster for the standard windows, into the warehouse."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results
+from app.results import Window
+from app.times import months
+from metrics.mfu.flops import MEASURES
+
+if TYPE_CHECKING:
+    from app.results import Source
+    from queries.warehouse import Writer
+
+
+def write_results(writer: Writer, source: Source, window: Window) -> None:
+    """Write what is stored of a cluster's numbers.
+
+    Args:
+        writer: the warehouse.
+        source: the same, as one reads it who asks for many windows (`app.results.source`).
+        window: all of the cluster's data.
+    """
+    rates = results.failure_rate_tables(source, standard_windows(window))
+    writer.append("failure_rates", rates)
+    for standard in standard_windows(window):
+        by_run = results.ettr_run_rows(source, standard)
+        own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
+        expected = results.expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
+        jobs = results.job_accounts(source, standard)
+        spent = results.goodput_rows(source, standard)
+        for rows in (
+            spent,
+            results.mpg_rows(source, standard, goodputs=spent),
+            results.job_goodput_rows(source, standard, accounts=jobs),
+            results.ettr_rows(source, standard, by_run=by_run),
+            results.expected_rows(source, standard, of_runs=expected),
+            results.lost_imputed_rows(source, standard),
+            results.second_order_rows(source, standard),
+            results.mfu_rows(source, standard),
+        ):
+            writer.append("cluster_metrics", rows)
+        if standard == window:
+            writer.append("run_metrics", results.run_metric_rows(by_run, expected, jobs, window))
+    writer.append("mfu", results.mfu_run_rows(source, window, measures=MEASURES))
+    writer.append("cluster_metrics", results.mfu_wall_rows(source, window))
+    proxy = results.mfu_proxy(source, window)
+    writer.append("mfu_proxies", proxy.fitted)
+    writer.append("cluster_metrics", results.mfu_estimated_rows(proxy, window))
+    _write_advice(writer, source, window, rates)
+
+
+def _write_advice(writer: Writer, source: Source, window: Window, rates: pl.DataFrame) -> None:
+    """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
+    writer.append("node_scores", results.stored_node_scores(source, standard_windows(window)))
+    of_all = rates.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
+    writer.append("checkpoint_advice", results.stored_checkpoint_advice(source, window, rates=of_all))
+
+
+def standard_windows(window: Window) -> list[Window]:
+    """All the data, the last 7 and 28 days of them, and each calendar month (UTC); relative to the data's end."""
+    found = [window]
+    for days in (7, 28):
+        since = window.until - timedelta(days=days)
+        if since > window.since:
+            found.append(Window(window.cluster, since, window.until))
+    found += [
+        Window(window.cluster, max(low, window.since), min(high, window.until))
+        for low, high in months(window.since, window.until)
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""The configuration: one TOML file, read once, all mistakes listed together."""

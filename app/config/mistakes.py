@@ -1,0 +1,149 @@
+"""What is wrong with a setting, what would be right, and where it stands: pydantic's findings in a person's words."""
+
+from __future__ import annotations
+
+import types
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import annotated_types
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic.fields import FieldInfo
+
+_WRONG: Final[Mapping[str, str]] = {
+    "float_parsing": "not a number",
+    "float_type": "not a number",
+    "finite_number": "not a number that one can count with",
+    "int_parsing": "not a whole number",
+    "int_parsing_size": "too large",
+    "int_type": "not a whole number",
+    "int_from_float": "not a whole number",
+    "bool_parsing": "neither true nor false",
+    "bool_type": "neither true nor false",
+    "string_type": "not text",
+    "string_pattern_mismatch": "not of the form that is allowed",
+    "path_type": "not a path",
+    "tuple_type": "not a list",
+    "dict_type": "not a table",
+    "model_type": "not a table",
+    "model_attributes_type": "not a table",
+    "greater_than": "too small",
+    "greater_than_equal": "too small",
+    "less_than": "too large",
+    "less_than_equal": "too large",
+    "literal_error": "no such choice",
+}
+"""pydantic's kinds of errors; the words of others are shown as they are."""
+
+_KINDS: Final[Mapping[Any, str]] = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text in quotes",
+    Path: "a path in quotes",
+}
+
+
+def problem(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """What is wrong with a value and what is allowed; our own checks say both themselves."""
+    if mistake["type"] == "value_error":
+        return str(mistake["msg"]).removeprefix("Value error, ")
+    wrong = _WRONG.get(mistake["type"], mistake["msg"])
+    right = allowed(tuple(mistake["loc"]), model)
+    if mistake["type"] == "string_pattern_mismatch":
+        right = f"{right} that matches {mistake['ctx']['pattern']}"
+    return f"{wrong}; allowed: {right}" if right else wrong
+
+
+def place(loc: Sequence[str | int], model: type[BaseModel]) -> str:
+    """Where in the file a setting stands.
+
+    >>> from app.config.settings import Config
+    >>> place(("slurm", "window_days"), Config), place(("cluster",), Config)
+    ('in the table [slurm]', 'at the top, above all tables')
+    """
+    tables: list[str] = []
+    kind: Any = model
+    for part in loc:
+        field = _field(kind, part)
+        kind = None if field is None else _kind(field.annotation)
+        if not (_is_model(kind) or typing.get_origin(kind) is dict):
+            break
+        tables.append(str(part))
+    return f"in the table [{'.'.join(tables)}]" if tables else "at the top, above all tables"
+
+
+def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
+    """What may stand at a place; None where nothing is known of it.
+
+    >>> from app.config.settings import Config
+    >>> allowed(("prometheus", "interval_s"), Config), allowed(("slurm", "road"), Config)
+    ('a whole number, at least 10, at most 3600', "'commands' or 'rest'")
+    """
+    kind: Any = model
+    limits: Sequence[Any] = ()
+    for part in loc:
+        field = _field(kind, part)
+        if field is not None:
+            kind, limits = _kind(field.annotation), field.metadata
+            continue
+        inside = typing.get_args(kind)
+        if typing.get_origin(kind) not in {tuple, dict} or not inside:
+            return None
+        kind, limits = _bare(inside[0] if typing.get_origin(kind) is tuple else inside[-1])
+    said = _named(kind)
+    return None if said is None else ", ".join([said, *filter(None, map(_limit, limits))])
+
+
+def _named(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
+    if typing.get_origin(kind) is Literal:
+        return " or ".join(map(repr, typing.get_args(kind)))
+    if typing.get_origin(kind) is tuple and typing.get_origin(_bare(typing.get_args(kind)[0])[0]) is dict:
+        return "tables, [[NAME]] for each of them"
+    if typing.get_origin(kind) is tuple:
+        return 'a list of texts in quotes: ["...", "..."]'
+    if _is_model(kind):
+        return "a table, [NAME] with its settings below it"
+    if typing.get_origin(kind) is dict:
+        return "a table of names and values"
+    return _KINDS.get(kind)
+
+
+def _limit(limit: Any) -> str | None:  # noqa: ANN401 - pydantic's metadata
+    for kind, words, name in (
+        (annotated_types.Gt, "above", "gt"),
+        (annotated_types.Ge, "at least", "ge"),
+        (annotated_types.Lt, "below", "lt"),
+        (annotated_types.Le, "at most", "le"),
+    ):
+        if isinstance(limit, kind):
+            return f"{words} {getattr(limit, name):g}"
+    return None
+
+
+def _field(kind: Any, part: str | int) -> FieldInfo | None:  # noqa: ANN401 - any annotation
+    return kind.model_fields.get(part) if _is_model(kind) else None
+
+
+def _kind(annotation: Any) -> Any:  # noqa: ANN401 - any annotation
+    """An annotation without the None that it allows."""
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        annotation = next(each for each in typing.get_args(annotation) if each is not type(None))
+    return _bare(annotation)[0]
+
+
+def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:  # noqa: ANN401 - any annotation
+    """An annotation and what is said beside it."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        inside, *beside = typing.get_args(annotation)
+        return inside, beside
+    return annotation, ()
+
+
+def _is_model(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

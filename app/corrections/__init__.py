@@ -1,0 +1,1 @@
+"""Manual corrections: what a person overrules, recorded with who, when and why."""

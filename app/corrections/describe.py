@@ -1,0 +1,119 @@
+"""Persons' corrections in words, and as rows that people and machines read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from app.corrections.records import TITLES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.corrections.records import Correction
+
+
+def some(names: Sequence[object] | pl.Series) -> str:
+    """A few names, and how many more there are.
+
+    >>> some(range(10)), some([])
+    ('0, 1, 2, 3, 4, 5, 6, 7 and 2 more', 'none')
+    """
+    shown = [str(name) for name in list(names)[:8]]
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more if shown else "none"
+
+
+def equal(values: dict[str, Any]) -> str:
+    """What is what, in words.
+
+    >>> equal({"class": "user", "cause": "failed", "node": None})
+    'class user, cause failed'
+    """
+    order = ("class", "cause", "node")
+    told = sorted(values.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
+    return ", ".join(f"{name} {value}" for name, value in told if value is not None)
+
+
+def subject_in_words(correction: Correction) -> str:
+    """What a correction is about."""
+    if correction.kind == "node_state":
+        return f"node {correction.subject['node']}, {correction.subject['from']} to {correction.subject['until']}"
+    jobs = ", ".join(f"job {job} of {submitted}" for _, job, submitted in correction.subject["attempts"][:3])
+    more = len(correction.subject["attempts"]) - 3
+    return jobs + (f" and {more} more" if more > 0 else "")
+
+
+def before_in_words(correction: Correction) -> str:
+    """What was derived when it was made."""
+    if correction.kind == "cause":
+        return equal(correction.before)
+    if correction.kind == "run_join":
+        return f"run {correction.before['run']}"
+    states = [
+        f"{each['state']}{' (' + each['reason'] + ')' if each['reason'] else ''}"
+        for each in correction.before["states"]
+    ]
+    return some(states) if states else "in service"
+
+
+def after_in_words(correction: Correction) -> str:
+    """What holds instead."""
+    if correction.kind == "cause":
+        return equal(correction.after)
+    if correction.kind == "node_state":
+        return str(correction.after["state"]).replace("_", " ")
+    if "apart" in correction.after:
+        return "a run of its own"
+    _, job, submitted = correction.after["run_of"]
+    return f"the run of job {job} of {submitted}"
+
+
+def in_words(correction: Correction) -> str:
+    """A correction in a line."""
+    said = f"{before_in_words(correction)} -> {after_in_words(correction)}"
+    return f"{TITLES[correction.kind]} of {subject_in_words(correction)}: {said}"
+
+
+def as_rows(corrections: Sequence[Correction]) -> pl.DataFrame:
+    """Corrections as people and machines read them."""
+    rows = [
+        {
+            "id": each.id,
+            "cluster": each.cluster,
+            "made_at": each.made_at,
+            "author": each.author,
+            "reason": each.reason,
+            "kind": each.kind,
+            "subject": subject_in_words(each),
+            "before": before_in_words(each),
+            "after": after_in_words(each),
+            "withdrawn_at": each.withdrawn_at,
+            "withdrawn_by": each.withdrawn_by,
+            "withdrawn_reason": each.withdrawn_reason,
+        }
+        for each in corrections
+    ]
+    times = {"made_at", "withdrawn_at"}
+    names = ("id", "cluster", "made_at", "author", "reason", "kind", "subject", "before", "after", "withdrawn_at",
+             "withdrawn_by", "withdrawn_reason")  # fmt: skip
+    schema = {name: pl.Datetime("us", "UTC") if name in times else pl.String() for name in names}
+    return pl.DataFrame(rows, schema=cast("Any", schema))
+
+
+SHOWN = {
+    "id": ("id", "text"),
+    "made_at": ("made", "time"),
+    "author": ("author", "text"),
+    "kind": ("kind", "text"),
+    "subject": ("subject", "text"),
+    "before": ("before", "text"),
+    "after": ("after", "text"),
+    "reason": ("reason", "text"),
+}
+"""Columns of the list for people, with headings and units."""
+
+SHOWN_WITHDRAWN = {"withdrawn_at": ("withdrawn", "time"), "withdrawn_by": ("by", "text"),
+                   "withdrawn_reason": ("because", "text")}  # fmt: skip
+"""Further ones where withdrawn corrections are listed."""

@@ -1,0 +1,493 @@
+"""`trackside adjudicate`: a person overrules a cause, a node state or a run join, or takes that back.
+
+What is corrected must be there and must be one thing; who says so and why are never guessed. What came of it is told:
+the verdicts that changed, and where GPU-time went instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app import console, results
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.corrections import records as adjudications
+from app.corrections.describe import equal, in_words, some
+from app.corrections.records import Correction, key_of, stamp
+from app.errors import UsageError
+from app.results import Window
+from app.times import iso, parse_time
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from app.config.settings import Config
+    from app.corrections.records import Kind
+    from app.results import Source
+    from metrics.claims.verdict import Claim, Judged
+    from queries.warehouse import Writer
+
+CLASSES = ("infrastructure", "user", "preemption", "planned", "timeout")
+"""Classes of interruptions."""
+
+LONGEST_NAME, LONGEST_REASON = 100, 1000
+"""Letters of an author's name and of a reason."""
+
+_CAUSE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a correction.
+
+    Attributes:
+        correction: as it is kept.
+        told: what was done, in a sentence.
+        changed: whether anything was written.
+        effect: what is different; None where nothing was computed.
+    """
+
+    correction: Correction
+    told: str
+    changed: bool
+    effect: tuple[str, ...] | None = None
+
+
+def adjudicate(
+    writer: Writer, settings: Config, options: argparse.Namespace, *, now: datetime, progress: Callable[[str], None]
+) -> Done:
+    """Write what a person says, compute, and compare.
+
+    Args:
+        writer: the warehouse.
+        settings: with the rules and claims to compute by.
+        options: of the command line: `action` and what belongs to it.
+        now: when it was said.
+        progress: told what is being done.
+
+    Raises:
+        UsageError: the subject is not there or is several, nothing would change, or nobody signs for it.
+    """
+    author, reason = _signed(options)
+    if options.action == "withdraw":
+        done = _withdrawn(writer, options.id, author, reason, now)
+    else:
+        made = _ASKED[options.action](writer, options)
+        done = _made(writer, replace(made, made_at=now, author=author, reason=reason))
+    if not done.changed:
+        return _caught_up(writer, settings, done, now=now, progress=progress) if options.compute else done
+    claims = verifying.read_claims(options.claims or settings.claims) if options.compute else []
+    cluster = done.correction.cluster
+    if not options.compute:
+        with writer.transaction():
+            _write(writer, done.correction)
+        return done
+    progress("the numbers before")
+    before = _state(writer, cluster, claims)
+    with writer.transaction():
+        _write(writer, done.correction)
+    computing.compute(writer, settings, now=now, progress=progress)
+    progress("the numbers after")
+    return replace(done, effect=tuple(_differences(before, _state(writer, cluster, claims))))
+
+
+def _caught_up(writer: Writer, settings: Config, done: Done, *, now: datetime, progress: Callable[[str], None]) -> Done:
+    """What was said before, computed now if it was not then: the computation was stopped, or left for later."""
+    said_at = done.correction.withdrawn_at or done.correction.made_at
+    computed = writer.query("computed", cluster=done.correction.cluster)
+    if computed.is_empty() or computed["computed_at"].item() >= said_at:
+        return done
+    computing.compute(writer, settings, now=now, progress=progress)
+    return replace(done, told=f"{done.told}; it was not in the numbers yet, which are computed anew")
+
+
+def say(done: Done, *, quiet: bool) -> None:
+    """Tell what was done, and what came of it."""
+    console.say(done.told)
+    for line in done.effect or ():
+        console.say(f"  {line}")
+    if done.effect == ():
+        console.say("  no verdict, no GPU-time, no interruption changed by it")
+    if done.changed and done.effect is None and not quiet:
+        console.say("Next: trackside compute", error=True)
+
+
+def _write(writer: Writer, correction: Correction) -> None:
+    if correction.counts:
+        writer.append("adjudications", pl.DataFrame([correction.row()], infer_schema_length=None))
+        return
+    writer.run(
+        "withdraw_adjudication",
+        id=correction.id,
+        at=correction.withdrawn_at,
+        author=correction.withdrawn_by,
+        reason=correction.withdrawn_reason,
+    )
+
+
+def _signed(options: argparse.Namespace) -> tuple[str, str]:
+    """Author and reason.
+
+    Raises:
+        UsageError: one of them is missing, too long, or holds what cannot be printed.
+    """
+    found = []
+    user = os.environ.get("USER", "")
+    hint = f" (you may be {user})" if user.isprintable() and user else ""
+    for name, text, longest, said in (
+        ("--author", options.author, LONGEST_NAME, f"who says so{hint}"),
+        ("--reason", options.reason, LONGEST_REASON, "why"),
+    ):
+        told = (text or "").strip()
+        if not told:
+            raise UsageError(f"{name} is missing: say {said}; a correction is signed, and kept with its reason")
+        if len(told) > longest or not told.isprintable():
+            raise UsageError(f"{name}: at most {longest} letters in one line, without control characters")
+        found.append(told)
+    return found[0], found[1]
+
+
+def _made(source: Source, made: Correction) -> Done:
+    """The correction with its id, unless it is there already."""
+    there = [each for each in adjudications.known(source, made.cluster) if each.counts]
+    same = [each for each in there if each.says_the_same(made)]
+    if same and not any(each.overlaps(made) for each in there[there.index(same[-1]) + 1 :]):
+        first = same[-1]
+        said = f"{first.id} says so already (by {first.author} at {iso(first.made_at)}); nothing was changed"
+        return Done(first, said, changed=False)
+    named = "\0".join([made.cluster, made.kind, str(made.subject), str(made.after), stamp(made.made_at)])
+    with_id = replace(made, id=f"adj-{hashlib.sha256(named.encode()).hexdigest()[:10]}")
+    others = [each.id for each in there if each.overlaps(made)]
+    over = f"; it counts instead of {', '.join(others)} where both speak of the same" if others else ""
+    return Done(with_id, f"{with_id.id}: {in_words(with_id)}{over}", changed=True)
+
+
+def _withdrawn(source: Source, wanted: str, author: str, reason: str, now: datetime) -> Done:
+    there = adjudications.known(source)
+    found = next((each for each in there if each.id == wanted), None)
+    if found is None:
+        counting = [each.id for each in there if each.counts]
+        raise UsageError(f"there is no correction {wanted!r}; those that count: {some(counting)}")
+    if not found.counts:
+        said = f"{found.id} was withdrawn by {found.withdrawn_by} already; nothing was changed"
+        return Done(found, said, changed=False)
+    taken = replace(found, withdrawn_at=now, withdrawn_by=author, withdrawn_reason=reason)
+    return Done(taken, f"{found.id} is withdrawn: {in_words(found)}", changed=True)
+
+
+# What is corrected -----------------------------------------------------------------------------------------------
+
+
+def _cause(source: Source, options: argparse.Namespace) -> Correction:
+    """The class, cause or node of one interruption."""
+    cluster = _one_cluster(source, options.cluster, options.run_id or options.job)
+    row = _one_interruption(source, cluster, options)
+    before = {"class": row["class"], "cause": row["cause"], "node": row["node"]}
+    said = {"class": options.kind, "cause": options.cause, "node": options.node}
+    after = {name: value for name, value in said.items() if value is not None}
+    if not after:
+        raise UsageError("say what it was instead: --class, --cause or --node (one of them, or several)")
+    if options.cause is not None and not _CAUSE.fullmatch(options.cause):
+        raise UsageError("--cause is a word of small letters, digits and _, such as nvlink or node_fail; at most 40")
+    if options.kind not in {None, row["class"]} and options.cause is None:
+        raise UsageError(f"class {options.kind} with the cause {row['cause']!r} says too little: say --cause, too")
+    if options.node is not None:
+        held = _nodes(source, cluster, row["run_id"], row["attempt_no"])
+        if options.node not in held:
+            raise UsageError(f"that attempt did not hold a node {options.node!r}; it held {some(held)}")
+    if all(before[name] == value for name, value in after.items()) and not _corrected(source, cluster, row):
+        raise UsageError(f"that is what is known already: {equal(before)}; nothing to correct")
+    return _correction(cluster, "cause", {"attempts": row["keys"]}, before, after)
+
+
+def _corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
+    """Whether a person's correction is why it is so: saying the same again is idempotent, no mistake."""
+    return any(
+        each.counts and each.kind == "cause" and key in each.subject["attempts"]
+        for each in adjudications.known(source, cluster)
+        for key in row["keys"]
+    )
+
+
+def _one_interruption(source: Source, cluster: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The interruption that is meant, with the keys of the attempts that it ended (`keys`)."""
+    attempts = _attempts(source, cluster, options)
+    which = attempts.select("run_id", "attempt_no").unique(maintain_order=True)
+    interrupted = source.query("interruptions", cluster=cluster, since=_EVER[0], until=_EVER[1])
+    found = interrupted.join(which, on=["run_id", "attempt_no"], how="semi").sort("run_id", "attempt_no")
+    if found.is_empty():
+        ends = [f"attempt {row['attempt_no']} of {row['run_id']} ({row['state']})" for row in attempts.to_dicts()]
+        raise UsageError(f"no interruption there to correct: {some(ends)}")
+    if found.height > 1:
+        several = [f"attempt {r['attempt_no']} of {r['run_id']} at {iso(r['ended_at'])}" for r in found.to_dicts()]
+        raise UsageError(f"{found.height} interruptions there: {some(several)}. Say which: --run R --attempt N")
+    row = found.row(0, named=True)
+    whole = source.query("adjudication_attempts", cluster=cluster, job=None, run=row["run_id"])
+    keys = [key_of(each) for each in whole.filter(pl.col("attempt_no") == row["attempt_no"]).to_dicts()]
+    return row | {"keys": keys}
+
+
+def _attempts(source: Source, cluster: str, options: argparse.Namespace, run: str | None = None) -> pl.DataFrame:
+    """Attempts that --run (or a run that is known), --job, --attempt and --submitted mean."""
+    if run is None and options.run_id is None and options.job is None:
+        raise UsageError("say which: --job J, or --run R --attempt N")
+    run = run if options.run_id is None else _one_run(source, cluster, options.run_id)
+    found = source.query("adjudication_attempts", cluster=cluster, job=options.job, run=run)
+    if found.is_empty():
+        of = f" in {run}" if run is not None else ""
+        raise UsageError(f"{cluster} has no attempt of job {options.job!r}{of}")
+    if options.attempt is not None:
+        left = found.filter(pl.col("attempt_no") == options.attempt)
+        if left.is_empty():
+            raise UsageError(f"there is no attempt {options.attempt}; there are {some(found['attempt_no'].unique())}")
+        found = left
+    if options.submitted is not None:
+        moment = parse_time(options.submitted)
+        left = found.filter(pl.col("submitted_at").dt.truncate("1s") == moment.replace(microsecond=0))
+        if left.is_empty():
+            when = [iso(each) for each in found["submitted_at"].unique().sort()]
+            raise UsageError(f"none of them was submitted at {iso(moment)}, but at {some(when)}")
+        found = left
+    return found
+
+
+def _one_run(source: Source, cluster: str, text: str) -> str:
+    found = results.resolve_run(source, cluster, text)
+    if not found:
+        raise UsageError(f"{cluster} has no run {text!r}; trackside show runs lists them")
+    if len(found) > 1:
+        raise UsageError(f"{text!r} means {len(found)} runs: {some(found)}; name one by its run id")
+    return found[0]
+
+
+def _node_state(source: Source, options: argparse.Namespace) -> Correction:
+    """The state of a node in an interval."""
+    cluster = _one_cluster(source, options.cluster)
+    window = _window(source, cluster)
+    names = _nodes(source, cluster, None, None)
+    if options.node not in names:
+        raise UsageError(f"{cluster} has no node {options.node!r}; there are {some(names)}")
+    since, until = parse_time(options.since), parse_time(options.until)
+    if since >= until:
+        raise UsageError(f"--from {iso(since)} is not before --until {iso(until)}")
+    if until <= window.since or since >= window.until:
+        reach = f"{iso(window.since)} to {iso(window.until)}"
+        raise UsageError(
+            f"nothing is known of {cluster} from {iso(since)} to {iso(until)}; the data reach from {reach}"
+        )
+    states = source.query("node_states", cluster=cluster).filter(
+        (pl.col("node") == options.node)
+        & (pl.col("started_at") < until)
+        & (pl.col("ended_at").is_null() | (pl.col("ended_at") > since))
+    )
+    told = [
+        {"state": row["state"], "from": stamp(row["started_at"]), "until": row["ended_at"] and stamp(row["ended_at"]),
+         "reason": row["reason"], "planned": row["planned"]}
+        for row in states.to_dicts()
+    ]  # fmt: skip
+    subject = {"node": options.node, "from": stamp(since), "until": stamp(until)}
+    return _correction(cluster, "node_state", subject, {"states": told}, {"state": options.state})
+
+
+def _run_join(source: Source, options: argparse.Namespace) -> Correction:
+    """Which run a job's attempts (or one of them) belong to."""
+    cluster = _one_cluster(source, options.cluster, options.to_run)
+    run = _one_run(source, cluster, options.to_run)
+    mine = _attempts(source, cluster, options, run if options.apart and options.job is None else None)
+    moved = mine.filter((pl.col("run_id") == run) if options.apart else (pl.col("run_id") != run))
+    if moved.is_empty():
+        return _again(source, cluster, mine, options)
+    if moved["run_id"].n_unique() > 1:
+        several = some(moved["run_id"].unique().sort())
+        raise UsageError(f"job {options.job!r} is in several runs: {several}; say which with --submitted TIME")
+    every = source.query("adjudication_attempts", cluster=cluster, job=None, run=run)
+    if options.apart and every["attempt_no"].n_unique() == moved["attempt_no"].n_unique():
+        raise UsageError(f"{run} has no other attempts: there is nothing to take apart")
+    if not options.apart:
+        _one_after_the_other(every, moved, run)
+    after: dict[str, Any] = {"apart": True} if options.apart else {"run_of": _anchor(source, cluster, every)}
+    subject = {"attempts": [key_of(row) for row in moved.to_dicts()], "whole_job": options.attempt is None}
+    return _correction(cluster, "run_join", subject, {"run": moved["run_id"][0]}, after)
+
+
+def _one_after_the_other(every: pl.DataFrame, moved: pl.DataFrame, run: str) -> None:
+    """What ran at the same time is not one run: its restarts would have taken less than no time.
+
+    Raises:
+        UsageError: an attempt of the run ran while one that is to join it did.
+    """
+    far = pl.lit(LAST, dtype=pl.Datetime("us", "UTC"))
+    ran = [
+        each.filter(pl.col("started_at").is_not_null()).select(
+            "attempt_no", "job_id", pl.col("started_at").alias("begin"), pl.coalesce("ended_at", far).alias("end")
+        )
+        for each in (every, moved)
+    ]
+    beside = ran[0].join(ran[1], how="cross", suffix="_moved")
+    both = beside.filter((pl.col("begin") < pl.col("end_moved")) & (pl.col("begin_moved") < pl.col("end")))
+    if both.height:
+        row = both.sort("begin", "begin_moved").row(0, named=True)
+        raise UsageError(
+            f"attempt {row['attempt_no']} of {run} (job {row['job_id']}, from {iso(row['begin'])}) and job "
+            f"{row['job_id_moved']} (from {iso(row['begin_moved'])}) ran at the same time; attempts of one run follow "
+            "one another. Say which of its attempts belong there: --attempt N"
+        )
+
+
+LAST = datetime(9999, 1, 1, tzinfo=UTC)
+"""Later than any end."""
+
+
+def _again(source: Source, cluster: str, mine: pl.DataFrame, options: argparse.Namespace) -> Correction:
+    """The correction that put attempts where they are, said once more.
+
+    Raises:
+        UsageError: they were there anyway.
+    """
+    keys = [key_of(row) for row in mine.to_dicts()]
+    for each in reversed(adjudications.known(source, cluster)):
+        same = each.kind == "run_join" and each.subject["attempts"] == keys
+        if each.counts and same and ("apart" in each.after) == options.apart:
+            return each
+    runs = some(mine["run_id"].unique().sort())
+    said = f"not in {options.to_run}, but in {runs}" if options.apart else f"in {runs} already"
+    raise UsageError(f"job {mine['job_id'][0]} is {said}; nothing to correct")
+
+
+def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
+    """The first of a run's attempts that it has of its own: what is joined to the run follows that one."""
+    moved = {
+        key for each in adjudications.known(source, cluster)
+        if each.counts and each.kind == "run_join" for key in each.attempts
+    }  # fmt: skip
+    rows = every.to_dicts()
+    own = [r for r in rows if (r["scheduler"], r["job_id"], r["submitted_at"]) not in moved]
+    return key_of((own or rows)[0])
+
+
+_ASKED: dict[str, Callable[[Source, argparse.Namespace], Correction]] = {
+    "cause": _cause,
+    "node-state": _node_state,
+    "run-join": _run_join,
+}
+
+
+def _correction(
+    cluster: str, kind: Kind, subject: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
+) -> Correction:
+    """A correction that nobody has signed yet."""
+    return Correction("", cluster, _EVER[0], "", "", kind, subject, before, after)
+
+
+def _one_cluster(source: Source, asked: str | None, run: str | None = None) -> str:
+    """The cluster that a correction is about: the one requested, the only one, or the only one that has the run or job.
+
+    Raises:
+        UsageError: there is none, or it may be several.
+    """
+    known = [str(name) for name in source.query("clusters")["cluster"]]
+    if asked is not None and asked not in known:
+        raise UsageError(f"there is no cluster {asked!r}; there are: {some(known)}")
+    if not known:
+        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+    if asked is None and run is not None:
+        known = [name for name in known if results.resolve_run(source, name, run)] or known
+    if asked is None and len(known) > 1:
+        raise UsageError(f"a correction is about one cluster: say --cluster NAME; there are: {some(known)}")
+    _window(source, asked or known[0])
+    return asked or known[0]
+
+
+def _window(source: Source, cluster: str) -> Window:
+    computed = source.query("computed", cluster=cluster)
+    if computed.is_empty():
+        raise UsageError(f"{cluster}: nothing has been computed yet. Run: trackside compute")
+    return Window(cluster, computed["since"].item(), computed["until"].item())
+
+
+def _nodes(source: Source, cluster: str, run: str | None, attempt: int | None) -> list[str]:
+    rows = source.query("adjudication_nodes", cluster=cluster, run=run, attempt=attempt)
+    return [str(node) for node in rows["node"]]
+
+
+# Effect ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a correction can change: verdicts, GPU-hours by category, interruptions by class, runs."""
+
+    judged: tuple[Judged, ...]
+    gpu_hours: dict[str, float]
+    interrupted: dict[str, int]
+    runs: int
+
+
+def _state(source: Source, cluster: str, claims: Sequence[Claim]) -> _State:
+    window = _window(source, cluster)
+    lost = results.lost_rows(source, window).group_by("category").agg(pl.col("gpu_hours").sum())
+    ends = source.query("interruptions", cluster=cluster, since=window.since, until=window.until)["class"]
+    return _State(
+        tuple(verifying.verify(source, window, claims)),
+        dict(lost.iter_rows()),
+        dict(ends.value_counts().iter_rows()),
+        source.query("run_attempts", cluster=cluster)["run_id"].n_unique(),
+    )
+
+
+def _differences(before: _State, after: _State) -> list[str]:
+    """What is different, in words: verdicts and their values first."""
+    told = []
+    was = {each.claim.id: each for each in before.judged}
+    for each in after.judged:
+        old = was[each.claim.id]
+        if old.verdict != each.verdict:
+            told.append(f"verdict {each.claim.id}: {old.verdict} -> {each.verdict} ({_span(old)} -> {_span(each)})")
+        elif _numbers(old) != _numbers(each):
+            told.append(f"verdict {each.claim.id}: still {each.verdict} ({_span(old)} -> {_span(each)})")
+    told += [
+        f"{category}: {old:,.1f} -> {new:,.1f} GPU-hours"
+        for category, old, new in _changed(before.gpu_hours, after.gpu_hours)
+        if abs(new - old) >= _LEAST_GPU_HOURS
+    ]
+    told += [
+        f"{kind} interruptions: {old:.0f} -> {new:.0f}"
+        for kind, old, new in _changed(before.interrupted, after.interrupted)
+    ]
+    if before.runs != after.runs:
+        told.append(f"runs: {before.runs:,} -> {after.runs:,}")
+    return told
+
+
+_LEAST_GPU_HOURS = 1e-6
+"""Less than this is how numbers are added up, no difference."""
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, float, float]]:
+    names = sorted({*before, *after})
+    both = [(name, float(before.get(name, 0)), float(after.get(name, 0))) for name in names]
+    return [each for each in both if each[1] != each[2]]
+
+
+def _numbers(each: Judged) -> tuple[float | int | None, ...]:
+    found = each.measured
+    return found.value, found.low, found.high, found.n
+
+
+def _span(each: Judged) -> str:
+    """A measurement in a few characters, in the claim's unit."""
+    found = each.measured
+    low, high = ("-" if end is None else f"{end:.4g}" for end in (found.low, found.high))
+    value = "cannot tell" if found.value is None else f"{found.value:.4g}"
+    unit = "" if each.claim.unit == "ratio" else f" {each.claim.unit}"
+    n = "" if found.n is None else f", n = {found.n}"
+    return f"{value} [{low}, {high}]{unit}{n}"

@@ -1,0 +1,413 @@
+"""`trackside demo`: a simulated cluster, read through the real ingesters, with its truth beside what was found.
+
+    DIR/.trackside-demo   says that the folder is ours, and which steps are done
+    DIR/sources, DIR/truth.json, DIR/truth   what `trackside simulate` writes
+    DIR/warehouse         what was read and computed; every other verb works on it with --warehouse
+    DIR/sla-....html, DIR/grafana            the report and the boards
+
+A step that is done is not done again: after an interruption the demo goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app import clock, ingesting, loading, runlogs, telemetry
+from app import console as output
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.config import settings as config
+from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
+from app.demo.simulate.plan import CLUSTER
+from app.errors import UsageError
+from app.json_text import as_json
+from app.results import Window
+from app.results.headlines import headlines
+from app.times import iso, parse_period
+from queries.warehouse import open_reader, open_writer
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from app.loading import Report
+    from app.results.headlines import Headline
+    from metrics.claims.verdict import Judged
+    from queries.warehouse import Reader
+
+    Tell = Callable[[str, int, int], None]
+
+PLACE = Path("trackside-demo")
+MARKER = ".trackside-demo"
+OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
+"""What a demo puts into its folder, and may delete there."""
+
+PERIOD = "2026-10"
+"""The period of the report."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do all of it in a folder, show the numbers, and serve the explorer unless told not to."""
+    folder = PLACE if options.dir is None else options.dir
+    settings = config.Config() if options.config is None else config.load(options.config)
+    if options.no_serve:
+        show(folder, settings, quiet=options.quiet)
+        return 0
+    from app.service.server import address, serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
+
+    host, port = address(options, settings)  # before the minutes that the rest takes
+    show(folder, settings, quiet=options.quiet)
+    output.say()
+    with contextlib.suppress(KeyboardInterrupt):
+        serve_explorer(folder / "warehouse", settings, host=host, port=port)
+    return 0
+
+
+def show(folder: Path, settings: config.Config, *, simulated: Settings | None = None, quiet: bool = False) -> None:
+    """Make what is not there yet, then print the numbers beside the truth, the verdicts, and where everything is."""
+    made = Folder.open(folder, simulated or Settings())
+    for step in _steps(made, settings):
+        _do(step, made, quiet=quiet)
+    truth = json.loads((folder / "truth.json").read_text("utf-8"))
+    with open_reader(folder / "warehouse") as reader:
+        computed = reader.query("computed", cluster=CLUSTER).row(0, named=True)
+        window = Window(CLUSTER, computed["since"], computed["until"])
+        claims = verifying.read_claims(settings.claims)
+        found, judged = headlines(reader, window), verifying.verify(reader, window, claims)
+    where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
+    output.say()
+    output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(found, truth["headlines"]))
+    output.say("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
+    output.say()
+    output.verdicts(judged, where)
+    output.say()
+    for line in _closing(judged):
+        output.say(line)
+    output.say()
+    for line in _places(folder):
+        output.say(line)
+
+
+# --- the folder --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Folder:
+    """The demo's folder, and what is done in it."""
+
+    path: Path
+    simulated: Settings
+    done: list[str]
+
+    @classmethod
+    def open(cls, path: Path, simulated: Settings) -> Folder:
+        """Take the folder up where it was left, or begin it.
+
+        Raises:
+            UsageError: the folder holds something that no demo put there, or cannot be written.
+        """
+        marker = path / MARKER
+        try:
+            if path.exists() and not marker.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise UsageError(f"{path} is not empty and was not made by a demo; name another with --dir")
+            path.mkdir(parents=True, exist_ok=True)
+            folder = cls(path, simulated, _done(marker, simulated))
+            if not folder.done:
+                folder.clear()
+            folder.save()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be used for the demo: {error.strerror}") from None
+        return folder
+
+    def clear(self) -> None:
+        """Remove what an earlier demo left half done, or made in another way."""
+        for target in [*(self.path / name for name in OURS), *self.path.glob("sla-*.html")]:
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+
+    def save(self) -> None:
+        """Write down what is done, in one move."""
+        text = as_json({"made_by": _made_by(self.simulated), "done": self.done}) + "\n"
+        beside = self.path / f"{MARKER}.new"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self.path / MARKER)
+
+
+def _made_by(simulated: Settings) -> dict[str, Any]:
+    return {
+        "trackside": importlib.metadata.version("trackside"),
+        "simulated": simulated.__dict__,
+        "sources": [*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES],
+    }
+
+
+def _done(marker: Path, simulated: Settings) -> list[str]:
+    """Steps done by a demo just like this one; none if it was another, or its marker cannot be read."""
+    try:
+        known = json.loads(marker.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return []
+    if not isinstance(known, dict) or known.get("made_by") != _made_by(simulated):
+        return []
+    done = known.get("done")
+    return [str(name) for name in done] if isinstance(done, list) else []
+
+
+# --- the steps ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Something to do once; `work` is told how to say how far it is, and returns what came of it."""
+
+    name: str
+    title: str
+    work: Callable[[Tell], str]
+
+
+def _now(made: Folder) -> datetime:
+    """The time of the demo: a machine whose clock is behind the simulation must not take its data for the future."""
+    return max(clock.now(), datetime.fromtimestamp(made.simulated.end, UTC))
+
+
+def _steps(made: Folder, settings: config.Config) -> list[_Step]:
+    sources = made.path / "sources"
+
+    def slurm(tell: Tell) -> str:
+        files = [str(sources / name) for name in SLURM_FILES]
+        asked = ingesting.Options(cluster=CLUSTER)
+        with _writer(made.path) as writer:
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+
+    def around(tell: Tell) -> str:
+        files = [str(sources / name) for name in SNAPSHOT_FILES]
+        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
+        with _writer(made.path) as writer:
+            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+
+    def hours(tell: Tell) -> str:
+        files = [str(sources / name) for name in TELEMETRY_FILES]
+        asked = telemetry.Asked(cluster=CLUSTER)
+        with _writer(made.path) as writer:
+            return _read(telemetry.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+
+    def logs(tell: Tell) -> str:
+        files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
+        with _writer(made.path) as writer:
+            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=tell))
+
+    def compute(tell: Tell) -> str:
+        with _writer(made.path) as writer:
+            computing.compute(writer, settings, now=_now(made), progress=lambda what: tell(what, 0, 1))
+        return "every GPU-second in one category"
+
+    return [
+        _Step("simulate", "simulate the cluster", lambda tell: _simulate(made, tell)),
+        _Step("slurm", "read Slurm", slurm),
+        _Step("around", "read what is around its jobs", around),
+        _Step("telemetry", "read telemetry", hours),
+        _Step("runlogs", "read run logs", logs),
+        _Step("compute", "build the ledger and the numbers", compute),
+        _Step("report", "write the report", lambda _: _report(made.path, settings)),
+        _Step("boards", "write the Grafana boards", lambda _: _boards(made.path)),
+    ]
+
+
+def _simulate(made: Folder, tell: Tell) -> str:
+    world = simulate(made.simulated, made.path, tell=lambda what: tell(what, 0, 1))
+    return f"{made.simulated.gpus:,} GPUs, {made.simulated.days} days, {len(world.attempts):,} attempts"
+
+
+def _report(folder: Path, settings: config.Config) -> str:
+    from app.reports.sla.write import write_sla  # noqa: PLC0415 - heavy, and needed only once
+
+    target = folder / f"sla-{CLUSTER}-{PERIOD}.html"
+    with open_reader(folder / "warehouse") as reader:
+        write_sla(reader, _covered(reader), PERIOD, settings.claims, target, "html")
+    return target.name
+
+
+def _covered(reader: Reader) -> Window:
+    """The report's period, or all there is where a small demo does not reach it."""
+    since, until = parse_period(PERIOD)
+    computed = reader.query("computed", cluster=CLUSTER).row(0, named=True)
+    if computed["until"] <= since:
+        return Window(CLUSTER, computed["since"], computed["until"])
+    return Window(CLUSTER, since, until)
+
+
+def _boards(folder: Path) -> str:
+    from app.boards import build  # noqa: PLC0415 - heavy, and needed only once
+
+    return f"{len(build(folder / 'grafana'))} files"
+
+
+@contextlib.contextmanager
+def _writer(folder: Path) -> Iterator[Any]:
+    with open_writer(folder / "warehouse", verb="trackside demo", now=clock.now()) as writer:
+        yield writer
+
+
+def _read(reports: Sequence[Report]) -> str:
+    """How many rows were read and refused.
+
+    Raises:
+        Exception: a file could not be read at all.
+    """
+    error = loading.first_error(reports)
+    if error is not None:
+        raise error
+    parsed = [report.parsed for report in reports if report.parsed is not None]
+    refused = sum(each.rows_rejected for each in parsed)
+    count = f"{len(parsed)} files, {sum(each.rows_read for each in parsed):,} rows"
+    return f"{count}, {refused:,} refused" if refused else count
+
+
+def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
+    """Do a step, if it is not done, and write down that it is."""
+    if step.name in made.done:
+        if not quiet:
+            output.say(f"{step.title}: done before, kept")
+        return
+    began = clock.now()
+    with _bar(step.title, quiet=quiet) as tell:
+        result = step.work(tell)
+    made.done.append(step.name)
+    made.save()
+    if not quiet:
+        output.say(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
+
+
+@contextlib.contextmanager
+def _bar(title: str, *, quiet: bool) -> Iterator[Tell]:
+    """A bar on a terminal, nothing elsewhere."""
+    console = output.console(error=True)
+    if quiet or not console.is_terminal:
+        yield lambda _what, _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - only on a terminal
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            said = f"{title}: {Path(what).name if '/' in what else what}"
+            progress.update(task, description=said, completed=done, total=total if total > 1 else None)
+
+        yield tell
+
+
+# --- what is printed ---------------------------------------------------------------------------------------
+
+_UNITS = {"ratio": "ratio", "d": "number", "s": "seconds"}
+
+
+def _numbers(
+    found: Sequence[Headline], truth: dict[str, float | None]
+) -> tuple[pl.DataFrame, dict[str, tuple[str, str]]]:
+    """The headline numbers as rows of text, and their headings."""
+    rows = [
+        {
+            "number": each.title,
+            "value": _shown(each.value, each.unit) if each.value is not None else "cannot tell",
+            "bounds": _range(each.bound_low, each.bound_high, each.unit),
+            "interval": _range(each.ci_low, each.ci_high, each.unit),
+            "evidence": ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in each.evidence if share >= 0.005)
+            or "-",
+            "truth": beside_truth(each, truth.get(each.metric)),
+        }
+        for each in found
+    ]
+    titles = {"number": "", "value": "value", "bounds": "bounds", "interval": "95 % interval", "evidence": "evidence",
+              "truth": "truth"}  # fmt: skip
+    schema = dict.fromkeys(titles, pl.String())
+    return pl.DataFrame(rows, schema=schema), {name: (title, "text") for name, title in titles.items()}
+
+
+def _shown(value: float, unit: str) -> str:
+    return output.display(value, _UNITS[unit]) + (" d" if unit == "d" else "")
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None and high is None:
+        return "-"
+    if low is not None and high is not None and abs(high - low) < 1e-9:
+        return "exact"
+    ends = ("-" if low is None else _shown(low, unit), "no limit" if high is None else _shown(high, unit))
+    return " to ".join(ends)
+
+
+def beside_truth(found: Headline, truth: float | None) -> str:
+    """The true value, and how what was found lies to it."""
+    if truth is None:
+        return "-"
+    said = _shown(truth, found.unit)
+    for low, high, name in ((found.bound_low, found.bound_high, "bounds"), (found.ci_low, found.ci_high, "interval")):
+        if low is None and high is None:
+            continue
+        if low is not None and high is not None and abs(high - low) < 1e-9:
+            continue
+        inside = (low is None or low <= truth) and (high is None or truth <= high)
+        return f"{said}, {'inside' if inside else 'OUTSIDE'} the {name}"
+    if found.value is None:
+        return said
+    off = abs(found.value - truth) / max(abs(truth), 1e-12)
+    return f"{said}, {'the same' if off < 1e-4 else f'off by {100 * off:.2f} % of it'}"
+
+
+_WHY = {
+    "supported": "all of what it may be meets the target",
+    "refuted": "all of what it may be misses the target",
+    "undetermined": "the target lies within what it may be, so nobody can say yet",
+}
+
+
+def _closing(judged: Sequence[Judged]) -> Iterator[str]:
+    """The verdicts in a few lines: which came out how, and why."""
+    for verdict, why in _WHY.items():
+        claims = [each for each in judged if each.verdict == verdict]
+        if not claims:
+            continue
+        yield f"{verdict.capitalize()}, because {why}:"
+        for each in claims:
+            claim, measured = each.claim, each.measured
+            side = "at least" if claim.direction == "at_least" else "at most"
+            span = _range(measured.low, _finite(measured.high), claim.unit)
+            if span == "exact" and measured.value is not None:
+                span = _shown(measured.value, claim.unit)
+            yield f"  {claim.id}: {side} {_shown(claim.target, claim.unit)} claimed, {span} found"
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value == float("inf") else value
+
+
+def _places(folder: Path) -> Iterator[str]:
+    """Where everything is, and what to try."""
+    warehouse = folder / "warehouse"
+    yield f"The report:  {folder / f'sla-{CLUSTER}-{PERIOD}.html'}"
+    yield f"The boards:  {folder / 'grafana'}   (import them into Grafana)"
+    yield f"The sources: {folder / 'sources'}   and the truth behind them: {folder / 'truth.json'}"
+    yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
+    yield f"             {_command()} show nodes --warehouse {warehouse}"
+
+
+def _command() -> str:
+    """How this command line is called from here: by its name if the shell knows it, else by where it is."""
+    if shutil.which("trackside"):
+        return "trackside"
+    mine = Path(sys.executable).with_name("trackside")
+    return str(mine.relative_to(Path.cwd())) if mine.is_relative_to(Path.cwd()) else str(mine)

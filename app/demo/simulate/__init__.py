@@ -1,0 +1,112 @@
+"""`trackside simulate`: a cluster whose truth is known, and the files that its sources would have written.
+
+plan       what is going to happen to the nodes
+work       what people want from them
+trace      what goes on inside one execution of a job
+scheduler  the cluster at work, event by event: its history
+world      the truth: every GPU-second of the history in one category
+slurm_text, slurm_admin, telemetry, node_telemetry, run_logs   the same history as sources tell it
+truth      the truth in numbers
+files      which files of a folder are a simulation's
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.demo.simulate.files import MANIFEST, clear, note
+from app.demo.simulate.plan import Settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from app.demo.simulate.world import World
+
+__all__ = ["MANIFEST", "Settings", "run", "simulate"]
+
+SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
+SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
+"""What is around the jobs, as asked at the end of the simulated time. Most of these texts do not say when that was."""
+
+TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om")
+TRUTH_FILES = (
+    "truth.json",
+    *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs")),
+)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The verb: check what was asked, write the files, say what to do with them."""
+    from app import console  # noqa: PLC0415 - only the verb talks
+    from app.errors import UsageError  # noqa: PLC0415 - as above
+
+    if options.gpus < 64 or options.gpus % 8:
+        raise UsageError(f"--gpus {options.gpus}: a multiple of 8, at least 64")
+    if not 1 <= options.days <= 3660:
+        raise UsageError(f"--days {options.days}: at least 1, at most 3660")
+    if options.seed < 0:
+        raise UsageError(f"--seed {options.seed}: not below 0")
+    settings = Settings(gpus=options.gpus, days=options.days, seed=options.seed)
+    tell = (lambda _: None) if options.quiet else (lambda what: console.say(what, error=True))
+    try:
+        simulate(settings, options.dir, tell=tell)
+    except OSError as error:
+        raise UsageError(f"{options.dir} cannot be written: {error.strerror}") from None
+    sources = options.dir / "sources"
+    console.say(f"The truth: {options.dir / 'truth.json'} and {options.dir / 'truth'}")
+    console.say("Read the files as if they came from a real cluster:")
+    console.say(f"  trackside ingest slurm {' '.join(str(sources / name) for name in SLURM_FILES)}")
+    said = " ".join(str(sources / name) for name in SNAPSHOT_FILES)
+    console.say(f"  trackside ingest slurm --cluster demo --until {settings.end} {said}")
+    console.say(f"  trackside ingest prometheus --cluster demo {' '.join(str(sources / n) for n in TELEMETRY_FILES)}")
+    console.say(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
+    return 0
+
+
+def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = lambda _: None) -> World:
+    """Make a cluster, and write its sources and its truth below a folder; the same settings give the same files.
+
+    What an earlier simulation made in the folder goes first.
+
+    Raises:
+        UsageError: there are other files in the way.
+    """
+    from app.demo.simulate import node_telemetry, run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
+    from app.demo.simulate.plan import plan  # noqa: PLC0415 - as above
+    from app.demo.simulate.scheduler import play  # noqa: PLC0415 - as above
+    from app.demo.simulate.world import World  # noqa: PLC0415 - as above
+
+    sources = folder / "sources"
+    clear(folder)
+    sources.mkdir(parents=True, exist_ok=True)
+    tell(f"running {settings.gpus:,} GPUs for {settings.days} days")
+    world = World(play(settings, plan(settings)))
+    named = (*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
+    note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
+    tell("writing what Slurm would say")
+    for name, text in (
+        ("sacct.txt", slurm_text.sacct(world)),
+        ("events.txt", slurm_text.events(world)),
+        ("nodes-start.txt", slurm_text.nodes(world, at_end=False)),
+        ("nodes.txt", slurm_text.nodes(world, at_end=True)),
+        ("config.txt", slurm_text.config(settings)),
+        ("topology.txt", slurm_admin.topology(world)),
+        ("reservations.txt", slurm_admin.reservations(world)),
+        ("associations.txt", slurm_admin.associations(world)),
+        ("qos.txt", slurm_admin.qos(world)),
+        ("transactions.txt", slurm_admin.transactions(world)),
+        ("sdiag.txt", slurm_admin.sdiag(world)),
+    ):
+        (sources / name).write_text(text, encoding="utf-8")
+    tell("writing what the exporters would say")
+    telemetry.gpu_hours(world).write_parquet(sources / "gpu_hours.parquet", compression="zstd")
+    (sources / "dcgm.om").write_text(telemetry.openmetrics(world), encoding="utf-8")
+    node_telemetry.node_hours(world).write_parquet(sources / "node_hours.parquet", compression="zstd")
+    (sources / "node_exporter.om").write_text(node_telemetry.openmetrics(world), encoding="utf-8")
+    tell("writing what the training loops would log")
+    run_logs.write_run_logs(world, sources / "runs")
+    tell("writing the truth")
+    truth.write_truth(world, folder)
+    return world

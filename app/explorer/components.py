@@ -1,0 +1,392 @@
+"""Building blocks of pages: panels, badges, bars, tables, messages. No data is read here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from app import palette
+from app.results import headline_text
+from app.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import polars as pl
+
+    from app.results.headlines import Headline
+
+    Child = Component | str | None
+
+ROWS_SHOWN = 5_000
+"""Rows that a table holds; more are not read by scrolling but found by narrowing."""
+
+
+def aria(words: dict[str, str]) -> dict[str, Any]:
+    """Attributes whose names are no Python names, to pass on with `**`."""
+    return dict(words)
+
+
+def icon(name: str) -> Component:
+    """A small picture in the colour of the text around it; it is never the only thing that says something."""
+    return html.Span(className=f"ts-icon ts-icon-{name}", **aria({"aria-hidden": "true"}))
+
+
+def panel(title: str, *children: Child, note: Child = None, right: Child = None, name: str = "") -> Component:
+    """A titled card."""
+    heading = html.Div(
+        [
+            html.Div([html.H2(title, className="panel-title"), html.P(note, className="small") if note else None]),
+            html.Div(right, className="panel-right") if right else None,
+        ],
+        className="panel-head",
+    )
+    extra: dict[str, Any] = {"id": name} if name else {}
+    return html.Section([heading, *children], className="panel", **aria({"aria-label": title}), **extra)
+
+
+def link(text: str, href: str, *, class_name: str = "link") -> Component:
+    """A link within the explorer, without loading the page anew."""
+    return dcc.Link(text, href=href, className=class_name)
+
+
+def code(text: str, *, language: str = "bash") -> Component:
+    """A command or query to copy."""
+    return html.Div(
+        [
+            html.Pre(html.Code(text, className=f"language-{language}"), className="code", tabIndex=0),
+            dmc.CopyButton(
+                value=text, children="Copy", copiedChildren="Copied", size="compact-xs", variant="default",
+                color="gray", copiedColor="teal", className="copy",
+            ),
+        ],
+        className="code-block",
+    )  # fmt: skip
+
+
+def verdict_badge(verdict: str, target: str = "") -> Component:
+    """A verdict as icon, word and colour."""
+    picture, colour, word = palette.VERDICTS[verdict]
+    made: Component = dmc.Badge(
+        [icon(picture), f" {word}"],
+        color=colour,
+        variant="light",
+        size="sm",
+        radius="sm",
+        className=f"verdict verdict-{verdict}",
+        **aria({"aria-label": f"claim {target}: {word}" if target else word}),
+    )
+    return made
+
+
+_CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED": "gray", "PREEMPTED": "yellow"}
+
+
+def state_badge(state: str) -> Component:
+    """A scheduler state; the word says it, the colour helps to find it."""
+    made: Component = dmc.Badge(state, color=_CALM.get(state, "red"), variant="light", size="sm", radius="sm")
+    return made
+
+
+def span_bar(
+    low: float | None, high: float | None, *, value: float | None, target: float | None, top: float, what: str
+) -> Component:
+    """A range on a scale from 0 to `top`: what is between the ends, where the value is, where the target is.
+
+    Args:
+        low: lower end; None draws no range.
+        high: upper end; None reaches to the end of the scale.
+        value: marked if there is one.
+        target: marked if there is one.
+        top: end of the scale.
+        what: the same in words, for who does not see it.
+    """
+
+    def at(number: float) -> str:
+        return f"{min(max(number / top, 0.0), 1.0) * 100:.2f}%"
+
+    marks: list[Component] = []
+    if low is not None:
+        end = top if high is None else high
+        width = max(min(end, top) - low, 0.0) / top * 100
+        open_end = " open" if high is None or high > top else ""
+        marks.append(html.Span(className=f"span-range{open_end}", style={"left": at(low), "width": f"{width:.2f}%"}))
+    if value is not None:
+        marks.append(html.Span(className="span-value", style={"left": at(value)}))
+    if target is not None:
+        marks.append(html.Span(className="span-target", style={"left": at(target)}))
+    return html.Span(marks, className="span-bar", role="img", **aria({"aria-label": what}))
+
+
+def evidence_strip(evidence: Sequence[tuple[str, float]]) -> Component:
+    """Shares by kind of evidence, as a strip with words beneath."""
+    if not evidence:
+        return html.Span(className="evidence")
+    words = " · ".join(f"{kind} {headline_text.share(part)}" for kind, part in evidence)
+    pieces = [
+        html.Span(style={"flexGrow": part, "background": palette.EVIDENCE_COLOURS[kind]}) for kind, part in evidence
+    ]
+    strip = html.Span(pieces, className="evidence-strip", **aria({"aria-hidden": "true"}))
+    return html.Span([strip, html.Span(words, className="small")], className="evidence")
+
+
+def dot(swatch: palette.Swatch) -> Component:
+    """The colour of a category."""
+    hatch = " hatched" if swatch.hatched else ""
+    return html.Span(className=f"dot{hatch}", style={"backgroundColor": swatch.colour}, **aria({"aria-hidden": "true"}))
+
+
+def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, *, link_to: str = "/definitions") -> Component:
+    """GPU-hours by category as one bar that is `whole` long, with names where they fit and a legend beneath.
+
+    Args:
+        parts: category and its GPU-hours, in any order.
+        whole: GPU-hours that the bar stands for.
+        link_to: page whose anchors explain the categories.
+    """
+    held = dict(parts)
+    shown = [(palette.swatch(name), held[name]) for name in (*palette.ORDER, *sorted(set(held) - set(palette.ORDER)))
+             if held.get(name)]  # fmt: skip
+    states = [(state, sum(hours for swatch, hours in shown if swatch.state == state)) for state in palette.STATES]
+    braces = [
+        html.Span(
+            html.Span(f"{palette.STATES[state]} {headline_text.share(hours / whole)}" if hours / whole > 0.09 else ""),
+            className="brace",
+            style={"flexGrow": hours},
+        )
+        for state, hours in states
+        if hours
+    ]
+    segments = [
+        html.Span(
+            html.Span(headline_text.share(hours / whole)) if hours / whole > 0.045 else "",
+            className=f"segment{' hatched' if swatch.hatched else ''}",
+            style={"flexGrow": hours, "backgroundColor": swatch.colour, "color": swatch.ink},
+            title=f"{swatch.label}: {headline_text.hours(hours)} GPU-h, {headline_text.share(hours / whole)}",
+        )
+        for swatch, hours in shown
+    ]
+    legend = [
+        dcc.Link(
+            [dot(swatch), html.Span(swatch.label), html.B(headline_text.share(hours / whole))],
+            href=f"{link_to}#{swatch.name}",
+            className="legend-item",
+            title=f"{headline_text.hours(hours)} GPU-h. {swatch.meaning}",
+        )
+        for swatch, hours in shown
+    ]
+    said = ", ".join(f"{swatch.label} {headline_text.share(hours / whole)}" for swatch, hours in shown)
+    return html.Div(
+        [
+            html.Div(braces, className="braces", **aria({"aria-hidden": "true"})),
+            html.Div(segments, className="stacked-bar", role="img", **aria({"aria-label": said})),
+            html.Div(legend, className="legend"),
+        ]
+    )
+
+
+def figure(made: go.Figure, name: str, said: str) -> Component:
+    """A chart with a description for who does not see it."""
+    config: Any = {
+        "displaylogo": False,
+        "responsive": True,
+        "modeBarButtons": [["toImage", "resetScale2d"]],
+        "toImageButtonOptions": {"format": "svg", "filename": f"trackside-{name}"},
+    }
+    graph = dcc.Graph(
+        id=name, figure=made, config=config, className="chart", style={"height": f"{made.layout.height}px"}
+    )
+    return html.Div(graph, role="figure", **aria({"aria-label": said}))
+
+
+def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - AG Grid's own options
+    """A column of `grid`.
+
+    Args:
+        name: column of the rows.
+        heading: what stands above it.
+        unit: text, time, run (a run's id, shown short), or a unit of `app.console.display`; these are right-aligned.
+        more: further options of AG Grid, such as `width`, `href` (a column with addresses) or `bar` (a share).
+    """
+    made: dict[str, Any] = {"field": name, "headerName": heading, "unit": unit, **more}
+    return made
+
+
+def grid(
+    rows: pl.DataFrame,
+    columns: Sequence[dict[str, Any]],
+    *,
+    name: str,
+    height: int | None = None,
+    empty: str = "Nothing in this period.",
+    file: str = "",
+) -> Component:
+    """A sortable table with an export button.
+
+    Each cell carries its number (for sorting and export) and its text (as every other page writes it). Texts are never
+    read as markup.
+    """
+    if rows.is_empty():
+        return html.P(empty, className="nothing")
+    shown = rows.head(ROWS_SHOWN)
+    definitions = [_definition(each) for each in columns]
+    low = shown.height <= 12 or height is None
+    table = dag.AgGrid(
+        id={"type": "grid", "name": name},
+        rowData=_cells(shown, columns),
+        columnDefs=definitions,
+        defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True, "minWidth": 70,
+                       "wrapHeaderText": True, "suppressHeaderMenuButton": True},
+        dashGridOptions={
+            "theme": {"function": "trackside(themeQuartz)"},
+            "domLayout": "autoHeight" if low else "normal",
+            "suppressCellFocus": False,
+            "enableCellTextSelection": True,
+            "ensureDomOrder": True,
+            "animateRows": False,
+            "suppressColumnVirtualisation": True,
+            "suppressFieldDotNotation": True,
+        },
+        columnSize="responsiveSizeToFit",
+        csvExportParams={
+            "fileName": f"trackside-{file or name}.csv",
+            "processCellCallback": {"function": "plain(params)"},
+        },
+        className="grid",
+        style={"height": None if low else f"{height}px", "width": "100%"},
+    )  # fmt: skip
+    more = (
+        html.P(
+            f"The first {shown.height:,} of {rows.height:,} rows. Narrow the filters to see others.", className="small"
+        )
+        if rows.height > shown.height
+        else None
+    )
+    return html.Div([table, more], className="grid-box")
+
+
+def export_button(name: str) -> Component:
+    """Saves the table of that name as CSV."""
+    made: Component = dmc.Button(
+        [icon("download"), " CSV"],
+        id={"type": "export", "name": name},
+        size="compact-xs",
+        variant="default",
+        **aria({"aria-label": "Save the table as CSV"}),
+    )
+    return made
+
+
+def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
+    made = {key: value for key, value in column.items() if key not in {"unit", "href", "bar", "swatch"}}
+    context = {key: column[key] for key in ("href", "bar", "swatch") if key in column}
+    if context:
+        made |= {"cellRenderer": "Cell", "cellRendererParams": context}
+    else:
+        made["valueFormatter"] = {"function": "told(params)"}
+    if column["unit"] not in {"text", "time", "run"}:
+        made |= {"type": "rightAligned"}
+    if column["unit"] in {"text", "run"}:
+        made.setdefault("tooltipValueGetter", {"function": "whole(params)"})
+    return made
+
+
+def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    wanted = {column["field"]: column["unit"] for column in columns}
+    extra = {column[key] for column in columns for key in ("href", "swatch") if key in column} - set(wanted)
+    made = []
+    for row in rows.iter_rows(named=True):
+        cells: dict[str, Any] = {name: row[name] for name in extra}
+        for name, unit in wanted.items():
+            cells[name] = _plain(row[name], unit)
+            if unit != "text":
+                cells[f"{name}__text"] = visible(_text(row[name], unit))
+            if unit in {"text", "run"} and isinstance(row[name], str) and visible(row[name]) != row[name]:
+                cells[f"{name}__whole"] = visible(row[name])
+                cells.setdefault(f"{name}__text", visible(row[name]))
+        made.append(cells)
+    return made
+
+
+def _plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
+    """A cell as it is sorted and exported: in the unit of its heading."""
+    if value is not None and unit == "gpu_h":
+        return float(value) / 3600
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if hasattr(value, "isoformat"):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return float(value)
+
+
+def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
+    from app.console import display  # noqa: PLC0415 - only here
+
+    if unit == "time":
+        return headline_text.moment(value)
+    if unit == "run":
+        return headline_text.run_label(value)
+    if unit == "hours":
+        return headline_text.hours(value)
+    if unit == "gpu_h":
+        return headline_text.amount(value, "gpu_h")
+    if unit == "share":
+        return headline_text.share(value)
+    return display(value, unit)
+
+
+def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for children
+    """The same components, in the texts of which nothing hides; addresses and ids stay as they are."""
+    if isinstance(node, str):
+        return visible(node)
+    if isinstance(node, list | tuple):
+        return [readable(each) for each in node]
+    for name in ("children", "title", "label", "aria-label"):
+        if isinstance(node, Component) and getattr(node, name, None) is not None:
+            setattr(node, name, readable(getattr(node, name)))
+    if isinstance(getattr(node, "data", None), list):  # the choices of a filter
+        for choice in node.data:
+            if isinstance(choice, dict) and isinstance(choice.get("label"), str):
+                choice["label"] = visible(choice["label"])
+    return node
+
+
+def message(title: str, *children: Child, kind: str = "info") -> Component:
+    """A page that has something to say instead of something to show."""
+    return html.Div(
+        [html.H1(title), *children], className=f"message message-{kind}", role="alert" if kind == "error" else "status"
+    )
+
+
+def facts(pairs: Sequence[tuple[str, Child]]) -> Component:
+    """Names and values beside each other."""
+    return html.Dl(
+        [
+            html.Div([html.Dt(name), html.Dd(value)], className="fact")
+            for name, value in pairs
+            if value not in (None, "")
+        ],
+        className="facts",
+    )
+
+
+def headline_range(found: Headline, target: float | None) -> Component | None:
+    """The range bar of a headline: its bounds, or its interval; None where it has neither."""
+    low, high = (found.bound_low, found.bound_high) if found.bound_low is not None else (found.ci_low, found.ci_high)
+    if low is None and found.value is None:
+        return None
+    top = 1.0
+    if found.unit != "ratio":
+        ends = [each for each in (low, high, found.value, target) if each is not None]
+        top = max(ends) * 1.15 or 1.0
+    said = " ".join(
+        filter(None, (headline_text.bounds_text(found), headline_text.interval_text(found)))
+    ) or headline_text.headline_value(found)
+    return span_bar(low, high, value=found.value, target=target, top=top, what=said)

@@ -1,0 +1,126 @@
+"""The page that says what every word and number means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+
+from app import palette
+from app.explorer import components
+from app.json_text import as_json
+from app.results import references
+from metrics.catalog import METRICS
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+EVIDENCE = {
+    "log": "The training run itself wrote down what it did.",
+    "telemetry": "GPU activity was measured.",
+    "accounting": "The scheduler's records tell.",
+    "assumed": "A rule filled a gap; the rule is printed.",
+}
+
+
+def layout(used: dict[str, Any]) -> Component:
+    """The page; `used` are the constants of the cluster, empty while nothing is computed."""
+    return html.Div(
+        [
+            html.H1("Definitions"),
+            html.P(
+                "A null is “cannot tell”, never zero. Bounds say what is not known about what happened; intervals say "
+                "what the process would do again. The two are never mixed.",
+                className="lead",
+            ),
+            html.Nav(
+                [
+                    html.A("Metrics", href="#metrics"),
+                    html.A("Categories", href="#categories"),
+                    html.A("Evidence", href="#evidence"),
+                    html.A("Constants", href="#constants"),
+                ],
+                className="contents",
+                **components.aria({"aria-label": "On this page"}),
+            ),
+            html.H2("Metrics", id="metrics"),
+            html.Div([_metric(metric) for metric in METRICS], className="definitions"),
+            html.H2("Categories of GPU-time", id="categories"),
+            html.P(
+                "Every GPU of every node is at every instant in exactly one of them. An allocation beats a node state, "
+                "a node state beats idle."
+            ),
+            html.Div([_categories(state, words) for state, words in palette.STATES.items()], className="states"),
+            html.H2("Evidence", id="evidence"),
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            html.Span(className="dot", style={"backgroundColor": palette.EVIDENCE_COLOURS[kind]}),
+                            html.B(kind),
+                            html.Span(words),
+                        ],
+                        className="category",
+                    )
+                    for kind, words in EVIDENCE.items()
+                ],
+                className="panel",
+            ),
+            html.H2("Constants", id="constants"),
+            components.code(
+                "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
+            )
+            if used
+            else html.P("Nothing has been computed yet.", className="nothing"),
+        ],
+        className="page prose",
+    )
+
+
+def _metric(metric: Any) -> Component:  # noqa: ANN401 - metrics.catalog.Metric
+    return html.Article(
+        [
+            html.H3(
+                [
+                    metric.name,
+                    html.A(
+                        "#",
+                        href=f"#{metric.name}",
+                        className="anchor",
+                        **components.aria({"aria-label": "Link to this"}),
+                    ),
+                ]
+            ),
+            html.P(metric.summary),
+            components.facts(
+                [
+                    ("Formula", metric.formula),
+                    ("Unit", metric.unit),
+                    ("Uncertainty", metric.interval),
+                    ("Source", references.readable(metric.source)),
+                    ("Query", html.Code(metric.query)),
+                    ("Arithmetic", html.Code(metric.function)),
+                ]
+            ),
+        ],
+        id=metric.name,
+        className="panel",
+    )
+
+
+def _categories(state: str, words: str) -> Component:
+    return html.Div(
+        [
+            html.H3(words),
+            *[
+                html.Div(
+                    [components.dot(swatch), html.B(swatch.label), html.Code(swatch.name), html.Span(swatch.meaning)],
+                    id=swatch.name,
+                    className="category",
+                )
+                for swatch in palette.SWATCHES
+                if swatch.state == state
+            ],
+        ],
+        className="panel",
+    )

@@ -1,0 +1,436 @@
+"""The first page: headline numbers, where the GPU-time went, how it developed, what costs most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import polars as pl
+from dash import html
+
+from app import palette, results
+from app.claims import verify as verifying
+from app.errors import UsageError
+from app.explorer import components, figures
+from app.results import advice, headline_text
+from app.results.capacity import nodes_by_accounting
+from app.results.headlines import headlines
+from app.results.source import Remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.results import Window
+    from app.results.headlines import Headline
+    from metrics.claims.verdict import Claim, Judged
+    from queries.warehouse import Reader
+
+CARDS = (
+    "goodput_allocated",
+    "ettr",
+    "mfu",
+    "mttf",
+    "time_to_job_restart",
+    "goodput_capacity",
+    "occupancy",
+    "availability",
+)
+"""Headline numbers in the order in which they are shown."""
+
+DIMENSIONS = {
+    "cause": "Cause",
+    "node": "Node",
+    "user": "User",
+    "account": "Account",
+    "partition": "Partition",
+    "run": "Run",
+}
+"""What the costs can be split by."""
+
+COSTLIEST = 12
+"""Rows of the table of costs."""
+
+RECENT = 200
+"""Interruptions that the page lists."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the page is made of.
+
+    Attributes:
+        headlines: the numbers.
+        judged: verdicts on the claims.
+        lost: `results.lost_rows` of the cluster.
+        by_day: the same by day.
+        interruptions: those of the window, each with what it cost (`cost_gpu_h`).
+        capacity_note: a sentence on nodes that only accounting knows; None where there are none.
+    """
+
+    headlines: tuple[Headline, ...]
+    judged: tuple[Judged, ...]
+    lost: pl.DataFrame
+    by_day: pl.DataFrame
+    interruptions: pl.DataFrame
+    capacity_note: str | None
+
+
+def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Window) -> Overview:
+    """Read what the page is made of, in one go.
+
+    Args:
+        source: where from.
+        window: cluster and time.
+        claims: what to judge.
+        asked: the period that was asked for, of which the window is what is known.
+    """
+    once = Remembered(source)
+    return Overview(
+        headlines=headlines(once, window),
+        judged=tuple(verifying.verify(once, asked, claims)),
+        lost=results.lost_rows(once, window),
+        by_day=results.lost_rows(once, window, "day"),
+        interruptions=results.priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
+        capacity_note=nodes_by_accounting(once, window),
+    )
+
+
+def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
+    """GPU-hours that could have trained and did not, by cause or by who had them, the most first.
+
+    Returns:
+        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
+        node what `results.node_failures` returns.
+    """
+    if by == "node":
+        return results.node_failures(source, window)
+    rows = results.lost_rows(source, window, "cluster" if by == "cause" else by).filter(
+        pl.col("category").is_in(palette.COSTLY)
+    )
+    if by == "cause":
+        return (
+            rows.group_by("category", "cause")
+            .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+            .sort("gpu_hours", descending=True)
+            .with_columns(subject=pl.coalesce("cause", "category"))
+        )
+    return (
+        rows.filter(pl.col("subject") != "(no attempt)")
+        .sort("gpu_hours", descending=True)
+        .group_by("subject", maintain_order=True)
+        .agg(
+            pl.col("category").first(),
+            pl.col("cause").first(),
+            pl.col("gpu_hours").sum(),
+            pl.col("share").sum(),
+        )
+        .sort("gpu_hours", "subject", descending=[True, False])
+    )
+
+
+def verdict_on(judged: Sequence[Judged], metric: str) -> Judged | None:
+    """The first claim on a metric: the one that its card shows."""
+    return next((each for each in judged if each.claim.metric == metric), None)
+
+
+def layout(found: Overview, spent: pl.DataFrame, view: View) -> Component:
+    """The page."""
+    by = view.get("by", "cause")
+    return html.Div(
+        [
+            html.H1("Overview", className="visually-hidden"),
+            html.Div([_card(each, found.judged) for each in _ordered(found.headlines)], className="cards"),
+            _account(found.lost, found.capacity_note),
+            html.Div([_trend(found), _interruptions_by_day(found)], className="columns wide-left"),
+            html.Div([_costs(spent, by, view), _recent(found.interruptions, view)], className="columns wide-right"),
+        ],
+        className="page",
+    )
+
+
+def headline_of(found: Overview, metric: str) -> Headline:
+    """The headline number of a metric.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for each in found.headlines:
+        if each.metric == metric:
+            return each
+    raise UsageError(f"there is no headline number {metric!r}")
+
+
+def _ordered(found: Sequence[Headline]) -> list[Headline]:
+    by_metric = {each.metric: each for each in found}
+    first = [by_metric.pop(name) for name in CARDS if name in by_metric]
+    return [*first, *by_metric.values()]
+
+
+def _card(found: Headline, judged: Sequence[Judged]) -> Component:
+    """A headline number with its range, target, verdict, numerator and denominator, and evidence."""
+    claim = verdict_on(judged, found.metric)
+    within = None if claim is None else headline_text.judged_as(claim.claim, found)
+    # A target is drawn only against the number that it is a target of.
+    target = None if claim is None or within is not None else claim.claim.target
+    told = found.value is not None
+    bounds = None if headline_text.at_most(found) is not None else headline_text.bounds_text(found)
+    said = [text for text in (bounds, headline_text.interval_text(found)) if text]
+    aim = None
+    if claim is not None:
+        side = "at least" if claim.claim.direction == "at_least" else "at most"
+        aim = f"target {side} {headline_text.measured(claim.claim.target, claim.claim.unit)}"
+    return html.Button(
+        [
+            html.Span(
+                [
+                    html.Span(found.title, className="card-title"),
+                    components.verdict_badge(claim.verdict, aim or "") if claim is not None else None,
+                ],
+                className="card-head",
+            ),
+            _value(found),
+            components.headline_range(found, target) or html.Span(className="span-bar none"),
+            html.Span(" · ".join(said), className="card-line") if said else None,
+            html.Span(f"judged: {headline_text.judged_value(claim)} {within}", className="card-line")
+            if claim is not None and within
+            else None,
+            html.Span(aim, className="card-line aim") if aim else None,
+            html.Span(headline_text.fraction_text(found), className="small"),
+            html.Span(found.note, className="small card-note") if found.note and not told else None,
+            components.evidence_strip(found.evidence),
+        ],
+        id={"type": "headline", "metric": found.metric},
+        className="card",
+        type="button",
+        **components.aria(
+            {
+                "aria-haspopup": "dialog",
+                "aria-label": f"{found.title}: {headline_text.headline_text(found)}. Show its definition",
+            }
+        ),
+    )
+
+
+def _value(found: Headline) -> Component:
+    """The big number; one that is itself the lower bound is said to be, with the upper one beside it."""
+    number = headline_text.headline_value(found)
+    high = headline_text.at_most(found)
+    if high is None:
+        return html.Span(number, className="card-value" if found.value is not None else "card-value untold")
+    return html.Span(
+        [
+            html.Span("at least ", className="card-bound"),
+            html.Span(number),
+            html.Span(f" at most {headline_text.measured(high, found.unit)}", className="card-bound"),
+        ],
+        className="card-value bounded",
+    )
+
+
+def _account(lost: pl.DataFrame, capacity_note: str | None) -> Component:
+    """Where the GPU-time went: a bar that is the whole capacity, the rows behind it, and what the capacity rests on."""
+    if lost.is_empty():
+        return components.panel("Where the GPU-time went", html.P("No GPU-time in this period.", className="nothing"))
+    by_category = lost.group_by("category").agg(pl.col("gpu_hours").sum())
+    whole = float(by_category["gpu_hours"].sum())
+    rows = (
+        lost.group_by("state", "category", "cause", "evidence")
+        .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+        .sort("gpu_hours", descending=True)
+        .with_columns(
+            label=_links("category", lambda name: palette.swatch(name).label),
+            colour=_links("category", lambda name: palette.swatch(name).colour),
+            href=pl.format("/definitions#{}", "category"),
+        )
+    )
+    return components.panel(
+        "Where the GPU-time went",
+        components.stacked_bar(list(by_category.iter_rows()), whole),
+        html.Details(
+            [
+                html.Summary("By category, cause and evidence"),
+                components.grid(
+                    rows,
+                    [
+                        components.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=150),
+                        components.column("cause", "Cause", flex=2, minWidth=110),
+                        components.column("evidence", "Evidence", flex=2, minWidth=110),
+                        components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=95),
+                        components.column("share", "Share", "share", bar=True, flex=2, minWidth=130),
+                    ],
+                    name="account",
+                    height=440,
+                ),
+            ],
+            open=True,
+            className="details",
+        ),
+        note=f"All {headline_text.hours(whole)} GPU-hours of the period, each GPU-second counted exactly once. "
+        f"Hatched: time of which nobody saw what it was spent on.{f' {capacity_note}' if capacity_note else ''}",
+        right=components.export_button("account"),
+        name="account",
+    )
+
+
+def _links(column: str, made: Callable[[str], str]) -> pl.Expr:
+    """A text made of each value of a column."""
+    return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
+
+
+def _trend(found: Overview) -> Component:
+    if found.by_day.is_empty():
+        return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
+    unseen = bool((found.by_day["category"] == "unattributed").any())
+    return components.panel(
+        "GPU-hours per day",
+        components.figure(figures.trend(found.by_day), "trend", "GPU-hours of each day by category, stacked"),
+        note="Productive time lies between the lower and the upper edge of the hatched band."
+        if unseen
+        else "The colours are those of the bar above.",
+    )
+
+
+def _interruptions_by_day(found: Overview) -> Component:
+    if found.interruptions.is_empty():
+        return components.panel("Interruptions per day", html.P("No attempt was interrupted.", className="nothing"))
+    days = found.by_day["subject"].unique().sort().to_list()
+    return components.panel(
+        "Interruptions per day",
+        components.figure(
+            figures.interruptions(found.interruptions, days), "interruptions", "Interruptions of each day by class"
+        ),
+        note=f"{found.interruptions.height:,} attempts ended otherwise than by completing.",
+    )
+
+
+def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
+    """What cost most, split as the address asks."""
+    table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
+    chooser = dmc.SegmentedControl(
+        id={"type": "filter", "name": "by"},
+        data=[{"value": name, "label": words} for name, words in DIMENSIONS.items()],
+        value=by,
+        size="xs",
+        **components.aria({"aria-label": "Split the costs by"}),
+    )
+    return components.panel(
+        "What is costing us most",
+        html.Div(chooser, className="chooser"),
+        table,
+        note=note,
+        right=components.export_button("costs"),
+        name="costs",
+    )
+
+
+def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
+    """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
+    note = "GPU-hours that interruptions blamed on a node cost: lost and stalled time of the attempt, and startup of "
+    note += "the one that followed. Not seen: where more than a tenth of the attempt was not; their cost is in no sum."
+    rows = blamed.head(COSTLIEST).with_columns(
+        href=_links("node", lambda node: view.link("/", by="node", node=node)),
+        gpu_hours=pl.col("cost_gpu_s") / 3600,
+    )
+    columns = [
+        components.column("node", "Node", href="href", flex=2, minWidth=80),
+        components.column("interruptions", "Count", "count", width=64, minWidth=64),
+        components.column("cause", "Mostly", flex=2, minWidth=108),
+        components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
+        components.column("unpriced", "Not seen", "count", width=64, minWidth=64),
+    ]
+    table = components.grid(rows, columns, name="costs", empty="No interruption was blamed on a node.")
+    to_do = advice.drain(blamed)
+    if to_do is None:
+        return table, note
+    why, command = to_do
+    return html.Div([table, html.P(why), components.code(command)]), note
+
+
+def _top(rows: pl.DataFrame) -> float:
+    """GPU-hours that a full bar stands for."""
+    return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
+
+
+def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
+    """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
+    links = {
+        "cause": _links("category", lambda name: f"/definitions#{name}"),
+        "run": _links("subject", lambda run: view.link("/run", id=run)),
+    }
+    rows = spent.head(COSTLIEST).with_columns(
+        href=links.get(by, _links("subject", lambda who: view.link("/runs", **{by: who}))),
+        label=_links("category", lambda name: palette.swatch(name).label),
+        colour=_links("category", lambda name: palette.swatch(name).colour),
+    )
+    if by == "cause":
+        named = [
+            components.column("subject", "Cause", href="href", flex=2, minWidth=120),
+            components.column("label", "Category", swatch="colour", flex=2, minWidth=120),
+        ]
+    else:
+        named = [
+            components.column(
+                "subject", DIMENSIONS[by], "run" if by == "run" else "text", href="href", flex=2, minWidth=120
+            ),
+            components.column("label", "Mostly", swatch="colour", flex=2, minWidth=120),
+        ]
+    columns = [*named, components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)]
+    note = (
+        f"GPU-hours that could have trained and did not: {_costly()}."
+        if by == "cause"
+        else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
+    )
+    return components.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."), note
+
+
+def _costly(state: str | None = None) -> str:
+    """What counts as a cost, of a state of the GPUs or of all, in words."""
+    found = [palette.swatch(name) for name in palette.COSTLY]
+    return "; ".join(swatch.label.lower() for swatch in found if state in {None, swatch.state})
+
+
+def _recent(events: pl.DataFrame, view: View) -> Component:
+    node, cause = view.get("node"), view.get("cause")
+    shown = events
+    if node:
+        shown = shown.filter(pl.col("node") == node)
+    if cause:
+        shown = shown.filter(pl.col("cause") == cause)
+    rows = shown.head(RECENT).with_columns(
+        href=_links("run_id", lambda run: view.link("/run", id=run)),
+        colour=_links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
+        why=pl.when(pl.col("class") == pl.col("cause"))
+        .then(pl.col("cause"))
+        .otherwise(pl.format("{}: {}", "class", "cause")),
+    )
+    narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
+    note: list[Component | str] = [
+        f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time, "
+        "and startup of the attempt that followed; empty where more than a tenth of the attempt was not seen."
+    ]
+    if narrowed:
+        note += [" ", components.link("Show all", view.link("/", by=view.get("by")))]
+    return components.panel(
+        "Recent interruptions",
+        components.grid(
+            rows,
+            [
+                components.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
+                components.column("run_id", "Run", "run", href="href", flex=1, minWidth=78),
+                components.column("why", "Cause", swatch="colour", flex=4, minWidth=138),
+                components.column("node", "Node", flex=1, minWidth=72),
+                components.column("n_gpus", "GPUs", "count", width=56, minWidth=56),
+                components.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=72, minWidth=72),
+            ],
+            name="recent",
+            height=460,
+            empty="None.",
+        ),
+        note=html.Span(note),
+        right=components.export_button("recent"),
+        name="interruptions",
+    )

@@ -1,0 +1,445 @@
+"""One run: where its time went, why it restarted, how far from the hardware's limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from dash import html
+
+from app import palette, results
+from app.errors import UsageError
+from app.explorer import components, drawer, figures
+from app.results import headline_text
+from metrics import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.results import Window
+    from queries.warehouse import Reader
+
+JOINED = {
+    "single": "it has one attempt",
+    "requeue_chain": "the scheduler requeued the same job",
+    "resize": "the job was resized",
+    "het": "components of one heterogeneous job",
+    "explicit": "the training log names the run",
+    "environment": "an environment variable of the job names the run",
+    "comment": "the comment of the job names the run",
+    "wckey": "the wckey of the job names the run",
+    "name_pattern": "a pattern of job names in the configuration",
+    "heuristic": "a guess: same user, account, name, directory and size, one after the other",
+    "adjudicated": "a person said so",
+}
+"""How attempts were joined into a run, in words."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the page is made of.
+
+    Attributes:
+        window: the period that the cards speak for; the rest of the page shows the run's whole life.
+        run: the run's row of `show runs`.
+        ettr: its row of `results.ettr_run_rows`.
+        timeline: `results.run_timeline`.
+        steps: `results.run_steps`.
+        mfu: `results.mfu_run_rows`.
+        convention: the one that the headline MFU is counted by.
+        attempts: its attempts, with how each ended and how long the next took to start.
+        interruptions: its interruptions in the window.
+    """
+
+    window: Window
+    run: dict[str, Any]
+    ettr: dict[str, Any] | None
+    timeline: pl.DataFrame
+    steps: pl.DataFrame
+    mfu: pl.DataFrame
+    convention: str
+    attempts: pl.DataFrame
+    interruptions: pl.DataFrame
+
+
+def gather(source: Reader, window: Window, asked: str) -> Run:
+    """Read what the page is made of.
+
+    Args:
+        source: where from.
+        window: cluster and time.
+        asked: a run id.
+
+    Raises:
+        UsageError: there is no such run in the window.
+    """
+    everything = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    found = everything.filter(pl.col("run_id") == asked)
+    if found.is_empty():
+        raise UsageError(
+            f"run {asked!r} had no time in this period; take a longer one. The page Runs lists those that had"
+        )
+    run = found.row(0, named=True)
+    run_id = run["run_id"]
+    mine = pl.col("run_id") == run_id
+    ettr = results.ettr_run_rows(source, window).filter(mine)
+    joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
+    interruptions = source.query(
+        "interruptions", cluster=window.cluster, since=window.since, until=window.until
+    ).filter(mine)
+    restarts = results.restart_rows(source, window).filter(mine)
+    key = ["scheduler", "job_id", "submitted_at"]
+    attempts = (
+        joined.select(*key, "attempt_no", "joined_by")
+        .join(source.query("attempts", cluster=window.cluster).drop("cluster"), on=key, how="left")
+        .join(interruptions.select(*key, "class", "cause", "node", "detail"), on=key, how="left")
+        .join(restarts.select(*key, "time_to_job_restart_s").unique(key), on=key, how="left")
+        .with_columns(n_gpus=pl.col("milli_gpus") / 1000)
+        .sort("attempt_no", "submitted_at")
+    )
+    steps = results.run_steps(source, window.cluster, run_id)
+    return Run(
+        window=window,
+        run=run,
+        ettr=ettr.row(0, named=True) if ettr.height else None,
+        timeline=results.run_timeline(source, window.cluster, run_id),
+        steps=steps,
+        mfu=_mfu_rows(source, window, run_id, logged=bool(steps.height)),
+        convention=drawer.constants(source, window.cluster).get("flop_convention", ""),
+        attempts=attempts,
+        interruptions=interruptions,
+    )
+
+
+def several(asked: str, found: Sequence[str], view: View) -> Component:
+    """What stands where a job id belongs to more than one run: Slurm uses ids again."""
+    return components.panel(
+        f"{len(found):,} runs have a job {asked}",
+        html.P("Slurm uses job ids again, and jobs of an array share one. Which is meant? The newest comes first."),
+        html.Ul([html.Li(components.link(run_id, view.link("/run", id=run_id))) for run_id in found]),
+    )
+
+
+def _mfu_rows(source: Reader, window: Window, run_id: str, *, logged: bool) -> pl.DataFrame:
+    """MFU as it was stored for this window; worked out if this is no window that numbers are stored for."""
+    stored = source.query("run_mfu", cluster=window.cluster, run_id=run_id, since=window.since, until=window.until)
+    if stored.height or not logged:
+        return stored
+    return results.mfu_run_rows(source, window, run_id)
+
+
+def layout(found: Run, view: View) -> Component:
+    """The page."""
+    run = found.run
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Div(components.link("Runs", view.link("/runs")), className="crumbs"),
+                    html.Div(
+                        [html.H1(run["name"] or run["run_id"]), components.state_badge(run["state"])], className="title"
+                    ),
+                    components.facts(
+                        [
+                            ("Run", run["run_id"]),
+                            ("User", run["user"]),
+                            ("Account", run["account"]),
+                            ("Partition", run["partition"]),
+                            ("GPUs", headline_text.gpus(run["n_gpus"])),
+                            ("Attempts", f"{run['n_attempts']:,}"),
+                            ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
+                            ("Started (UTC)", headline_text.moment(run["started_at"])),
+                            ("Ended (UTC)", headline_text.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
+                        ]
+                    ),
+                ],
+                className="run-head",
+            ),
+            html.Div(_cards(found), className="cards five"),
+            _where(found),
+            _timeline(found),
+            _steps(found),
+            _mfu(found.mfu),
+            _attempts(found.attempts),
+            _blame(found),
+        ],
+        className="page",
+    )
+
+
+def _card(title: str, value: str, *more: Component | None, told: bool = True) -> Component:
+    return html.Div(
+        [
+            html.Span(title, className="card-title"),
+            html.Span(value, className="card-value" if told else "card-value untold"),
+            *more,
+        ],
+        className="card still",
+    )
+
+
+def _small(*words: str) -> list[Component]:
+    return [html.Span(each, className="small") for each in words if each]
+
+
+def _cards(found: Run) -> list[Component]:
+    hours = 0.0 if found.ettr is None else found.ettr["allocated"]
+    restarts = found.attempts["time_to_job_restart_s"].drop_nulls()
+    median = restarts.median() if restarts.len() else None
+    return [
+        _ettr(found.ettr),
+        _mfu_card(found.mfu, found.convention),
+        _steps_lost(found.steps, found.window),
+        _card(
+            "Restarts",
+            f"{restarts.len():,}",
+            *_small("" if median is None else f"median {headline_text.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
+        ),
+        _card("GPU-hours", headline_text.amount(hours, "gpu_h"), *_small("allocated in this period")),
+    ]
+
+
+def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
+    """Of the steps that began in the period, those that were run again."""
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
+    if began.is_empty():
+        why = "no step was logged in this period" if steps.height else "no run log"
+        return _card("Steps lost", headline_text.CANNOT_TELL, *_small(why), told=False)
+    lost = began.filter(~pl.col("kept").fill_null(value=True)).height
+    return _card(
+        "Steps lost",
+        f"{lost:,}",
+        *_small(f"of {began.height:,} logged in this period: run again after an interruption"),
+    )
+
+
+def _ettr(row: dict[str, Any] | None) -> Component:
+    """ETTR with its arithmetic spelled out."""
+    if row is None:
+        return _card("ETTR", headline_text.CANNOT_TELL, *_small("the run held no GPUs in this period"), told=False)
+
+    def gpu_h(name: str) -> str:
+        return headline_text.amount(row[name], "gpu_h")
+
+    told = row["ettr"] is not None
+    low, high = row["ettr_low"], row["ettr_high"]
+    said = f"at least {headline_text.measured(low, 'ratio')}, at most {headline_text.measured(high, 'ratio')}"
+    return _card(
+        "ETTR",
+        headline_text.measured(row["ettr"], "ratio"),
+        components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=said) if low is not None else None,
+        html.Span(said, className="card-line") if low != high else None,
+        *_small(
+            f"{gpu_h('productive')} productive"
+            + (f" (+ {gpu_h('unseen')} unseen)" if row["unseen"] else "")
+            + (f" (+ {gpu_h('beside_idle')} active beside an idle GPU)" if row["beside_idle"] else "")
+            + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
+            f"{gpu_h('allocated')} allocated) GPU-h"
+        ),
+        told=told,
+    )
+
+
+def _headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
+    """MFU by the convention of the headline; by another if the log allows only that."""
+    told = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
+    return told.row(0, named=True) if told.height else None
+
+
+def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
+    row = _headline_mfu(mfu, convention)
+    if row is None:
+        notes = (
+            [str(note) for note in mfu["note"].drop_nulls()[:1]]
+            if mfu.height
+            else ["no run log with tokens and model size"]
+        )
+        return _card("MFU", headline_text.CANNOT_TELL, *_small(*notes), told=False)
+    said = ""
+    if row["ci_low"] is not None and row["ci_high"] is not None:
+        low, high = (headline_text.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
+        said = f"95 % interval {low} to {high}"
+    return _card(
+        "MFU",
+        headline_text.measured(row["value"], "ratio"),
+        components.span_bar(
+            row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=said or "MFU"
+        ),
+        html.Span(said, className="card-line") if said else None,
+        *_small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
+    )
+
+
+def _where(found: Run) -> Component | None:
+    held = found.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
+    if held.is_empty():
+        return None
+    hours = (
+        held.with_columns(
+            gpu_hours=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()
+            / 3.6e9
+            * pl.col("gpus").cast(pl.Float64)
+        )
+        .group_by("category")
+        .agg(pl.col("gpu_hours").sum())
+    )
+    whole = float(hours["gpu_hours"].sum())
+    if not whole:
+        return None
+    return components.panel(
+        "Where its GPU-time went",
+        components.stacked_bar(list(hours.iter_rows()), whole),
+        note=f"{headline_text.hours(whole)} GPU-hours over all its attempts, within this period or not.",
+    )
+
+
+def _timeline(found: Run) -> Component:
+    if found.timeline.is_empty():
+        return components.panel("Timeline", html.P("No attempt of it has held GPUs yet.", className="nothing"))
+    legend = [
+        html.Span(
+            [components.dot(palette.swatch(name)), html.Span(palette.swatch(name).label)], className="legend-item"
+        )
+        for name in (palette.QUEUED.name, *palette.ORDER)
+        if name in set(found.timeline["category"])
+    ]
+    if found.interruptions.height:
+        legend.append(html.Span([html.Span("✕", className="mark"), html.Span("Interruption")], className="legend-item"))
+    return components.panel(
+        "Timeline",
+        html.Div(legend, className="legend"),
+        components.figure(
+            figures.timeline(found.timeline, found.interruptions), "timeline", "What each attempt did when"
+        ),
+        note="One line per attempt of its whole life, times in UTC.",
+    )
+
+
+def _steps(found: Run) -> Component:
+    if found.steps.is_empty():
+        return components.panel(
+            "Steps",
+            html.Div(
+                [
+                    html.P(
+                        "This run has no log, so nobody saw its steps: MFU and lost steps cannot be told. "
+                        "The recorder is one file without dependencies:"
+                    ),
+                    components.code(
+                        "trackside recorder > trackside_log.py     # copy it beside the training script\n"
+                        "trackside ingest runlog run.jsonl && trackside compute"
+                    ),
+                ],
+                className="nothing",
+            ),
+        )
+    told = found.steps["duration_s"].drop_nulls()
+    median = told.median() if told.len() else None
+    return components.panel(
+        "Steps",
+        components.figure(figures.steps(found.steps), "steps", "Duration of each step over time"),
+        note=f"{found.steps.height:,} steps over all its attempts"
+        + ("" if median is None else f", median {headline_text.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
+        + (
+            f"; drawn are {figures.POINTS:,} points that keep the slowest."
+            if found.steps.height > figures.POINTS
+            else "."
+        ),
+    )
+
+
+def _mfu(mfu: pl.DataFrame) -> Component | None:
+    if mfu["value"].null_count() == mfu.height:
+        return None
+    return components.panel(
+        "MFU by convention",
+        components.grid(
+            mfu,
+            [
+                components.column("convention", "Convention", flex=2, minWidth=130),
+                components.column("dtype", "Type", flex=1, minWidth=70),
+                components.column("value", "MFU (mean)", "ratio", flex=1, minWidth=100),
+                components.column("median", "Median", "ratio", flex=1, minWidth=90),
+                components.column("ci_low", "95 % from", "ratio", flex=1, minWidth=90),
+                components.column("ci_high", "to", "ratio", flex=1, minWidth=80),
+                components.column("n", "Steps", "count", flex=1, minWidth=85),
+                components.column("note", "Note", flex=3, minWidth=140),
+            ],
+            name="mfu",
+        ),
+        note="Conventions differ in what counts as work; compare only like with like.",
+        right=components.export_button("mfu"),
+    )
+
+
+def _attempts(attempts: pl.DataFrame) -> Component:
+    return components.panel(
+        "Attempts",
+        components.grid(
+            attempts,
+            [
+                components.column("attempt_no", "No.", "count", width=65),
+                components.column("job_id", "Job", minWidth=80, flex=1),
+                components.column("joined_by", "Joined by", minWidth=115, flex=1),
+                components.column("state", "State", minWidth=115, flex=2),
+                components.column("class", "Blamed on", minWidth=115, flex=2),
+                components.column("cause", "Cause", minWidth=115, flex=2),
+                components.column("node", "Node", minWidth=90, flex=1),
+                components.column("started_at", "Started (UTC)", "time", width=145, minWidth=140),
+                components.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=140),
+                components.column("n_nodes", "Nodes", "count", width=80),
+                components.column("n_gpus", "GPUs", "count", width=75),
+                components.column("time_to_job_restart_s", "To next start", "seconds", width=130, minWidth=115),
+            ],
+            name="attempts",
+            height=420,
+        ),
+        right=components.export_button("attempts"),
+    )
+
+
+def _blame(found: Run) -> Component:
+    rows = found.interruptions.sort("ended_at").to_dicts()
+    if not rows:
+        return components.panel(
+            "Why attempts ended", html.P("No attempt of it was interrupted in this period.", className="nothing")
+        )
+    return components.panel(
+        "Why attempts ended",
+        html.Ol(
+            [
+                html.Li(
+                    [
+                        html.Div(
+                            [
+                                html.B(f"Attempt {row['attempt_no']}"),
+                                html.Span(
+                                    f"{row['class']}: {row['cause']}",
+                                    className="cause",
+                                    style={"borderColor": palette.CLASS_COLOURS.get(row["class"], "#888888")},
+                                ),
+                                html.Span(f"{headline_text.moment(row['ended_at'])} UTC", className="small"),
+                            ],
+                            className="blame-head",
+                        ),
+                        html.Div(f"on {row['node']}" if row["node"] else "no node is to blame", className="small"),
+                        html.Div(row["detail"], className="detail") if row["detail"] else None,
+                        html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
+                    ]
+                )
+                for row in rows[:MOST_BLAMED]
+            ],
+            className="blame",
+        ),
+        note="What each attempt's end was blamed on, and the evidence for it."
+        + (f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""),
+    )
+
+
+MOST_BLAMED = 100
+"""Ends of attempts that are explained one by one."""

@@ -1,0 +1,1 @@
+"""The SLA report: its values, its page, its files."""

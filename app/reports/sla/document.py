@@ -1,0 +1,575 @@
+"""What the SLA report says: one plain value, made of the numbers of `app.results` and `app.claims`.
+
+Nothing is computed here that has a definition of its own: this module asks, sorts, counts and adds up. The value it
+makes is the report's JSON form; `app.reports.sla.page` says the same to people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import re
+from collections import Counter
+from decimal import Decimal
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from app import results
+from app.claims import verify as verifying
+from app.corrections import records as adjudications
+from app.corrections.describe import in_words
+from app.errors import UsageError
+from app.json_text import as_json, finite
+from app.palette import SWATCHES, Swatch
+from app.results import Window, headlines, references
+from app.results.capacity import nodes_by_accounting
+from app.times import iso, parse_period
+from ingest.parsers import SNAPSHOTS
+from metrics import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from app.results.coverage import Stretch
+    from metrics.claims.verdict import Claim, Judged
+    from metrics.mfu.mfu import Convention
+    from queries.warehouse import Reader
+
+Document = dict[str, Any]
+
+FORM_VERSION = 1
+"""Counts up when a reader of the JSON form would have to change."""
+
+INCIDENTS_SHOWN = 40
+"""Interruptions that are listed; the others are counted."""
+
+DAILY = ("goodput_allocated", "goodput_capacity", "occupancy", "availability")
+"""Metrics that can be told day by day from the ledger."""
+
+EVIDENCE = ("log", "telemetry", "accounting", "assumed")
+
+
+def one_cluster(source: Reader, asked: str | None) -> str:
+    """The cluster that a report is about.
+
+    Raises:
+        UsageError: there is no such one, there is none, or there are several and none was named.
+    """
+    known = [str(name) for name in source.query("clusters")["cluster"]]
+    if asked is not None and asked not in known:
+        raise UsageError(f"there is no cluster {asked!r}; there are: {', '.join(known) or 'none'}")
+    if not known:
+        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+    if asked is None and len(known) > 1:
+        raise UsageError(f"a report is about one cluster: say --cluster NAME; there are: {', '.join(known)}")
+    return asked or known[0]
+
+
+def origin_of_claims(path: Path | None) -> dict[str, str | None]:
+    """Which claims were judged: the file's name and digest, or that they came with Trackside."""
+    if path is None:
+        return {"file": None, "sha256": None}
+    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def document(
+    source: Reader, asked: Window, period_text: str, claims: Sequence[Claim], origin: dict[str, str | None]
+) -> Document:
+    """The report of a period as a value that JSON can hold.
+
+    Args:
+        source: a published copy.
+        asked: the cluster and the period.
+        period_text: the period as it was asked for.
+        claims: objectives to judge.
+        origin: where the claims came from.
+
+    Raises:
+        UsageError: nothing has been computed, or nothing is known of the period.
+    """
+    computed = _computed(source, asked.cluster)
+    constants = json.loads(computed["constants"])
+    period, period_text = _period(asked, period_text)
+    known = verifying.covered(source, period)
+    window = known.window
+    judged = verifying.verify(source, period, claims)
+    shown = {each.metric: each for each in headlines.headlines(source, window)}
+    return {
+        "report": "sla",
+        "form_version": FORM_VERSION,
+        "trackside": importlib.metadata.version("trackside"),
+        "cluster": window.cluster,
+        "period": {"asked": period_text, "since": iso(period.since), "until": iso(period.until)},
+        "covered": {
+            "since": iso(window.since),
+            "until": iso(window.until),
+            "share": known.share,
+            "missing_s": sum((high - low).total_seconds() for low, high in known.gaps),
+            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in known.gaps],
+        },
+        "data": {
+            "version": source.data_version,
+            "computed_at": iso(computed["computed_at"]),
+            "ledger_since": iso(computed["since"]),
+            "ledger_until": iso(computed["until"]),
+            "loads_since_computed": int(source.query("loads_since_computed", cluster=window.cluster)["loads"].item()),
+        },
+        "claims": origin,
+        "summary": {
+            verdict: sum(each.verdict == verdict for each in judged)
+            for verdict in ("supported", "refuted", "undetermined")
+        },
+        "objectives": [_objective(each, _behind(source, window, each, shown)) for each in judged],
+        "headlines": [_headline(each) for each in shown.values()],
+        "gpu_time": _gpu_time(source, window),
+        "daily": _daily(source, window, claims),
+        "incidents": _incidents(source, window),
+        "failure_rates": _failure_rates(source, window),
+        "exclusions": {
+            "declared": [{"claim": claim.id, "says": each.words()} for claim in claims for each in claim.exclusions],
+            "gpu_seconds": exact(sum((_excluded(each) for each in judged), Decimal(0))),
+        },
+        "adjudications": [
+            {
+                "id": each.id,
+                "author": each.author,
+                "made_at": iso(each.made_at),
+                "says": in_words(each),
+                "reason": each.reason,
+            }
+            for each in adjudications.counting_in(source, window)
+        ],
+        "definitions": _definitions(claims, shown),
+        "ledger_categories": [
+            {"category": each.name, "state": each.state, "title": each.label, "says": each.meaning} for each in SWATCHES
+        ],
+        "constants": constants,
+        "data_quality": _data_quality(source, period, constants["coverage_gap_hours"] * 3600),
+        "reproduce": _reproduce(period, window, period_text, claims, origin["file"]),
+    }
+
+
+def sealed(made: Document) -> Document:
+    """The report with the digest of all else that it says."""
+    plain: Document = finite(made)
+    return plain | {"sha256": digest(plain)}
+
+
+def digest(made: Document) -> str:
+    """sha256 over the report without its own digest: JSON with sorted keys, no blanks, UTF-8."""
+    rest = {key: value for key, value in made.items() if key != "sha256"}
+    return hashlib.sha256(as_json(rest, sort_keys=True, compact=True).encode()).hexdigest()
+
+
+def encoded(made: Document) -> bytes:
+    """The JSON form."""
+    return (as_json(made, indent=2) + "\n").encode()
+
+
+def _computed(source: Reader, cluster: str) -> dict[str, Any]:
+    computed = source.query("computed", cluster=cluster)
+    if computed.is_empty():
+        raise UsageError(f"{cluster}: nothing has been computed yet. Run: trackside compute")
+    return computed.row(0, named=True)
+
+
+def _period(asked: Window, text: str) -> tuple[Window, str]:
+    """What shares are shares of: the period in words, or the window itself where that goes beyond it."""
+    since, until = parse_period(text)
+    if since <= asked.since and asked.until <= until:
+        return Window(asked.cluster, since, until), text.strip()
+    return asked, f"{_moment(asked.since)}..{_moment(asked.until)}"
+
+
+# Objectives ------------------------------------------------------------------------------------------------------
+
+
+def _behind(source: Reader, window: Window, judged: Judged, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
+    """Numerator, denominator and evidence of what a claim is about, as `show` tells them.
+
+    What `show` does not tell, the number of a part of the cluster or of another window, is as it was measured.
+    """
+    claim, found = judged.claim, judged.measured
+    if claim.narrowed is not None:
+        told = {"numerator": found.numerator, "denominator": found.denominator}
+        return told | {"evidence": dict(found.evidence), "note": None}
+    headline = shown.get(claim.metric)
+    if headline is not None and headlines.headline_is_of(claim, headline):
+        return _parts(headline)
+    if claim.metric == "mttf" and claim.gpus is not None:
+        return _parts(headlines.mttf_at(source, window, claim.gpus))
+    if claim.metric == "mfu":
+        rows = results.mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
+    else:
+        rows = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+    return _row_parts(rows.row(0, named=True)) if rows.height else _NOTHING
+
+
+_NOTHING: dict[str, Any] = {"numerator": None, "denominator": None, "evidence": {}, "note": None}
+
+
+def _parts(headline: headlines.Headline) -> dict[str, Any]:
+    return {
+        "numerator": headline.numerator,
+        "denominator": headline.denominator,
+        "evidence": dict(headline.evidence),
+        "note": headline.note,
+    }
+
+
+def _row_parts(row: dict[str, Any]) -> dict[str, Any]:
+    shares = {kind: row[f"evidence_{kind}"] for kind in EVIDENCE if row[f"evidence_{kind}"]}
+    return {
+        "numerator": row["numerator"],
+        "denominator": row["denominator"],
+        "evidence": shares,
+        "note": row["note"],
+    }
+
+
+def _objective(judged: Judged, behind: dict[str, Any]) -> Document:
+    claim, measured = judged.claim, judged.measured
+    return {
+        "id": claim.id,
+        "verdict": judged.verdict,
+        "quoted": claim.quoted,
+        "read_as": claim.read_as,
+        "kind": claim.kind,
+        "metric": claim.metric,
+        "unit": claim.unit,
+        "direction": claim.direction,
+        "target": claim.target,
+        "gpus": claim.gpus,
+        "min_run_s": claim.min_run_s,
+        "flop_convention": claim.flop_convention,
+        "value": measured.value,
+        "low": _finite(measured.low),
+        "high": _finite(measured.high),
+        "no_upper_limit": measured.high == math.inf,
+        "n": measured.n,
+        "method": measured.method,
+        "needed": measured.needed if judged.verdict == "undetermined" else None,
+        "narrowed": claim.narrowed,
+        "beside": list(measured.beside),
+        "level": measured.level,
+        "excluded_s": measured.excluded_s,
+        "excluded_gpu_seconds": measured.excluded_gpu_s,
+        "adjudications": judged.adjudications,
+        **behind,
+        "definition": catalog.BY_NAME[claim.metric].formula if claim.metric in catalog.BY_NAME else None,
+    }
+
+
+def _excluded(judged: Judged) -> Decimal:
+    """GPU-seconds that a claim leaves out, to the millisecond."""
+    return Decimal(str(round(judged.measured.excluded_gpu_s or 0.0, 3)))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _headline(each: headlines.Headline) -> Document:
+    return {
+        "metric": each.metric,
+        "title": each.title,
+        "unit": each.unit,
+        "value": each.value,
+        "numerator": each.numerator,
+        "denominator": each.denominator,
+        "n": each.n,
+        "bound_low": each.bound_low,
+        "bound_high": each.bound_high,
+        "ci_low": each.ci_low,
+        "ci_high": each.ci_high,
+        "evidence": dict(each.evidence),
+        "note": each.note,
+        "show": each.show,
+    }
+
+
+# GPU-time --------------------------------------------------------------------------------------------------------
+
+
+def _gpu_time(source: Reader, window: Window) -> Document:
+    """Every GPU-second of the window by category, and whether they add up to what there was."""
+    rows = results.lost_rows(source, window).to_dicts()
+    capacity = source.query("capacity_in", cluster=window.cluster, since=window.since, until=window.until).item()
+    total = sum((row["gpu_seconds"] for row in rows), Decimal(0))
+    return {
+        "capacity_gpu_seconds": exact(capacity or Decimal(0)),
+        "capacity_note": nodes_by_accounting(source, window),
+        "ledger_gpu_seconds": exact(total),
+        "sums_to_capacity": total == (capacity or Decimal(0)),
+        "categories": [_category(each, rows) for each in SWATCHES],
+    }
+
+
+def _category(swatch: Swatch, rows: Iterable[dict[str, Any]]) -> Document:
+    own = [row for row in rows if row["category"] == swatch.name]
+    seconds = sum((row["gpu_seconds"] for row in own), Decimal(0))
+    return {
+        "category": swatch.name,
+        "state": swatch.state,
+        "title": swatch.label,
+        "gpu_seconds": exact(seconds),
+        "gpu_hours": float(seconds) / 3600,
+        "share": sum(row["share"] for row in own),
+        "parts": [
+            {
+                "cause": row["cause"],
+                "evidence": row["evidence"],
+                "gpu_seconds": exact(row["gpu_seconds"]),
+                "share": row["share"],
+            }
+            for row in own
+        ],
+    }
+
+
+def exact(amount: Decimal) -> str:
+    """A decimal number as text, with all its digits and no more.
+
+    >>> exact(Decimal("7200.500000000")), exact(Decimal("7200.000000000")), exact(Decimal(0))
+    ('7200.5', '7200', '0')
+    """
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
+    """Day by day (UTC): where the GPU-time went, and the ratios that the objectives are about."""
+    asked = dict.fromkeys(["goodput_allocated", *(claim.metric for claim in claims if claim.metric in DAILY)])
+    ratios = results.goodput_rows(source, window, "day").sort("subject")
+    sums = (
+        results.ledger_sums(source, window, "day")
+        .group_by("subject", "category")
+        .agg(pl.col("gpu_seconds").sum())
+        .sort("subject", "category")
+    )
+    days = sorted(set(sums["subject"]))
+    by_day: dict[str, dict[str, str]] = {day: {} for day in days}
+    for day, category, seconds in sums.iter_rows():
+        by_day[day][category] = exact(seconds)
+    columns = ("value", "bound_low", "bound_high", "numerator", "denominator")
+    return {
+        "days": days,
+        "gpu_seconds": [by_day[day] for day in days],
+        "metrics": {
+            metric: [
+                {"day": row["subject"], **{name: row[name] for name in columns}}
+                for row in ratios.filter(pl.col("metric") == metric).iter_rows(named=True)
+            ]
+            for metric in asked
+        },
+    }
+
+
+# Failures --------------------------------------------------------------------------------------------------------
+
+
+def _incidents(source: Reader, window: Window) -> Document:
+    """Interruptions by infrastructure, those of most GPUs first."""
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    everything = source.query("interruptions", **asked)
+    which = ["run_id", "attempt_no"]
+    restarted = results.restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
+    found = (
+        everything.filter(pl.col("class") == "infrastructure")
+        .join(restarted, on=which, how="left")
+        .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False], nulls_last=True)
+    )
+    classes = Counter(everything["class"])
+    rest = found.slice(INCIDENTS_SHOWN)
+    return {
+        "n": found.height,
+        "n_incidents": found["incident"].n_unique() if found.height else 0,
+        "shown": [_incident(row) for row in found.head(INCIDENTS_SHOWN).iter_rows(named=True)],
+        "not_shown": {"n": rest.height, "gpus": float(rest["n_gpus"].sum() or 0)},
+        "by_cause": dict(sorted(Counter(found["cause"]).items(), key=lambda each: (-each[1], each[0]))),
+        "interruptions_by_class": dict(sorted(classes.items(), key=lambda each: (-each[1], each[0]))),
+    }
+
+
+def _incident(row: dict[str, Any]) -> Document:
+    return {
+        "ended_at": iso(row["ended_at"]),
+        "run_id": row["run_id"],
+        "attempt_no": row["attempt_no"],
+        "state": row["state"],
+        "cause": row["cause"],
+        "node": row["node"],
+        "n_gpus": None if row["n_gpus"] is None else float(row["n_gpus"]),
+        "runtime_s": row["runtime_s"],
+        "incident": row["incident"],
+        "evidence": row["evidence"],
+        "detail": row["detail"],
+        "restarted_at": None if row["restarted_at"] is None else iso(row["restarted_at"]),
+        "time_to_job_restart_s": row["time_to_job_restart_s"],
+    }
+
+
+_RATE = ("class", "counted", "size", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days",
+         "rate_per_gpu_day", "phi", "phi_p", "rate_low", "rate_high", "mttf_d", "mttf_low_d", "mttf_high_d",
+         "note")  # fmt: skip
+
+
+def _failure_rates(source: Reader, window: Window) -> list[Document]:
+    found = results.failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
+    return found.select(_RATE).to_dicts()
+
+
+# What it rests on ------------------------------------------------------------------------------------------------
+
+
+def _definitions(claims: Sequence[Claim], shown: Iterable[str]) -> list[Document]:
+    """Catalog entries of every metric that the report names, in the catalog's order."""
+    named = {*shown, *(claim.metric for claim in claims)}
+    return [
+        {
+            "metric": metric.name,
+            "unit": metric.unit,
+            "says": metric.summary,
+            "definition": metric.formula,
+            "uncertainty": metric.interval,
+            "source": references.readable(metric.source),
+            "computed_by": metric.function,
+        }
+        for metric in catalog.METRICS
+        if metric.name in named
+    ]
+
+
+def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
+    own = pl.col("cluster") == period.cluster
+    loaded = source.query("status_sources").filter(own).sort("source")
+    rejects = source.query("status_rejects").filter(own)
+    return {
+        "sources": [_source(source, row, period, gap_s) for row in loaded.iter_rows(named=True)],
+        "rejected": [
+            {"source": row["source"], "reason": row["reason"], "n": row["n"]} for row in rejects.iter_rows(named=True)
+        ],
+        "checks": [
+            {"name": each.check.name, "says": each.check.description, "n": each.count, "severity": each.check.severity}
+            for each in source.checks()
+        ],
+        "checks_are_of": sorted(str(name) for name in source.query("clusters")["cluster"]),
+    }
+
+
+_SAID_BY = {"prometheus.gpu": "prometheus.gpu_hours"}
+"""Sources whose silence leaves nothing out where another one speaks for the same time: hours are made of samples."""
+
+_NEVER_SILENT = SNAPSHOTS | {"slurm.config", "slurm.transactions"}
+"""What was asked at a moment holds until it is asked again, and account changes are rare."""
+
+
+def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -> Document:
+    """A source's loads, and where within the period it was silent for longer than gaps that are closed.
+
+    A gap is `covered_by` another source where that one, made of the same measurements, speaks for its time. Snapshots
+    hold until the next one; like settings they are never silent.
+    """
+    timed = row["covers_from"] is not None and row["source"] not in _NEVER_SILENT
+    gaps = _silent(source, row["source"], period, gap_s) if timed else ()
+    counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
+    other = _SAID_BY.get(row["source"])
+    unfilled = _silent(source, other, period, gap_s) if other else gaps
+    silent: list[tuple[datetime, datetime, str | None]] = [(*each, None) for each in _both(gaps, unfilled)]
+    silent += [(*each, other) for each in _both(gaps, _between(unfilled, period))]
+    return {
+        "source": row["source"],
+        **{name: row[name] for name in counts},
+        "covers_from": iso(row["covers_from"]) if row["covers_from"] else None,
+        "covers_until": iso(row["covers_until"]) if row["covers_until"] else None,
+        "share_of_period": verifying.share_without(period, gaps) if timed else None,
+        "gaps": [
+            {"since": iso(low), "until": iso(high), "covered_by": by}
+            for low, high, by in sorted(silent, key=itemgetter(0))
+            if (high - low).total_seconds() > gap_s
+        ],
+        "warnings": list(row["last_warnings"] or []),
+    }
+
+
+def _silent(source: Reader, name: str, period: Window, gap_s: float) -> tuple[Stretch, ...]:
+    return verifying.gaps_in(period, verifying.spoken_for(source, period.cluster, name, gap_s))
+
+
+def _both(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:
+    """The time that is in a stretch of each."""
+    found = [(max(low, start), min(high, end)) for low, high in one for start, end in other]
+    return [(low, high) for low, high in found if low < high]
+
+
+def _between(gaps: Sequence[Stretch], period: Window) -> list[Stretch]:
+    """The time of a period that is in no gap; gaps are in order."""
+    lows = [period.since, *(high for _, high in gaps)]
+    highs = [*(low for low, _ in gaps), period.until]
+    return list(zip(lows, highs, strict=True))
+
+
+_SHOWN_BY = {"mttf": "mttf", "time_to_job_restart": "restarts", "mfu": "mfu"}
+
+
+def _reproduce(
+    asked: Window, window: Window, period_text: str, claims: Sequence[Claim], file: str | None
+) -> list[Document]:
+    """Commands that give every number of the report again.
+
+    They name the period as it was asked for: a verdict is on the whole of it, whatever part the data speak for.
+    """
+    where = f"--cluster {_quoted(asked.cluster)} --since {_moment(asked.since)} --until {_moment(asked.until)}"
+    own = f" --claims {_quoted(file)}" if file else ""
+    sizes = sorted({claim.gpus for claim in claims if claim.metric == "mttf" and claim.gpus})
+    period = f"--period {_quoted(period_text)} --cluster {_quoted(asked.cluster)}"
+    commands = [
+        ("this report", f"trackside report sla {period}{own}"),
+        ("the verdicts", f"trackside verify {where}{own}"),
+        ("goodput, occupancy, availability", f"trackside show goodput {where} --explain"),
+        ("the same by day", f"trackside show goodput --by day {where}"),
+        ("ETTR", f"trackside show ettr {where} --explain"),
+        ("MFU", f"trackside show mfu {where} --explain"),
+        *((f"MTTF at {size:g} GPUs", f"trackside show mttf --at {size:g} {where} --explain") for size in sizes),
+        ("restarts, each", f"trackside show restarts --by event {where}"),
+        ("where the GPU-time went", f"trackside show lost {where} --explain"),
+        ("interruptions, each", f"trackside show interruptions {where}"),
+        ("the ledger by category, in SQL", f"trackside sql {_in_shell(ledger_sql(window))}"),
+        ("all the rows of the ledger", "trackside export gpu_time -o gpu_time.parquet"),
+        ("refused input rows", "trackside export rejects"),
+    ]
+    used = {_SHOWN_BY.get(claim.metric) for claim in claims}
+    return [{"what": what, "command": command} for what, command in commands if what != "MFU" or "mfu" in used]
+
+
+def ledger_sql(window: Window) -> str:
+    """SQL that sums the ledger by category within the window, for anybody to run and to check."""
+    low, high = (f"TIMESTAMPTZ '{moment.isoformat()}'" for moment in (window.since, window.until))
+    cluster = "'" + window.cluster.replace("'", "''") + "'"
+    return (
+        "SELECT state, category, SUM(gpus * (epoch_us(LEAST(ended_at, "  # noqa: S608 - printed, never run by us
+        f"{high})) - epoch_us(GREATEST(started_at, {low}))) / 1e6) AS gpu_seconds FROM gpu_time "
+        f"WHERE cluster = {cluster} AND ended_at > {low} AND started_at < {high} GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def _in_shell(sql: str) -> str:
+    """SQL as an argument that people can still read, unless a cluster's name forbids it."""
+    return _quoted(sql) if re.search(r'["$`\\!]', sql) else f'"{sql}"'
+
+
+def _moment(moment: datetime) -> str:
+    """A moment with all its digits: windows may begin within a second."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _quoted(text: str) -> str:
+    import shlex  # noqa: PLC0415 - only here
+
+    return shlex.quote(text)

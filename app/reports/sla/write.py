@@ -1,0 +1,103 @@
+"""`trackside report`: documents about a period, made of the numbers that `show` and `verify` give.
+
+    sla.py      what the SLA report says: a plain value, its JSON form
+    page.py     the same as one HTML page without script
+    charts.py   its drawings, as inline SVG
+
+A report is a pure function of (data, period, claims): it reads no clock, and the same data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import console
+from app.claims.verify import read_claims
+from app.config import settings as config
+from app.errors import UsageError
+from app.reports.sla import document as sla
+from app.reports.sla import page
+from app.results import Window
+from app.times import parse_period
+from queries.warehouse import open_reader
+
+if TYPE_CHECKING:
+    import argparse
+
+    from queries.warehouse import Reader
+
+FORMS = ("html", "json")
+"""What a report can be written as."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """`trackside report sla`: write the SLA report of a period of one cluster.
+
+    Raises:
+        UsageError: no such cluster, no such period, nothing known of it, or the file cannot be written.
+    """
+    settings = config.load(options.config)
+    period = parse_period(options.period)
+    form = _form(options.format, options.output)
+    with open_reader(options.warehouse or settings.warehouse) as reader:
+        window = Window(sla.one_cluster(reader, options.cluster), *period)
+        target = options.output or Path(file_name(window.cluster, options.period, form))
+        document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
+    if not options.quiet:
+        said = ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
+        console.say(f"{target}: {said}; sha256 {document['sha256'][:16]}", error=True)
+    return 0
+
+
+def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one says them
+    reader: Reader, window: Window, period_text: str, claims_path: Path | None, target: Path, form: str
+) -> sla.Document:
+    """Write the SLA report of a period to a file.
+
+    Args:
+        reader: a published copy.
+        window: the cluster, and the period (time without data is left out, and said to be).
+        period_text: the period as it was asked for; the covered share is the share of this.
+        claims_path: claims to judge; the vendor's headlines if None.
+        target: where to.
+        form: html or json.
+
+    Returns:
+        The report as a value: what its JSON form holds.
+
+    Raises:
+        UsageError: nothing is known of the period, or the file cannot be written.
+        ClaimsError: mistakes in the claims file.
+    """
+    claims = read_claims(claims_path)
+    document = sla.sealed(sla.document(reader, window, period_text, claims, sla.origin_of_claims(claims_path)))
+    content = sla.encoded(document) if form == "json" else page.render(document)
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    return document
+
+
+def file_name(cluster: str, period: str, form: str) -> str:
+    """A file's name from names that people chose.
+
+    >>> file_name("prod/a", "2026-10-01..2026-10-08", "html")
+    'sla-prod-a-2026-10-01-2026-10-08.html'
+    """
+    parts = [re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") for part in ("sla", cluster, period)]
+    return f"{'-'.join(part for part in parts if part)}.{form}"
+
+
+def _form(asked: str | None, target: Path | None) -> str:
+    """What was asked for, or what the file's name ends in, or HTML."""
+    if asked is not None:
+        return asked
+    if target is None or not target.suffix:
+        return "html"
+    ending = target.suffix.removeprefix(".").lower().replace("htm", "html").replace("htmll", "html")
+    if ending not in FORMS:
+        raise UsageError(f"{target}: say --format html or json, or end the file's name so")
+    return ending

@@ -1,0 +1,147 @@
+"""What the GPUs of each attempt did: samples of the warehouse, day by day, as rows of `attempt_activity`.
+
+Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up knows is read as one sample.
+Whose an hour was in which an attempt came or went is not told then: its time is unattributed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, Day, added_up, day_activities, in_units
+from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
+from metrics.telemetry.sample_grid import GPU, Reading, inactive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.config.settings import Rules
+    from app.results import Window
+    from metrics.telemetry.occupancy import Holders
+    from queries.warehouse import Reader, Writer
+
+VERIFICATION = "verification"
+"""Kind of `rules.other_work` whose jobs check nodes."""
+
+HOURLY: Final = "hourly"
+"""Column of samples that are hours, and of sums: how much of the time is known by the hour only."""
+
+_SHARE: Final = "idle_share"
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What GPUs did, as `gpu_attribution.in_units` names it; `hourly_s` of that is known by the hour only.
+
+    Attributes:
+        attempts: by `frames.ATTEMPT_KEY`, with `user`, `partition` and `verification`.
+        users: by `user`: of nodes that several attempts of one user shared.
+    """
+
+    attempts: pl.DataFrame
+    users: pl.DataFrame
+
+
+def attempt_activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holders) -> pl.DataFrame | None:
+    """Rows of `attempt_activity` within the window; None where no sample tells anything."""
+    found = activity(reader, window, rules, held)
+    if found is None:
+        return None
+    beside = {"user", "partition", "unclear_s", f"{HOURLY}_s"}
+    sums = (name for name in found.attempts.columns if name not in {*frames.ATTEMPT_KEY, VERIFICATION, *beside})
+    return found.attempts.select(*frames.ATTEMPT_KEY, VERIFICATION, *sums)
+
+
+def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holders) -> Activity | None:
+    """What GPUs did in the window, by attempt; None where there are no samples.
+
+    A GPU is idle where it is not active by the rules that the ledger goes by.
+    """
+    samples, hours = _readings(rules)
+    days = [
+        day
+        for day in day_activities(
+            _days(reader, window),
+            held.within(window.since, window.until),
+            lambda day: hours if HOURLY in day.columns else samples,
+        )
+        if not day.nodes.is_empty()
+    ]
+    if not days:
+        return None
+    if not any(_by_hour(day) for day in days):
+        hours = samples
+    attempts = _told([_alike(day.attempts, hours) for day in days], ["attempt"], hours)
+    users = _told([_alike(day.users, hours).drop("partition") for day in days], ["user"], hours)
+    about = held.attempts.select("attempt", *frames.ATTEMPT_KEY, "user", "partition", VERIFICATION)
+    return Activity(about.join(attempts, on="attempt").drop("attempt"), users)
+
+
+def _readings(rules: Rules) -> tuple[Reading, Reading]:
+    """How samples are read, and how days are on which hours stand for samples."""
+    idle = inactive(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
+    share = pl.coalesce(_SHARE, idle.cast(pl.Float64))
+    return Reading(RESOLUTION, idle), Reading({**RESOLUTION, HOURLY: 1}, share, idle_parts=RATIO_PARTS)
+
+
+def _by_hour(day: Day) -> bool:
+    return f"{HOURLY}_known" in day.attempts.columns
+
+
+def _alike(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Sums of a day that was read by the other reading as this one has them."""
+    if HOURLY not in reading.resolution or f"{HOURLY}_known" in sums.columns:
+        return sums
+    none = pl.lit(0, dtype=pl.Int64)
+    return sums.with_columns(
+        pl.col("idle_sum") * reading.idle_parts, none.alias(f"{HOURLY}_known"), none.alias(f"{HOURLY}_sum")
+    )
+
+
+def _told(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.DataFrame:
+    """Sums of all days in seconds and units; what no sample told is null."""
+    columns = days[0].columns
+    sums = in_units(added_up([day.select(columns) for day in days], by), reading)
+    sums = sums.rename({"power_w_s": "power_s", "power_w_sum": "energy_j"}).with_columns(
+        pl.col("n_samples").cast(pl.Int64)
+    )
+    told = {"idle_s": "judged_s", "energy_j": "power_s"}
+    told |= {f"{name}_sum": f"{name}_s" for name in RESOLUTION if name != "power_w"}
+    by_hour = pl.col(f"{HOURLY}_s") if f"{HOURLY}_s" in sums.columns else pl.lit(0.0)
+    return sums.with_columns(
+        *(pl.when(pl.col(seconds) > 0).then(name).alias(name) for name, seconds in told.items()),
+        by_hour.alias(f"{HOURLY}_s"),
+    ).drop(f"{HOURLY}_sum", strict=False)
+
+
+def _days(reader: Reader | Writer, window: Window) -> Iterator[pl.DataFrame]:
+    """Samples of each day that may tell of the window, the last one first; of the days' first and last hours all."""
+    for day in reader.query("gpu_sample_days", cluster=window.cluster)["day"]:
+        span = read_of_day(day, window)
+        if span is not None:
+            low, high = span
+            samples = reader.query("gpu_samples_between", cluster=window.cluster, since=low, until=high)
+            hours = reader.query("gpu_hours_between", cluster=window.cluster, since=low, until=high)
+            yield with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
+
+
+def read_of_day(day: object, window: Window) -> tuple[datetime, datetime] | None:
+    """From when to when samples of a day are read for a window: whole hours, one more than the window has before it.
+
+    A sample, or an hour, may begin before the window and tell of it.
+    """
+    begin = datetime.combine(day, time(), UTC)  # type: ignore[arg-type]  # a date, as the query says
+    since = window.since - timedelta(seconds=LONGEST_S)
+    low = max(begin, since.replace(minute=0, second=0, microsecond=0))
+    high = min(begin + timedelta(days=1), window.until)
+    return (low, _next_hour(high)) if low < high else None
+
+
+def _next_hour(moment: datetime) -> datetime:
+    whole = moment.replace(minute=0, second=0, microsecond=0)
+    return whole if whole == moment else whole + timedelta(hours=1)

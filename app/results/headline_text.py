@@ -1,0 +1,204 @@
+"""Numbers and times as the explorer writes them: the texts of `app.console`, with their units."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from app.console import display
+from app.results.headlines import headline_is_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.results.headlines import Headline
+    from metrics.claims.verdict import Claim, Judged
+
+CANNOT_TELL = "cannot tell"
+"""What stands where a number cannot be told: never a zero, never a blank."""
+
+_DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
+_PARTS: dict[str, tuple[str, str, str]] = {
+    "goodput_allocated": ("gpu_h", "productive", "allocated GPU-h"),
+    "goodput_capacity": ("gpu_h", "productive", "GPU-h there were"),
+    "occupancy": ("gpu_h", "allocated", "GPU-h there were"),
+    "availability": ("gpu_h", "in service", "GPU-h there were"),
+    "ettr": ("gpu_h", "productive", "queued and scheduled GPU-h"),
+    "mfu": ("flop", "model FLOP", "peak FLOP"),
+}
+
+
+TELLABLE = 0.0005
+"""Ends of a ratio that lie less apart than this read the same."""
+
+_NAMED_BY_JOB = re.compile(r"([^@]+)-\d{8}T\d{6}Z")
+
+
+def run_label(run_id: str | None) -> str:
+    """What a table calls a run: by its first job, where the id is a job's id and the time of its submission.
+
+    >>> run_label("6216-20261024T225638Z"), run_label("llama-7b"), run_label(None)
+    ('job 6216', 'llama-7b', '-')
+    >>> run_label("llama-7b@106-20261024T225638Z")
+    'llama-7b@106-20261024T225638Z'
+    """
+    if run_id is None:
+        return "-"
+    found = _NAMED_BY_JOB.fullmatch(run_id)
+    return run_id if found is None else f"job {found[1]}"
+
+
+def measured(value: float | None, unit: str) -> str:
+    """A number of a metric with its unit.
+
+    >>> measured(0.923, "ratio"), measured(None, "ratio"), measured(3.66, "d"), measured(90.0, "s")
+    ('92.3 %', 'cannot tell', '3.66 d', '1 min 30 s')
+    """
+    if value is None:
+        return CANNOT_TELL
+    return display(value, _DISPLAYED.get(unit, "number")) + (" d" if unit == "d" else "")
+
+
+def headline_value(found: Headline) -> str:
+    """The headline's number as it is shown everywhere in the explorer."""
+    return measured(found.value, found.unit)
+
+
+def headline_text(found: Headline) -> str:
+    """The headline's number in words: one that is a lower bound is said to be, with the upper one."""
+    high = at_most(found)
+    if high is None:
+        return headline_value(found)
+    return f"at least {headline_value(found)}, at most {measured(high, found.unit)}"
+
+
+def bounds_text(found: Headline) -> str | None:
+    """What a headline lies between, in words; None where it has no bounds, or they meet."""
+    if found.bound_low is None or found.bound_high is None or found.bound_low == found.bound_high:
+        return None
+    return f"at least {measured(found.bound_low, found.unit)}, at most {measured(found.bound_high, found.unit)}"
+
+
+def at_most(found: Headline) -> float | None:
+    """The upper bound of a headline that is itself the lower one; None where it is not, or where they read the same."""
+    value, low, high = found.value, found.bound_low, found.bound_high
+    if value is None or low is None or high is None or high - low < TELLABLE:
+        return None
+    return high if math.isclose(value, low, rel_tol=1e-9) else None
+
+
+def judged_as(claim: Claim, found: Headline) -> str | None:
+    """What a claim is judged on, where that is another number than the headline; None where it is the same."""
+    if headline_is_of(claim, found):
+        return None
+    said = [f"in runs of {claim.min_run_s / 3600:g} h or more"] if claim.min_run_s else []
+    said += [f"at {claim.gpus:,g} GPUs"] if claim.gpus != found.gpus else []
+    said += [f"by the convention {claim.flop_convention}"] if claim.flop_convention else []
+    said += [claim.narrowed] if claim.narrowed else []
+    return ", ".join(said)
+
+
+def judged_value(judged: Judged) -> str:
+    """What a claim was judged by: the value, or what it lies between.
+
+    A value that cannot be told is never made up from its ends.
+    """
+    claim, found = judged.claim, judged.measured
+    if found.value is not None or found.low is None:
+        return measured(found.value, claim.unit)
+    high = "no limit" if found.high in {None, math.inf} else measured(found.high, claim.unit)
+    return f"{measured(found.low, claim.unit)} to {high}"
+
+
+def interval_text(found: Headline) -> str | None:
+    """A headline's sampling interval in words; None where it has none."""
+    if found.ci_low is None:
+        return None
+    high = "no upper limit" if found.ci_high is None else measured(found.ci_high, found.unit)
+    return f"95 % interval {measured(found.ci_low, found.unit)} to {high}"
+
+
+def fraction_text(found: Headline) -> str | None:
+    """Numerator over denominator in words, or how many events are behind it."""
+    pooled = pooled_text(found) if found.metric == "mttf" else None
+    if pooled is not None and found.denominator is not None:
+        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
+    parts = _PARTS.get(found.metric)
+    if parts is not None and found.numerator is not None and found.denominator is not None:
+        unit, top, bottom = parts
+        return f"{amount(found.numerator, unit)} {top} / {amount(found.denominator, unit, whole=True)} {bottom}"
+    return None if found.n is None else f"{found.n:,} restarts"
+
+
+def pooled_text(found: Headline) -> str | None:
+    """The numerator of an MTTF: GPU-days of jobs of all sizes over the size that it is quoted at."""
+    if found.numerator is None or found.gpus is None:
+        return None
+    return f"{amount(found.numerator * found.gpus, 'number')} GPU-days / {gpus(found.gpus)}"
+
+
+def amount(value: float | None, unit: str, *, whole: bool = False) -> str:
+    """An amount without its unit's name; large ones carry no decimals that nobody reads.
+
+    >>> amount(4_320_000.0, "gpu_h"), amount(360.0, "gpu_h"), amount(1.5e21, "flop"), amount(12.0, "number", whole=True)
+    ('1,200', '0.10', '1.5e+21', '12')
+    """
+    if value is None:
+        return "-"
+    if unit == "flop":
+        return f"{value:.3g}"
+    number = value / 3600 if unit == "gpu_h" else value
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    if whole and number == int(number):
+        return f"{number:,.0f}"
+    if abs(number) >= 100:
+        return f"{number:,.1f}"
+    return f"{number:.2f}" if number else "0"
+
+
+def hours(gpu_hours: float | None) -> str:
+    """GPU-hours.
+
+    >>> hours(12345.6), hours(0.5), hours(None)
+    ('12,346', '0.50', '-')
+    """
+    return amount(gpu_hours, "number")
+
+
+def share(value: float | None) -> str:
+    """A share; what is there and would round to nothing says so.
+
+    >>> share(0.123), share(0.0001), share(0.0), share(None)
+    ('12.3 %', '< 0.1 %', '0.0 %', '-')
+    """
+    if value is not None and 0 < value < 0.0005:
+        return "< 0.1 %"
+    return display(value, "ratio")
+
+
+def moment(value: datetime | None) -> str:
+    """A time to the minute, in UTC (which the page says once)."""
+    return "-" if value is None else value.strftime("%Y-%m-%d %H:%M")
+
+
+def gpus(value: Any) -> str:  # noqa: ANN401 - decimal, float or None
+    """A number of GPUs; fractions only where there are some.
+
+    >>> gpus(1024.0), gpus(0.5)
+    ('1,024', '0.5')
+    """
+    return display(value, "count")
+
+
+def days(seconds: float) -> str:
+    """The length of a window.
+
+    >>> days(86400.0 * 61), days(3600.0)
+    ('61 days', '1 h')
+    """
+    if seconds >= 2 * 86_400:
+        length = seconds / 86_400
+        return f"{length:.0f} days" if abs(length - round(length)) < 0.05 else f"{length:.1f} days"
+    return display(seconds, "seconds")

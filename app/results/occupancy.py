@@ -1,0 +1,78 @@
+"""What questions about telemetry need beside samples: who held what and was where, by the rules of the computation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.config.settings import Rules
+from app.results.gpu_activity import VERIFICATION
+from metrics import frames
+from metrics.ledger.capacity import coverage, inventory
+from metrics.telemetry.occupancy import Holders, holders
+
+if TYPE_CHECKING:
+    from app.results import Source, Window
+
+NO_SUBJECT = "(unknown)"
+"""What a user, account or partition that accounting does not name is called."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a cluster.
+
+    Attributes:
+        rules: those of its last computation.
+        attempts: `frames.ATTEMPT_KEY`, `user`, `account`, `partition`, `run`, `name`, `verification`, and its number
+            `attempt`.
+        on_nodes: `frames.ATTEMPT_NODES`.
+        covered: `frames.COVERAGE` of accounting, within the computation.
+        held: who held GPUs.
+    """
+
+    rules: Rules
+    attempts: pl.DataFrame
+    on_nodes: pl.DataFrame
+    covered: pl.DataFrame
+    held: Holders
+
+
+def known(source: Source, cluster: str) -> Known:
+    """What is known of a cluster that was computed: as `app.compute.pipeline` has it."""
+    computed = source.query("computed", cluster=cluster).row(0, named=True)
+    told = json.loads(computed["constants"])
+    rules = Rules.model_validate({name: told[name] for name in Rules.model_fields if name in told})
+    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
+    on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
+    states = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
+    nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
+    loads = frames.conform(source.query("coverage", cluster=cluster, source="slurm.accounting"), frames.COVERAGE)
+    low, high = (pl.lit(computed[name], dtype=frames.TIME) for name in ("since", "until"))
+    covered = (
+        coverage(loads, gap_s=rules.coverage_gap_hours * 3600)
+        .with_columns(started_at=pl.max_horizontal("started_at", low), ended_at=pl.min_horizontal("ended_at", high))
+        .filter(pl.col("started_at") < pl.col("ended_at"))
+    )
+    there = inventory(nodes, on_nodes, states, covered)
+    held = holders(on_nodes, attempts, there, covered, verification=rules.other_work.get(VERIFICATION))
+    return Known(rules, _named(source, cluster, attempts, held), on_nodes, covered, held)
+
+
+def _named(source: Source, cluster: str, attempts: pl.DataFrame, held: Holders) -> pl.DataFrame:
+    key = list(frames.ATTEMPT_KEY)
+    runs = source.query("run_attempts", cluster=cluster).select(*key, pl.col("run_id").alias("run"))
+    return (
+        held.attempts.select(*key, "attempt", "user", "partition", VERIFICATION)
+        .join(attempts.select(*key, "account", "name"), on=key, how="left")
+        .join(runs, on=key, how="left")
+    )
+
+
+def whole(source: Source, window: Window) -> bool:
+    """Whether a window is all of what was computed, of which sums are stored."""
+    computed = source.query("computed", cluster=window.cluster).row(0, named=True)
+    return (window.since, window.until) == (computed["since"], computed["until"])

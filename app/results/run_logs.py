@@ -1,0 +1,92 @@
+"""Run logs as metrics read them: sessions matched to attempts, executions of steps, events."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.results.source import Remembered
+from metrics import frames
+from metrics.runs.steps import Rules as StepRules
+from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
+from queries.warehouse import Reader
+
+if TYPE_CHECKING:
+    from app.results import Source
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of a cluster.
+
+    Attributes:
+        sessions: as `metrics.runs.steps.match_sessions` (with `run`, once the runs are known) returns them, with the
+            `milli_gpus` of their attempts.
+        steps: `frames.STEPS`.
+        events: `frames.RUN_EVENTS`.
+    """
+
+    sessions: pl.DataFrame
+    steps: pl.DataFrame
+    events: pl.DataFrame
+
+    def names(self) -> pl.DataFrame:
+        """The run id that each attempt's own log gives it."""
+        return explicit_runs(self.sessions)
+
+    def in_runs(self, joined: pl.DataFrame) -> Logs:
+        """With the runs that the attempts were joined to."""
+        return Logs(with_runs(self.sessions, joined), self.steps, self.events)
+
+    def executions(self, rules: StepRules) -> pl.DataFrame:
+        """Each execution of each step, as `metrics.runs.steps.executions_of_steps` returns it."""
+        return executions_of_steps(self.steps, self.sessions, self.events, rules)
+
+
+def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
+    """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
+    everyone = source.query("run_sessions", cluster=cluster)
+    said = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
+    matched = match_sessions(said, attempts, clock_skew_s=clock_skew_s)
+    held = attempts.select(*frames.ATTEMPT_KEY, "milli_gpus")
+    return Logs(
+        matched.join(held, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left"),
+        frames.conform(source.query("steps", cluster=cluster), frames.STEPS),
+        frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
+    )
+
+
+_KEPT = 4
+_kept: OrderedDict[tuple[str, int, str], tuple[Logs, pl.DataFrame]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
+    """Logs and executions by the constants and runs of the last computation.
+
+    Those of a published copy never change, and several numbers need them: the last few are kept in memory.
+    """
+    if isinstance(source, Remembered):
+        return source.made(("logs", cluster), lambda: _computed_logs(source, cluster))
+    if not isinstance(source, Reader):
+        return _computed_logs(source, cluster)
+    key = (str(source.root), source.data_version, cluster)
+    with _lock:
+        if key not in _kept:
+            _kept[key] = _computed_logs(source, cluster)
+            while len(_kept) > _KEPT:
+                _kept.popitem(last=False)
+        return _kept[key]
+
+
+def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
+    constants = json.loads(source.query("computed", cluster=cluster)["constants"].item())
+    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
+    joined = frames.conform(source.query("run_attempts", cluster=cluster), frames.RUN_ATTEMPTS)
+    logs = read_logs(source, cluster, attempts, clock_skew_s=constants["clock_skew_s"]).in_runs(joined)
+    return logs, logs.executions(StepRules(constants["hang_steps"], constants["hang_min_s"]))

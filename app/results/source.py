@@ -1,0 +1,49 @@
+"""Sources that read each query once, for who needs many of the same rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    import polars as pl
+
+    from app.results.windows import Source
+
+T = TypeVar("T")
+
+OF_ALL_WINDOWS: Final = frozenset(
+    {"attempts", "run_attempts", "computed", "run_sessions", "steps", "run_events", "node_states", "inventoried"}
+)
+"""Named queries that ask for no window. None of them reads a table that results are written to."""
+
+
+class Remembered:
+    """A source that keeps answers, and what was made of them. What it reads must not change meanwhile.
+
+    Args:
+        source: where rows are read.
+        only: queries whose answers are kept; all of them if None.
+    """
+
+    def __init__(self, source: Source, *, only: Collection[str] | None = None) -> None:
+        self._source = source
+        self._only = only
+        self._answers: dict[tuple[object, ...], pl.DataFrame] = {}
+        self._made: dict[tuple[object, ...], object] = {}
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query; those of the first time where they are kept."""
+        if self._only is not None and name not in self._only:
+            return self._source.query(name, **params)
+        key = (name, *sorted(params.items()))
+        if key not in self._answers:
+            self._answers[key] = self._source.query(name, **params)
+        return self._answers[key]
+
+    def made(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returned when it was first called under that key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]  # a key always stands for one type

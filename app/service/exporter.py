@@ -1,0 +1,444 @@
+"""`/metrics`: the numbers as Prometheus reads them. Which families there are, `dashboards.exported` says.
+
+A point that cannot be told is left out, and its bounds stay: no NaN, and no 0 in its place. All but the age of the
+sources is worked out once per data version, so a scrape costs next to nothing until the data change.
+
+Each part of each window of each cluster is computed alone: one that fails is left out, counted in
+`trackside_export_failures`, logged, and reported by `/healthz` with its reason; all others are exported.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import polars as pl
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from app import clock, results
+from app.claims import verify as verifying
+from app.compute.stored_results import standard_windows
+from app.faults import FAULTS, reason_of
+from app.palette import COSTLY
+from app.results import Window, headlines
+from app.results.cache import Claims
+from app.results.capacity import share_by_accounting
+from app.results.source import Remembered
+from app.times import months
+from app.visible import visible
+from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from metrics.frames import DAY_S
+from metrics.restarts.restarts import restart_summary
+from queries.errors import NoWarehouseError, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+    from decimal import Decimal
+
+    from app.results import Source
+    from app.results.cache import Answers
+    from app.results.headlines import Headline
+    from metrics.claims.verdict import Claim
+    from queries.warehouse import Reader
+
+P = ParamSpec("P")
+
+logger = logging.getLogger("trackside.exporter")
+
+VERDICT = {"supported": 1.0, "undetermined": 0.0, "refuted": -1.0}
+"""Values of trackside_verdict."""
+
+CLASSES = ("infrastructure", "preemption", "planned", "timeout", "user")
+"""Classes of interruptions; one that did not happen is a true 0."""
+
+NO_CAUSE = "none"
+"""Label of time that has no cause beside its category: an empty label would read as no label."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A series with its value. `labels` are in the order in which the family declares them."""
+
+    family: str
+    labels: tuple[str, ...]
+    value: float
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What `/metrics` lacks.
+
+    Attributes:
+        cluster: whose; empty where it is about all of them.
+        window: value of the label `window`; empty where the part has none.
+        part: what is missing.
+        reason: why, in one line.
+        failed: computing it failed; otherwise the data have no such number, and nothing is wrong.
+    """
+
+    cluster: str
+    window: str
+    part: str
+    reason: str
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What the published copy has to export: samples, and when each source last spoke (its age depends on the time)."""
+
+    samples: tuple[Sample, ...]
+    spoke: tuple[tuple[str, str, datetime], ...]
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass
+class LastScrape:
+    """What the last scrape could not give, for `/healthz`, which must not wait for one."""
+
+    at: datetime | None = None
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass
+class _Collection:
+    """Samples, part by part: a part that fails is left out whole and noted."""
+
+    samples: list[Sample] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+
+    def add(
+        self,
+        cluster: str,
+        window: str,
+        part: str,
+        make: Callable[P, Iterable[Sample]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Take in the samples of one part: `make(...)`."""
+        try:
+            self.samples.extend([_checked(sample) for sample in make(*args, **kwargs)])
+        except FAULTS as error:
+            where = f"{cluster}, window {window}" if window else cluster
+            logger.exception("%r: %s is not exported", where, part)
+            self.missing.append(Missing(cluster, window, part, reason_of(error), failed=True))
+
+    def absent(self, cluster: str, window: str, part: str, reason: str) -> None:
+        """Note what the data do not give."""
+        self.missing.append(Missing(cluster, window, part, reason, failed=False))
+
+    def failures(self, cluster: str) -> Sample:
+        """How many parts of a cluster failed."""
+        failed = Counter(each.cluster for each in self.missing if each.failed)
+        return Sample("trackside_export_failures", (cluster,), float(failed[cluster]))
+
+
+def _checked(sample: Sample) -> Sample:
+    """The sample, if it can be exported.
+
+    Raises:
+        ValueError: its value is not finite, or a label is no text.
+    """
+    if not math.isfinite(sample.value) or not all(isinstance(each, str) for each in sample.labels):
+        raise ValueError(f"{sample.family}{list(sample.labels)} is {sample.value}")
+    return sample
+
+
+def render(answers: Answers, *, now: datetime | None = None, claims: Claims | None = None) -> bytes:
+    """All metrics in Prometheus's text format.
+
+    Args:
+        answers: the published warehouse. An empty one, or one that cannot be read, gives `trackside_build_info` alone.
+        now: the time that ages of sources are taken at; the clock's if None.
+        claims: what is judged; the vendor's headlines if None.
+    """
+    return negotiated(answers, "", now=now, claims=claims)[0]
+
+
+def negotiated(
+    answers: Answers,
+    accept: str,
+    *,
+    now: datetime | None = None,
+    claims: Claims | None = None,
+    last: LastScrape | None = None,
+) -> tuple[bytes, str]:
+    """All metrics in the format that a scraper asks for (OpenMetrics or Prometheus text), and its content type.
+
+    Args:
+        answers: the published warehouse.
+        accept: the header of the request.
+        now: the time that ages of sources are taken at; the clock's if None.
+        claims: what is judged; the vendor's headlines if None.
+        last: is brought up to date with what this scrape lacks.
+    """
+    moment = now or clock.now()
+    found = _exported(answers, (claims or Claims(None)).now())
+    if last is not None:
+        last.at, last.missing = moment, found.missing
+    ages = [
+        Sample("trackside_input_lag_seconds", (cluster, source), (moment - spoke).total_seconds())
+        for cluster, source, spoke in found.spoke
+    ]
+    registry = CollectorRegistry()
+    registry.register(_Collected([*found.samples, *ages, _build()]))
+    encode, content_type = _encoder(accept)
+    return encode(registry), content_type
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """What the header asks for; Prometheus's text format where it asks for a version that is no number."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
+
+
+class _Collected(Collector):
+    """Samples as families, in the order in which they are declared; families without data are left out."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._by_family: dict[str, list[Sample]] = {}
+        for sample in samples:
+            self._by_family.setdefault(sample.family, []).append(sample)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Give what there is."""
+        for family in FAMILIES:
+            found = self._by_family.get(family.name)
+            if found is None:
+                continue
+            made = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            for labels, value in _distinct(found).items():
+                made.add_metric(labels, value)
+            yield made
+
+
+def _distinct(samples: Iterable[Sample]) -> dict[tuple[str, ...], float]:
+    """Values by labels that people can read; of two that read the same the first, as a second one spoils the scrape."""
+    found: dict[tuple[str, ...], float] = {}
+    for sample in samples:
+        found.setdefault(tuple(map(visible, sample.labels)), sample.value)
+    return found
+
+
+def _build() -> Sample:
+    return Sample("trackside_build_info", (importlib.metadata.version("trackside"),), 1.0)
+
+
+def _exported(answers: Answers, claims: tuple[Claim, ...]) -> Exported:
+    """What there is to export; nothing where the published copy cannot be read."""
+    try:
+        return answers.ask(exported, claims)
+    except NoWarehouseError:  # nothing is published yet
+        return Exported((), ())
+    except FAULTS as error:
+        logger.exception("nothing can be exported", exc_info=not isinstance(error, WarehouseError))
+        return Exported((), (), (Missing("", "", "everything", reason_of(error), failed=True),))
+
+
+def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
+    """Everything that the published copy has to export."""
+    source = Remembered(reader)
+    made = _Collection()
+    for cluster in source.query("clusters")["cluster"]:
+        made.add(cluster, "", "all its numbers", _of_cluster, made, source, cluster, claims)
+    sources: list[dict[str, Any]] = []
+    made.add("", "", "sources", _of_sources, source, sources)
+    spoke = [(row["cluster"], row["source"], row["covers_until"]) for row in sources if row["covers_until"]]
+    return Exported(tuple(made.samples), tuple(spoke), tuple(made.missing))
+
+
+def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[Claim, ...]) -> list[Sample]:
+    """Take in all parts of a cluster, and count those that failed; of one that is not computed there are none."""
+    computed = source.query("computed", cluster=cluster)
+    if computed.is_empty():
+        return []
+    row = computed.row(0, named=True)
+    whole = Window(cluster, row["since"], row["until"])
+    for name, window in windows(whole).items():
+        _of_window(made, source, window, name, claims)
+    made.add(cluster, "", "runs", _of_runs, source, whole)
+    made.add(cluster, "", "gpus", _of_gpus, source, whole)
+    return [
+        Sample("trackside_data_end_timestamp_seconds", (cluster,), whole.until.timestamp()),
+        Sample("trackside_computed_timestamp_seconds", (cluster,), row["computed_at"].timestamp()),
+        made.failures(cluster),
+    ]
+
+
+def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:
+    """How many rows of each source were refused; `rows` takes in what is known of the sources."""
+    rows += source.query("status_sources").to_dicts()
+    for row in rows:
+        yield from _points("trackside_rows_rejected", (row["cluster"], row["source"]), row["rows_rejected"])
+
+
+def windows(whole: Window) -> dict[str, Window]:
+    """The standard windows by the names that the label `window` has, but those that the data are too short for.
+
+    `month` is the calendar month (UTC) that the data end in, as far as there are data; verdicts are on the whole month.
+    """
+    known = standard_windows(whole)
+    found = {"all": whole}
+    for days in (28, 7):
+        last = Window(whole.cluster, whole.until - timedelta(days=days), whole.until)
+        if last in known:
+            found[f"{days}d"] = last
+    *_, (month, _) = months(whole.since, whole.until)
+    found["month"] = Window(whole.cluster, max(month, whole.since), whole.until)
+    return found
+
+
+def _of_window(made: _Collection, source: Source, window: Window, name: str, claims: tuple[Claim, ...]) -> None:
+    """Take in the parts of a window: the headline numbers, what is behind them, where the time went, the verdicts."""
+    key = (window.cluster, name)
+    parts = headlines.parts(source, window, gpus=float(MTTF_GPUS))
+    for part in ("goodput", "ettr", "mfu"):
+        made.add(*key, part, _ratios, made, key, part, parts[part])
+    made.add(*key, "failures", _failures, source, window, key)
+    made.add(*key, "restarts", _restarts, source, window, key)
+    made.add(*key, "gpu_time", _gpu_time, source, window, key)
+    made.add(*key, "capacity", _capacity, source, window, key)
+    for claim in claims:
+        made.add(*key, f"verdict on {claim.id}", _verdict, source, window, key, claim)
+
+
+def _ratios(
+    made: _Collection, key: tuple[str, str], part: str, make: Callable[[], tuple[Headline, ...]]
+) -> Iterator[Sample]:
+    """Ratios among the headline numbers; what has neither a value nor bounds is noted with the reason."""
+    shown = {each.metric: each for each in make()}
+    if not shown:
+        made.absent(*key, part, "no GPU-time is known in this window")
+    for metric, family, labels in _RATIOS:
+        if metric in shown:
+            ratio = list(_bounded(f"trackside_{family}", (*key, *labels), shown[metric]))
+            yield from ratio
+            if not ratio:
+                made.absent(*key, metric, shown[metric].note or "nothing in this window to compute it from")
+    if "occupancy" in shown:
+        yield from _points("trackside_occupancy_ratio", key, shown["occupancy"].value)
+    if "goodput_allocated" in shown:
+        for kind, share in shown["goodput_allocated"].evidence:
+            yield Sample("trackside_evidence_ratio", (*key, kind), share)
+
+
+def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[Sample]:
+    for judged in verifying.verify(source, _asked(window, key[1]), [claim]):
+        yield Sample("trackside_verdict", (*key, claim.id, claim.kind), VERDICT[judged.verdict])
+
+
+def _asked(window: Window, name: str) -> Window:
+    """The period that verdicts of a window are on: of `month` the whole one, though the data end within it."""
+    if name != "month":
+        return window
+    return Window(window.cluster, *next(months(window.since, window.until)))
+
+
+_RATIOS = (
+    ("goodput_allocated", "goodput_ratio", ("allocated",)),
+    ("goodput_capacity", "goodput_ratio", ("capacity",)),
+    ("ettr", "ettr_ratio", ()),
+    ("availability", "availability_ratio", ()),
+    ("mfu", "mfu_ratio", ()),
+)
+"""Metric, family, and what the family's labels say between `window` and `bound`."""
+
+
+def _bounded(family: str, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0) -> Iterator[Sample]:
+    """Point, lower and upper of a number: its bounds, or its interval where it has no bounds."""
+    low, high = shown.bound_low, shown.bound_high
+    if low is None and high is None:
+        low, high = shown.ci_low, shown.ci_high
+    for bound, value in (("point", shown.value), ("lower", low), ("upper", high)):
+        yield from _points(family, (*labels, bound), None if value is None else value * unit)
+
+
+def _points(family: str, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[Sample]:
+    """The sample; none of a number that is unknown or has no limit."""
+    if value is not None and math.isfinite(value):
+        yield Sample(family, labels, float(value))
+
+
+def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+    """MTTF, the failures it counts, and what they are counted over."""
+    mttf = headlines.mttf_at(source, window, float(MTTF_GPUS))
+    if not mttf.numerator:  # no exposure: nothing could have failed
+        return
+    yield from _bounded("trackside_mttf_seconds", (*key, MTTF_GPUS), mttf, unit=DAY_S)
+    exposed = mttf.numerator * float(MTTF_GPUS) * DAY_S
+    yield Sample("trackside_failure_exposure_gpu_seconds", key, exposed)
+    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    counted = dict(events.filter(pl.col("milli_gpus") > 0).group_by("class").len().iter_rows())
+    counted["infrastructure"] = mttf.n or 0
+    for name in CLASSES:
+        yield Sample("trackside_failures_observed", (*key, name), float(counted.get(name) or 0))
+
+
+def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+    summed = restart_summary(results.restart_rows(source, window)).filter(
+        (pl.col("class") == "infrastructure") & (pl.col("cause") == "all")
+    )
+    if summed.is_empty():
+        return
+    row = summed.row(0, named=True)
+    yield from _points("trackside_restart_seconds", (*key, "median"), row["median_s"])
+    yield from _points("trackside_restart_seconds", (*key, "p90"), row["p90_s"])
+    yield Sample("trackside_restarts_observed", key, float(row["n"]))
+
+
+def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+    """The ledger of the window by category, and what could have trained and did not by cause."""
+    rows = results.lost_rows(source, window)
+    by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
+    for state, category, seconds in by_category.iter_rows():
+        yield from _points("trackside_gpu_seconds", (*key, state, category), seconds)
+    by_cause = (
+        rows.filter(pl.col("category").is_in(COSTLY))
+        .with_columns(pl.col("cause").fill_null(NO_CAUSE))
+        .group_by("category", "cause")
+        .agg(pl.col("gpu_seconds").sum())
+        .sort("category", "cause")
+    )
+    for category, cause, seconds in by_cause.iter_rows():
+        yield from _points("trackside_gpu_lost_seconds", (*key, category, cause), seconds)
+
+
+def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+    yield from _points("trackside_capacity_by_accounting_ratio", key, share_by_accounting(source, window))
+
+
+def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
+    for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
+        yield from _points("trackside_gpus", (whole.cluster, state), gpus)
+
+
+def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
+    """Runs that run, and those that ended last: bounded, since every run is a series for ever."""
+    since = whole.until - timedelta(days=RUN_DAYS)
+    recent = (
+        source.query("runs", cluster=whole.cluster, since=since, until=whole.until)
+        .filter(pl.col("started_at").is_not_null() & (pl.col("n_gpus") > 0))
+        .sort("ended_at", "run_id", descending=[True, False], nulls_last=False)
+        .head(MAX_RUNS)
+    )
+    ratios = {row["run_id"]: row for row in results.ettr_run_rows(source, whole).iter_rows(named=True)}
+    for run in recent.iter_rows(named=True):
+        key = (whole.cluster, run["run_id"])
+        told = (run["user"] or "", run["partition"] or "", run["state"] or "")
+        yield Sample("trackside_run_info", (*key, *told), 1.0)
+        yield Sample("trackside_run_gpus", key, float(run["n_gpus"]))
+        ratio = ratios.get(run["run_id"], {})
+        for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):
+            yield from _points("trackside_run_ettr_ratio", (*key, bound), ratio.get(column))

@@ -1,0 +1,312 @@
+"""`trackside explore` and `trackside serve`: explorer, `/metrics` and `/healthz`, and keeping them up to date.
+
+There is no authentication here, so the default is this machine only; a proxy in front is the place for it. The one
+server process reads published copies. `serve` adds a thread that writes (`app.service.worker`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import signal
+import socket
+import threading
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from flask import Response, request
+
+from app import clock, console, panics
+from app.config import settings as config
+from app.errors import UsageError
+from app.explorer import create_app
+from app.json_text import as_json
+from app.results.cache import Answers, Claims
+from app.service import connections, exporter
+from app.service.worker import Worker
+from app.times import iso
+from queries.errors import WarehouseError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from flask import Flask
+
+    from app.config.settings import Config
+    from queries.warehouse import Reader
+
+
+def explore(options: argparse.Namespace) -> int:
+    """`trackside explore`: serve what the warehouse holds."""
+    settings = config.load(options.config)
+    host, port = address(options, settings)
+    return serve_explorer(options.warehouse or settings.warehouse, settings, host=host, port=port)
+
+
+def serve(options: argparse.Namespace) -> int:
+    """`trackside serve`: the same, and ingest and compute on a schedule."""
+    settings = config.load(options.config)
+    root = options.warehouse or settings.warehouse
+    every = settings.serve.every_minutes if options.every is None else options.every
+    if not 0 <= every < 1e6:
+        raise UsageError(f"--every {every:g}: minutes between two cycles, 0 or more (0 only serves)")
+    host, port = address(options, settings)
+    worker = Worker(root, settings, every=timedelta(minutes=every)) if every else None
+    return serve_explorer(root, settings, host=host, port=port, worker=worker)
+
+
+def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker: Worker | None = None) -> int:
+    """Serve until somebody stops it (Ctrl-C or SIGTERM).
+
+    Args:
+        root: the warehouse directory; it need not exist yet.
+        settings: claims, and what the explorer needs.
+        host: address to listen on.
+        port: port; 0 takes a free one.
+        worker: what keeps the warehouse up to date; None only serves.
+
+    Returns:
+        0: stopping it is how it ends.
+
+    Raises:
+        UsageError: the address cannot be listened on.
+    """
+    with contextlib.closing(_bound(host, port)) as listening:
+        _serve(listening, root, settings, host, worker)
+    return 0
+
+
+def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
+    application = make_application(root, settings, worker)
+    names = settings.serve.names
+    guarded = only_own_names(application, host, names) if is_loopback(host) else application.wsgi_app
+    server = connections.make_server(guarded, listening)
+    try:
+        url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
+        console.say(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
+        if not is_loopback(host):
+            console.say(
+                f"warning: listening on {host} lets everybody who reaches this machine read everything here: there is "
+                "no authentication. Put a proxy with authentication in front, or use --host 127.0.0.1.",
+                error=True,
+            )
+        if worker is not None:
+            worker.start()
+        with _stopped_by_signals():
+            server.run()
+    finally:
+        server.close()
+        if worker is not None:
+            worker.stop()
+
+
+def make_application(root: Path, settings: Config, worker: Worker | None = None) -> Flask:
+    """The explorer's server with `/metrics` and `/healthz` on it.
+
+    Raises:
+        ClaimsError: the claims file cannot be used.
+    """
+    claims = Claims(settings.claims)
+    application: Flask = create_app(root, settings, claims).server
+    scraped, asked_for_health = Answers(root), Answers(root)  # neither a scrape nor health waits for a page
+    last = exporter.LastScrape()
+
+    @application.get("/metrics")
+    def metrics() -> Response:
+        content, kind = exporter.negotiated(scraped, request.headers.get("Accept", ""), claims=claims, last=last)
+        return Response(content, content_type=kind)
+
+    @application.get("/healthz")
+    def health() -> Response:
+        told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims, scrape=last)
+        return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
+
+    application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
+    return application
+
+
+# Health ----------------------------------------------------------------------------------------------------------
+
+
+def health_of(
+    answers: Answers,
+    worker: Worker | None,
+    *,
+    now: datetime,
+    claims: Claims | None = None,
+    scrape: exporter.LastScrape | None = None,
+) -> tuple[dict[str, Any], int]:
+    """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise.
+
+    Args:
+        answers: the published warehouse. Nobody else should ask it: whoever asks waits for the question before.
+        worker: what keeps the warehouse up to date; None if nothing does.
+        now: the time that it is said at.
+        claims: what is judged; None if nothing is.
+        scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
+    """
+    version, data_end, unreadable = answers.version(), None, None
+    if version:
+        try:
+            data_end = answers.ask(_data_end)
+        except WarehouseError as error:
+            unreadable = str(error).splitlines()[0]
+    failures = [] if unreadable is None else [f"warehouse: {unreadable}"]
+    failures += [] if worker is None else worker.failures(now)
+    mistakes = None if claims is None else claims.mistakes()
+    if mistakes is not None:
+        said = " ".join(line.strip() for line in mistakes.splitlines())
+        failures.append(f"claims: {said}; until it is mended, those that were there before are judged")
+    missing = () if scrape is None else scrape.missing
+    failures += _in_words(each for each in missing if each.failed)
+    told = {
+        "status": "failing" if failures else "ok",
+        "failures": failures,
+        "data_version": int(version) if version else None,
+        "data_end": None if data_end is None else iso(data_end),
+        "last_success": None if worker is None or worker.last_success is None else iso(worker.last_success),
+        "next_cycle": None if worker is None or worker.next_cycle is None else iso(worker.next_cycle),
+        "sources": {} if worker is None else {name: each.told() for name, each in sorted(worker.sources.items())},
+        "metrics": {
+            "scraped_at": None if scrape is None or scrape.at is None else iso(scrape.at),
+            "missing": [dataclasses.asdict(each) for each in missing],
+        },
+    }
+    return told, 503 if failures else 200
+
+
+def _in_words(missing: Iterable[exporter.Missing]) -> list[str]:
+    """Parts of `/metrics` whose computation failed, each reason of a cluster once."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for each in missing:
+        named = f"{each.part} ({each.window})" if each.window else each.part
+        parts.setdefault((each.cluster, each.reason), []).append(named)
+    return [
+        f"metrics{f' of {cluster}' if cluster else ''}: not exported: {', '.join(named)}: {reason}"
+        for (cluster, reason), named in parts.items()
+    ]
+
+
+def _data_end(source: Reader) -> datetime | None:
+    """The last moment that any cluster's numbers speak for."""
+    ends = [source.query("computed", cluster=cluster)["until"].max() for cluster in source.query("clusters")["cluster"]]
+    return max((end for end in ends if isinstance(end, datetime)), default=None)
+
+
+# Serving ---------------------------------------------------------------------------------------------------------
+
+
+def address(options: argparse.Namespace, settings: Config) -> tuple[str, int]:
+    """Host and port to listen on: as asked for, else as configured.
+
+    Raises:
+        UsageError: there is no such port.
+    """
+    host = options.host or settings.serve.host
+    port = settings.serve.port if options.port is None else options.port
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port {port}: ports go from 0 (any free one) to 65535")
+    return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def only_own_names(
+    application: Flask, host: str, names: Iterable[str] = ()
+) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+    """Answer only requests that call this machine by its own name.
+
+    A web page elsewhere can have its name point here (DNS rebinding), and would then read everything through the
+    browser of whoever looks at it; such a request still carries that page's name.
+
+    Args:
+        application: what answers.
+        host: the address that is listened on.
+        names: names of a proxy on this machine that hands on the name by which it was asked.
+    """
+    own = {"localhost", "127.0.0.1", "::1", host, *names}
+
+    def guarded(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        asked = str(environment.get("HTTP_HOST", ""))
+        if not asked or _name_of(asked) in own:
+            return application.wsgi_app(environment, start)
+        said = (
+            f"This is a Trackside on {host}, for this machine only; it does not answer to the name in your request.\n"
+            "Use http://localhost:PORT/. If a proxy on this machine asks under that name, list the name in\n"
+            'trackside.toml:\n\n  [serve]\n  names = ["trackside.example.com"]\n'
+        ).encode()
+        start("421 Misdirected Request", [("Content-Type", "text/plain"), ("Content-Length", str(len(said)))])
+        return [said]
+
+    return guarded
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _name_of("localhost:8050"), _name_of("[::1]:80"), _name_of("Evil.example")
+    ('localhost', '::1', 'evil.example')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket on an address that nobody else has."""
+    made = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.listen()
+    except OSError as error:
+        if made is not None:
+            made.close()
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {error.strerror}.\nAnother program, or another Trackside, may have "
+            "it: choose one with --port (0 takes a free one)."
+        ) from None
+    return made
+
+
+def _shown(host: str) -> str:
+    """A host as it stands in an address; one that means all is shown by this machine's name."""
+    if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not listened on
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM end the server's loop; only the main thread can be told so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

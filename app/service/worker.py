@@ -1,0 +1,325 @@
+"""Keeping a warehouse up to date: a thread that reads every source and computes, again and again.
+
+It writes for the length of a cycle and no longer, so that the command line can work in between; stop it at any moment,
+and the next cycle goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import glob
+import os
+import re
+import shutil
+import stat
+import threading
+import traceback
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import clock, console, ingesting, live_roads, live_slurm, retention, runlogs, telemetry
+from app.cli import integrity
+from app.compute import pipeline as computing
+from app.errors import EXIT_STATUS
+from app.faults import FAULTS
+from app.json_text import as_json
+from app.times import iso
+from ingest.live import subprocess_runner
+from queries.errors import LockedWarehouseError, WarehouseError
+from queries.warehouse import open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from app.config.settings import Config
+    from app.loading import Report
+    from ingest.live import Runner
+    from queries.warehouse import Writer
+
+PATIENCE_S = 20.0
+"""How long a stop waits for a cycle that is at work."""
+
+OVERDUE = 3
+"""A last success this many intervals ago means that something hangs."""
+
+
+@dataclass
+class SourceHealth:
+    """What came of a source's last cycle; `last_warning` is the last thing that reading it gave to think about."""
+
+    last_success: datetime | None = None
+    last_error: str | None = None
+    failed_at: datetime | None = None
+    last_warning: str | None = None
+
+    def told(self) -> dict[str, str | None]:
+        """As `/healthz` says it."""
+        return {
+            "last_success": None if self.last_success is None else iso(self.last_success),
+            "last_error": self.last_error,
+            "failed_at": None if self.failed_at is None else iso(self.failed_at),
+            "last_warning": self.last_warning,
+        }
+
+
+class StoppedError(Exception):
+    """A cycle was told to stop; what it committed stays, the rest is done again."""
+
+
+_OURS = tuple(EXIT_STATUS)
+"""Errors that a person can do something about; any other is a fault of ours, which must neither keep the other sources
+from running nor end the service."""
+
+
+@dataclass
+class Worker:
+    """Reads the sources and computes, again and again, in a thread of its own.
+
+    Attributes:
+        root: the warehouse directory.
+        settings: which sources there are.
+        every: from the start of a cycle to the start of the next.
+        runner: runs Slurm's commands; None runs them for real, if they are there.
+        sources: what came of each source.
+        last_success: end of the last cycle in which nothing failed.
+        next_cycle: when the next one is due.
+    """
+
+    root: Path
+    settings: Config
+    every: timedelta
+    runner: Runner | None = None
+    sources: dict[str, SourceHealth] = field(default_factory=dict)
+    last_success: datetime | None = None
+    next_cycle: datetime | None = None
+    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _warned: list[str] = field(default_factory=list)
+    _retained: datetime | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _started: datetime | None = None
+
+    def start(self) -> None:
+        """Begin with a cycle at once."""
+        self._started = clock.now()
+        self._thread = threading.Thread(target=self._run, name="trackside-worker", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop between two steps; a cycle that does not come to one in time is left to die with the process."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
+            if self._thread.is_alive():
+                log("warning", "stopped in the middle of a cycle; what it had not committed is done again next time")
+
+    def failures(self, now: datetime) -> list[str]:
+        """What is wrong, in words; empty if nothing is."""
+        found = [f"{name}: {each.last_error}" for name, each in sorted(self.sources.items()) if each.last_error]
+        since = self.last_success or self._started
+        if not found and since is not None and now - since > OVERDUE * self.every + timedelta(minutes=15):
+            found.append(f"no cycle has ended since {iso(since)}")
+        if self._thread is not None and not self._thread.is_alive() and not self._stop.is_set():
+            found.append("the worker has died; restart the service")
+        return found
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = clock.now()
+            with contextlib.suppress(StoppedError):
+                self._guarded_cycle(began)
+            self.next_cycle = began + self.every
+            self._stop.wait(max(0.0, (self.next_cycle - clock.now()).total_seconds()))
+
+    def _guarded_cycle(self, now: datetime) -> None:
+        try:
+            self.cycle(now=now)
+        except StoppedError:
+            raise
+        except FAULTS as error:
+            self._faulted("trackside", error, now)
+
+    def cycle(self, *, now: datetime) -> None:
+        """Read every source that is configured, and compute if there is anything new.
+
+        A source that fails is noted and the others go on. If another process is writing, the cycle is left out: it
+        will find the same data next time.
+        """
+        try:
+            with open_writer(self.root, verb="trackside serve", now=now, group=self.settings.warehouse_group) as writer:
+                for name, read in self._configured():
+                    self._step(name, now, functools.partial(read, writer, now))
+                self._step("compute", now, functools.partial(self._compute, writer, now))
+                if self.settings.retention.samples_days:
+                    self._step("retention", now, functools.partial(self._retain, writer, now))
+                self._step("files", now, functools.partial(self._scan, writer))
+        except LockedWarehouseError as error:
+            log("info", f"cycle left out: {str(error).splitlines()[0]}")
+            return
+        except WarehouseError as error:
+            self._failed("warehouse", error, now)
+            return
+        self._worked("warehouse", now)
+        self.sources.pop("trackside", None)  # a fault outside all sources; this time there was none
+        if not any(each.last_error for each in self.sources.values()):
+            self.last_success = clock.now()
+
+    def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
+        """The sources that there are here."""
+        if self.runner is not None or live_roads.by_rest(self.settings) or shutil.which("sacct"):
+            yield "slurm", self._slurm
+        if self.settings.prometheus.url:
+            yield "prometheus", self._prometheus
+        if self.settings.serve.runlogs:
+            yield "runlog", self._runlogs
+
+    def _step(self, name: str, now: datetime, work: Callable[[], Sequence[Report]]) -> None:
+        """One source, or the computation: noted and logged, whatever comes of it."""
+        self._tell()
+        self._warned.clear()
+        try:
+            reports = work()
+        except StoppedError:
+            raise
+        except _OURS as error:
+            self._failed(name, error, now)
+            return
+        except FAULTS as error:
+            self._faulted(name, error, now)
+            return
+        for report in reports:
+            if report.parsed is not None:
+                log("info", "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
+                    rejected=report.parsed.rows_rejected)  # fmt: skip
+                for warning in report.parsed.warnings:
+                    self._warn(name, warning, fresh=warning in report.fresh)
+        failed = [report.error for report in reports if report.error is not None]
+        for each in reversed(failed):  # the first one is what health is to say
+            self._failed(name, each, now)
+        if not failed:
+            self._worked(name, now)
+
+    def _slurm(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        timeout_s = self.settings.slurm.timeout_s
+        runner = self.runner or functools.partial(subprocess_runner, timeout_s=timeout_s)
+        asked = ingesting.Options()
+        return live_slurm.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
+
+    def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        return telemetry.ingest_live(writer, self.settings, telemetry.Asked(), now=now, progress=self._tell)
+
+    def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        """Run logs that are new, or have changed since they were read."""
+        found: dict[str, tuple[int, int]] = {}
+        for pattern in self.settings.serve.runlogs:
+            named = _stamps([pattern])
+            found |= named
+            if not named:
+                self._warn("runlog", f"serve.runlogs: no file is named by {pattern}")
+        changed = [name for name, stamp in found.items() if self._seen.get(name) != stamp]
+        reports = runlogs.ingest_files(writer, changed, cluster=self.settings.cluster, now=now, progress=self._tell)
+        for report in reports:
+            if report.error is None and report.origin in found:
+                self._seen[report.origin] = found[report.origin]
+        return reports
+
+    def _compute(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        """Compute if a cluster has loads that the numbers do not know yet."""
+        stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
+        if stale:
+            done = computing.compute(writer, self.settings, now=now, progress=self._tell)
+            if done.claims_error is not None:
+                self._warn("compute", f"no verdict is stored: {done.claims_error}")
+            for window in done.clusters:
+                log("info", "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
+        return []
+
+    def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        """Once a day, take out what is older than it is to be kept."""
+        if self._retained is None or now - self._retained >= retention.EVERY:
+            for removal in retention.retain(writer, self.settings, now=now):
+                log("info", "taken out", **retention.logged(removal))
+            self._retained = now
+        return []
+
+    def _scan(self, writer: Writer) -> Sequence[Report]:
+        """Read some of the warehouse's files, others than in the cycle before, and compare them with their digests."""
+        integrity.scan(writer)
+        return []
+
+    def _tell(self, *_: object) -> None:
+        """Progress: the place where a cycle can be stopped."""
+        if self._stop.is_set():
+            raise StoppedError
+
+    def _warn(self, name: str, text: str, *, fresh: bool = True) -> None:
+        """Note what a source gives to think about, for the step that is being done, and log it if it is new."""
+        said = without_secrets(text, self.settings)
+        if fresh:
+            log("warning", said, source=name)
+        self._warned.append(said.strip().splitlines()[0])
+
+    def _faulted(self, name: str, error: Exception, now: datetime) -> None:
+        """Note what nobody foresaw, with where it happened."""
+        self._failed(name, error, now)
+        for line in traceback.format_exception(error):
+            log("error", without_secrets(line.strip(), self.settings), source=name)
+
+    def _failed(self, name: str, error: Exception, now: datetime) -> None:
+        said = without_secrets(str(error).strip() or type(error).__name__, self.settings)
+        before = self.sources.get(name, SourceHealth())
+        first = said.splitlines()[0]
+        self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
+        log("error", said, source=name)
+
+    def _worked(self, name: str, now: datetime) -> None:
+        self.sources[name] = SourceHealth(last_success=now, last_warning=self._warned[-1] if self._warned else None)
+
+
+def _is_behind(writer: Writer, cluster: str) -> bool:
+    """Whether data were loaded that the last computation did not have."""
+    if writer.query("computed", cluster=cluster).is_empty():
+        return True
+    return bool(writer.query("loads_since_computed", cluster=cluster)["loads"].item())
+
+
+def _stamps(patterns: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Files that patterns name, sorted, and what changes when one does: when it was changed, and its size."""
+    names = {name for pattern in patterns for name in glob.glob(pattern, recursive=True)}  # noqa: PTH207 - Path.glob refuses absolute patterns
+    found = {}
+    for name in sorted(names):
+        with contextlib.suppress(FileNotFoundError):  # gone in this very moment
+            told = Path(name).stat()
+            if stat.S_ISREG(told.st_mode):
+                found[name] = (told.st_mtime_ns, told.st_size)
+    return found
+
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
+
+
+def without_secrets(text: str, settings: Config) -> str:
+    """A message without what logs must not hold: credentials in addresses, and the token.
+
+    >>> from app.config.settings import Config
+    >>> without_secrets("GET http://me:pw@prometheus:9090/api failed", Config())
+    'GET http://***@prometheus:9090/api failed'
+    """
+    token = os.environ.get(settings.prometheus.token_env or "", "")
+    hidden = text.replace(token, "***") if token else text
+    return _CREDENTIALS.sub("***@", hidden)
+
+
+def log(level: str, message: str, **more: object) -> None:
+    """One line on stderr: time, level and what happened, as key=value."""
+    fields = {"time": iso(clock.now()), "level": level, "message": message, **more}
+    console.say(" ".join(f"{name}={_one_word(str(value))}" for name, value in fields.items()), error=True)
+
+
+def _one_word(text: str) -> str:
+    """Quoted where it would fall apart: a log line is one line."""
+    return text if re.fullmatch(r"[\w.:+/-]+", text) else as_json(text)

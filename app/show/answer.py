@@ -1,0 +1,163 @@
+"""`trackside show`: what an answer is, putting those of several clusters together, and explaining one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app import results
+from app.results.references import readable
+from app.times import iso
+from metrics import catalog
+from queries import sql_files
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked of `show`."""
+
+    by: str | None = None
+    run: str | None = None
+    at_gpus: float = results.CLAIMED_GPUS
+    convention: str | None = None
+
+
+PARTS = (
+    "metric",
+    "subject",
+    "value",
+    "numerator",
+    "denominator",
+    "n",
+    "bound_low",
+    "bound_high",
+    "ci_low",
+    "ci_high",
+    "ci_method",
+    "evidence_log",
+    "evidence_telemetry",
+    "evidence_accounting",
+    "evidence_assumed",
+)
+"""Parts of a number as result rows call them."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """A table that belongs to an answer's arithmetic: `--explain` shows it.
+
+    Attributes:
+        title: a heading for people.
+        rows: all columns.
+        columns: column -> heading and display unit, for people.
+    """
+
+    title: str
+    rows: pl.DataFrame
+    columns: dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows, how to read them, and what they rest on.
+
+    Attributes:
+        title: a heading for people.
+        rows: all columns, for machines.
+        columns: column -> heading and display unit, for people.
+        metrics: catalog names that the rows show.
+        queries: named queries that the rows were read from.
+        notes: what a reader must know, beneath the table.
+        when_empty: what it means, and what to do, if there are no rows.
+        parameters: what the queries were given beside the window.
+        worth_showing: rows that a table shows; machines get all.
+        parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
+        details: for `--explain`: tables of the arithmetic behind the rows.
+    """
+
+    title: str
+    rows: pl.DataFrame
+    columns: dict[str, tuple[str, str]]
+    metrics: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    when_empty: str = "Nothing in this window."
+    parameters: dict[str, Any] = field(default_factory=dict)
+    worth_showing: pl.Expr | None = None
+    parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
+    details: tuple[Details, ...] = ()
+
+    @property
+    def shown(self) -> pl.DataFrame:
+        """The rows that a person is shown."""
+        return self.rows if self.worth_showing is None else self.rows.filter(self.worth_showing)
+
+
+def noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
+    """An answer with more notes beneath it."""
+    return replace(answer, notes=(*answer.notes, *notes))
+
+
+def together(answers: list[Answer], windows: list[Window]) -> Answer:
+    """One answer from those of several clusters."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+    rows = [
+        a.rows if "cluster" in a.rows.columns else a.rows.select(pl.lit(w.cluster).alias("cluster"), pl.all())
+        for w, a in zip(windows, answers, strict=True)
+    ]
+    named = {heading for heading, _ in first.columns.values()}
+    notes = tuple(f"{w.cluster}: {note}" for w, a in zip(windows, answers, strict=True) for note in a.notes)
+    return Answer(
+        first.title,
+        pl.concat(rows, how="diagonal_relaxed"),
+        first.columns if "cluster" in named else {"cluster": ("cluster", "text")} | first.columns,
+        first.metrics,
+        first.queries,
+        tuple(dict.fromkeys(notes)),
+        first.when_empty,
+        first.parameters,
+        first.worth_showing,
+        first.parts,
+        tuple(details for a in answers for details in a.details),
+    )
+
+
+def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, Any]:
+    """What the numbers mean and rest on: definitions, SQL, parameters, evidence, constants."""
+    return {
+        "metrics": [
+            {
+                "metric": metric.name,
+                "summary": metric.summary,
+                "definition": metric.formula,
+                "unit": metric.unit,
+                "interval": metric.interval,
+                "source": readable(metric.source),
+                "computed_by": metric.function,
+            }
+            for metric in (catalog.BY_NAME[name] for name in found.metrics)
+        ],
+        "numbers": _numbers(found),
+        "details": [{"title": each.title, "rows": each.rows.to_dicts()} for each in found.details],
+        "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
+        "parameters": found.parameters,
+        "sql": {name: sql_files.named_queries()[name].sql for name in found.queries},
+        "constants": {
+            w.cluster: json.loads(source.query("computed", cluster=w.cluster)["constants"].item()) for w in windows
+        },
+    }
+
+
+def _numbers(found: Answer) -> list[dict[str, Any]]:
+    """The parts of each number: numerator, denominator, n, bounds, interval, evidence."""
+    parts = {name: column for name, column in found.parts.items() if column in found.rows.columns}
+    return found.shown.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()

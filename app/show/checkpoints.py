@@ -1,0 +1,119 @@
+"""The question of `trackside show` about checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import results
+from app.show.answer import Answer, Question
+from app.show.selection import asked_runs, split_by
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+MOST_SHOWN: Final = 20
+"""Runs with checkpoints, and runs without, that a table shows; machines get all."""
+
+_FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
+
+
+def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
+    """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""
+    split_by(question.by, ("run",), "run")
+    rows, said = asked_runs(results.checkpoint_rows(source, window), source, window, question.run)
+    return Answer(
+        "Checkpoints: as they are, and as they would lose least",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "n_checkpoints": ("checkpoints", "count"),
+            "interval_s": ("every", "seconds"),
+            "write_s": ("blocks", "seconds"),
+            "restart_s": ("restart", "seconds"),
+            "mttf_s": ("MTTF", "seconds"),
+            "optimal_s": ("best every", "seconds"),
+            "optimal_low_s": ("95 % from", "seconds"),
+            "optimal_high_s": ("to", "seconds"),
+            "loss_share": ("loses", "ratio_2"),
+            "optimal_loss_share": ("would lose", "ratio_2"),
+            "gain_gpu_s": ("GPU-h to win", "gpu_h"),
+            "advice": ("advice", "text"),
+            "note": ("note", "text"),
+        },
+        metrics=("checkpoint_interval", "checkpoint_loss"),
+        queries=("run_events", "run_sessions", "steps", "attempts", "interruptions", "runs", "run_attempts"),
+        notes=(*said, *_notes(rows), *(_hidden(rows) if question.run is None else ())),
+        worth_showing=_FIRST if question.run is None else None,
+        parts={
+            "subject": "run_id",
+            "value": "interval_s",
+            "n": "n_intervals",
+            "n_checkpoints": "n_checkpoints",
+            "write_s": "write_s",
+            "restart_s": "restart_s",
+            "mttf_s": "mttf_s",
+            "mttf_low_s": "mttf_low_s",
+            "mttf_high_s": "mttf_high_s",
+            "optimal_s": "optimal_s",
+            "ci_low": "optimal_low_s",
+            "ci_high": "optimal_high_s",
+            "young_s": "young_s",
+            "daly_s": "daly_s",
+            "availability_optimal_s": "availability_s",
+            "loss_share": "loss_share",
+            "loss_low": "loss_low",
+            "loss_high": "loss_high",
+            "optimal_loss_share": "optimal_loss_share",
+            "held_gpu_s": "held_gpu_s",
+            "gain_gpu_s": "gain_gpu_s",
+            "gain_low_gpu_s": "gain_low_gpu_s",
+            "gain_high_gpu_s": "gain_high_gpu_s",
+            "assumed_loss_share": "assumed_loss_share",
+        },
+        when_empty="No run is known to have held GPUs in this window: is it within what `trackside status` covers?",
+    )
+
+
+def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
+    saved, without = rows.filter(pl.col("n_checkpoints") > 0), rows.filter(pl.col("n_checkpoints") == 0)
+    notes = []
+    if saved.height:
+        notes.append(
+            "every: median training time between saves; loses: expected share of time for saves and work done again, "
+            "exact for exponential failures at the cluster's infrastructure rate, which is taken to grow with a run's "
+            "GPUs. best every: what makes that least; from/to: the same at both ends of the rate's 95 % interval."
+        )
+        notes.append(
+            "Preemptions and failures of a job's own lose work, too, unless it saves before it goes: they are not "
+            "in this rate, so where they are many, save more often than that."
+        )
+        notes += _to_win(saved)
+    if without.height:
+        hours = without["held_gpu_s"].sum() / 3600
+        notes.append(
+            f"{without.height:,} run(s) with {hours:,.0f} GPU-h logged no checkpoint: cannot tell. To log them: "
+            "trackside recorder, then trackside ingest runlog."
+        )
+    return tuple(notes)
+
+
+def _hidden(rows: pl.DataFrame) -> tuple[str, ...]:
+    more = rows.height - rows.filter(_FIRST).height
+    if not more:
+        return ()
+    return (f"A table shows {MOST_SHOWN} runs with checkpoints and as many without; {more:,} more: --format csv.",)
+
+
+def _to_win(saved: pl.DataFrame) -> list[str]:
+    """What all changes together would have won; those whose gain may as well be a loss apart."""
+    change = saved.filter(pl.col("advice").is_in(["save less often", "save more often"]))
+    if change.is_empty():
+        return ["No run's interval lies outside of what the failure rate's interval leaves open."]
+    amount = change["gain_gpu_s"].sum() / 3600
+    return [
+        f"{change.height:,} run(s) outside of that range would have won {amount:,.1f} GPU-h in this window together."
+    ]

@@ -1,0 +1,317 @@
+"""The question of `trackside show` about ETTR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from app.show.answer import Answer, Details, Question
+from app.show.selection import only, runs_meant, several, split_by
+from metrics.catalog import ettr as catalog
+from metrics.ettr.ettr import FORMS
+from metrics.ettr.timeline import class_sums
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+METRICS: Final = tuple(metric.name for metric in catalog.METRICS)
+
+_QUERIES = ("ledger_sums", "attempts", "run_attempts", "runs", "exposures", "endings", "run_events", "run_sessions")
+_LONG = " (runs >= 24 h)"
+_LONG_S = 86_400.0
+_RUNS_NAMED = 10
+_RUN_METRICS = (*FORMS, "ettr_imputed", "ettr_expected")
+
+
+def ettr(source: Reader, window: Window, question: Question) -> Answer:
+    """ETTR in total, per run, or of one run with its arithmetic."""
+    if question.run is not None:
+        return _of_run(source, window, question.run, split_by(question.by, ("run", "stretch", "class"), "run"))
+    if question.by in {"stretch", "class"}:
+        raise UsageError(f"--by {question.by} is of one run: add --run R (`trackside show runs` lists them)")
+    if split_by(question.by, ("cluster", "run"), "cluster") == "run":
+        rows = _with_expected(results.ettr_run_rows(source, window), source, window)
+        return Answer("ETTR by run", rows, _COLUMNS, metrics=_RUN_METRICS, queries=_QUERIES, parts=_PARTS)
+    return _in_total(source, window)
+
+
+# --- in total ----------------------------------------------------------------------------------------
+
+
+def _in_total(source: Reader, window: Window) -> Answer:
+    by_run = results.ettr_run_rows(source, window)
+    long = results.ettr_rows(source, window, min_run_s=_LONG_S, by_run=by_run)
+    expected = results.expected_run_rows(source, window, by_run=by_run)
+    rows = pl.concat(
+        [
+            _side_by_side(results.ettr_rows(source, window, by_run=by_run)),
+            _side_by_side(long).with_columns(pl.col("metric") + _LONG),
+            results.expected_rows(source, window, of_runs=expected),
+        ],
+        how="diagonal",
+    )
+    return Answer(
+        "ETTR over runs, GPU-time weighted, and the mean of the runs' own beside it",
+        rows,
+        {
+            "metric": ("metric", "text"),
+            "value": ("value", "ratio"),
+            "bound_low": ("at least", "ratio"),
+            "bound_high": ("at most", "ratio"),
+            "ci_low": ("95 % from", "ratio"),
+            "ci_high": ("to", "ratio"),
+            "mean_of_runs": ("mean of runs", "ratio"),
+            "n": ("runs", "count"),
+            "numerator": ("numerator GPU-h", "gpu_h"),
+            "denominator": ("denominator GPU-h", "gpu_h"),
+            "note": ("note", "text"),
+        },
+        metrics=METRICS,
+        queries=_QUERIES,
+        notes=_few_runs(rows, by_run),
+        when_empty="No run is known to have held GPUs in this window.",
+        worth_showing=~pl.col("metric").str.contains(results.MEAN, literal=True),
+    )
+
+
+def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
+    """The mean of the runs' ratios in the row of the ratio of sums, too, as `mean_of_runs`."""
+    ending = results.MEAN
+    means = rows.filter(pl.col("metric").str.ends_with(ending)).select(
+        "cluster", pl.col("metric").str.strip_suffix(ending), pl.col("value").alias("mean_of_runs")
+    )
+    return rows.join(means, on=["cluster", "metric"], how="left", maintain_order="left")
+
+
+def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
+    """How intervals were made; where the runs are too few for one, the runs that weigh most."""
+    made = rows.filter(pl.col("metric") == "ettr")["ci_method"].drop_nulls().to_list()
+    if not made or not made[0].startswith("too few"):
+        return tuple(f"95 %: {method}." for method in made)
+    heaviest = by_run.sort("wall_gpu_s", "run_id", descending=[True, False]).head(_RUNS_NAMED)
+    whole = by_run["wall_gpu_s"].sum()
+    named = [
+        f"{row['run_id']} {_percent(row['ettr'])} ({row['wall_gpu_s'] / whole:.0%} of the time)"
+        for row in heaviest.iter_rows(named=True)
+    ]
+    more = f"; and {by_run.height - len(named):,} more (--by run)" if by_run.height > len(named) else ""
+    return (f"{made[0]}. So these are the runs: {'; '.join(named)}{more}.",)
+
+
+def _percent(value: float | None) -> str:
+    return "cannot be told" if value is None else f"{value:.1%}"
+
+
+# --- by run ------------------------------------------------------------------------------------------
+
+_COLUMNS = {
+    "run_id": ("run", "text"),
+    "n_attempts": ("attempts", "count"),
+    "ettr": ("ETTR", "ratio"),
+    "ettr_low": ("at least", "ratio"),
+    "ettr_high": ("at most", "ratio"),
+    "ettr_without_initial_queue": ("without first queue", "ratio"),
+    "ettr_with_checkpoint_writes": ("with checkpoint writes", "ratio"),
+    "ettr_expected": ("expected", "ratio"),
+    "ettr_imputed": ("imputed (assumed)", "ratio"),
+    "queued_initial": ("first queue GPU-h", "gpu_h"),
+    "queued_requeue": ("requeue GPU-h", "gpu_h"),
+    "allocated": ("allocated GPU-h", "gpu_h"),
+    "unseen": ("unseen GPU-h", "gpu_h"),
+    "beside_idle": ("active beside idle GPU-h", "gpu_h"),
+}
+
+_PARTS = {
+    "subject": "run_id",
+    "value": "ettr",
+    "numerator": "productive",
+    "numerator_sure": "productive_sure",
+    "checkpoint_gpu_s": "checkpoint",
+    "denominator": "wall_gpu_s",
+    "n": "n_attempts",
+    "bound_low": "ettr_low",
+    "bound_high": "ettr_high",
+    "without_initial_queue": "ettr_without_initial_queue",
+    "with_checkpoint_writes": "ettr_with_checkpoint_writes",
+    "imputed": "ettr_imputed",
+    "expected": "ettr_expected",
+    "expected_low": "ettr_expected_low",
+    "expected_high": "ettr_expected_high",
+    "log_gpu_s": "by_log",
+    "telemetry_gpu_s": "by_telemetry",
+    "accounting_gpu_s": "by_accounting",
+    "assumed_gpu_s": "by_assumed",
+}
+
+_INPUTS = ("mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "lost_share", "restart_from", "interval_from")
+
+
+def _with_expected(by_run: pl.DataFrame, source: Reader, window: Window) -> pl.DataFrame:
+    """The expected ETTR of each run and what it was worked out from beside the measured one."""
+    found = results.expected_run_rows(source, window, by_run=by_run)
+    names = {
+        "expected": "ettr_expected",
+        "expected_low": "ettr_expected_low",
+        "expected_high": "ettr_expected_high",
+        "regime": "expected_regime",
+        **{name: f"ettr_expected_{name}" for name in ("closed_form", "with_queue", "finite", "exact")},
+        **{name: f"expected_{name}" for name in _INPUTS},
+    }
+    told = found.select("cluster", "run_id", *(pl.col(name).alias(called) for name, called in names.items()))
+    return by_run.join(told, on=["cluster", "run_id"], how="left", maintain_order="left")
+
+
+# --- one run, second by second -----------------------------------------------------------------------
+
+_STRETCHES = {
+    "number": ("", "count"),
+    "started_at": ("from", "time"),
+    "ended_at": ("to", "time"),
+    "class": ("class", "text"),
+    "cause": ("cause", "text"),
+    "evidence": ("evidence", "text"),
+    "seconds": ("seconds", "number"),
+    "gpus": ("GPUs", "number"),
+    "gpu_seconds": ("GPU-seconds", "number"),
+}
+
+_CLASSES = {
+    "class": ("class", "text"),
+    "cause": ("cause", "text"),
+    "n": ("stretches", "count"),
+    "seconds": ("seconds", "number"),
+    "gpu_seconds": ("GPU-seconds", "number"),
+    "share": ("share", "ratio"),
+}
+
+
+def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
+    meant = runs_meant(source, window, run)
+    found = only(results.ettr_run_rows(source, window), meant)
+    if found.is_empty():
+        raise UsageError(f"{window.cluster}: run {run!r} held no GPUs in this window; take a longer one (--since)")
+    told = {run_id: _stretches(source, window, run_id) for run_id in found["run_id"]}
+    if by != "run":
+        return _spent(found, told, by, several(run, meant))
+    rows = _with_expected(found, source, window)
+    one = rows.height == 1
+    arithmetic = _arithmetic(rows.row(0, named=True), next(iter(told.values()))) if one else ()
+    return Answer(
+        "ETTR of a run" if one else f"ETTR of the runs that {run} may mean, the newest first",
+        rows,
+        _COLUMNS,
+        _RUN_METRICS,
+        (*_QUERIES, "run_ledger"),
+        (*several(run, meant), *arithmetic),
+        parts=_PARTS,
+        details=tuple(
+            Details(f"Run {run_id}: {title}", table, columns)
+            for run_id, mine in told.items()
+            for title, table, columns in (
+                ("every second of its wall time, in order", mine, _STRETCHES),
+                ("the sums", class_sums(mine), _CLASSES),
+            )
+        ),
+    )
+
+
+def _stretches(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
+    found = results.run_stretches(source, window, run_id)
+    gpus = (pl.col("milli_gpus") / 1000).alias("gpus")
+    return found.select(pl.lit(run_id).alias("run_id"), *(gpus if name == "gpus" else name for name in _STRETCHES))
+
+
+def _spent(found: pl.DataFrame, told: dict[str, pl.DataFrame], by: str, said: tuple[str, ...]) -> Answer:
+    """The stretches of a run, or their sums, as rows."""
+    checks = tuple(_adds_up(row, told[row["run_id"]]) for row in found.iter_rows(named=True))
+    if by == "stretch":
+        rows = pl.concat(list(told.values()))
+        parts = {"subject": "run_id", "metric": "class", "value": "gpu_seconds", "evidence": "evidence"}
+        title, columns = "Every second of the run's wall time, in order", _STRETCHES
+    else:
+        rows = pl.concat(
+            [class_sums(mine).select(pl.lit(run_id).alias("run_id"), pl.all()) for run_id, mine in told.items()]
+        )
+        parts = {"subject": "run_id", "metric": "class", "value": "share", "numerator": "gpu_seconds", "n": "n"}
+        title, columns = "What the run did with its wall time", _CLASSES
+    many = {"run_id": ("run", "text")} if len(told) > 1 else {}
+    return Answer(title, rows, many | columns, ("ettr",), ("run_ledger", "attempts"), (*said, *checks), parts=parts)
+
+
+def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
+    """How the ETTR of one run comes about: measured, and expected."""
+    provisional = row["productive"] - row["productive_sure"]
+    kept = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
+    beside = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""
+    below = f"({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + {row['allocated']:,.0f})"
+    measured = "cannot be told" if row["ettr"] is None else f"{row['ettr']:.4f}"
+    return (
+        f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
+        f"  {row['productive']:,.0f}{kept} / {below} = {measured}",
+        f"  at least {row['productive_sure']:,.0f} / {row['wall_gpu_s']:,.0f} = {row['ettr_low']:.4f}",
+        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen{beside}) / {row['wall_gpu_s']:,.0f} = "
+        f"{row['ettr_high']:.4f}",
+        *_other_forms(row),
+        *_expectation(row),
+        _adds_up(row, mine),
+        "Each stretch of it: --explain, or --by stretch (--by class for the sums).",
+    )
+
+
+def _other_forms(row: dict[str, Any]) -> tuple[str, ...]:
+    if row["ettr"] is None:
+        return ()
+    first = row["ettr_without_initial_queue"]
+    return (
+        f"  from the first start on {row['productive']:,.0f} / {row['after_start_gpu_s']:,.0f} = {first:.4f}",
+        f"  with checkpoint writes ({row['productive']:,.0f} + {row['checkpoint']:,.0f}) / {row['wall_gpu_s']:,.0f} = "
+        f"{row['ettr_with_checkpoint_writes']:.4f}",
+    )
+
+
+def _expectation(row: dict[str, Any]) -> tuple[str, ...]:
+    """The expected ETTR with its inputs, every form, and which of them applies."""
+    if row["ettr_expected"] is None:
+        return ("  expected: cannot be told, there was no exposure to a failure rate in this window",)
+    mttf = row["expected_mttf_s"]
+    lasts = "no failure in the cluster" if mttf is None else f"MTTF at this size {mttf / 3600:,.1f} h"
+    interval = _between(row["ettr_expected_low"], row["ettr_expected_high"])
+    forms = ", ".join(
+        f"{name.replace('_', ' ')} {row[f'ettr_expected_{name}']:.4f}"
+        for name in ("closed_form", "with_queue", "finite", "exact")
+        if row[f"ettr_expected_{name}"] is not None
+    )
+    regime = row["expected_regime"].replace("_", " ")
+    return (
+        f"  expected {row['ettr_expected']:.4f}{interval} from: {lasts}, restart u0 {row['expected_restart_s']:,.0f} s "
+        f"({row['expected_restart_from']}), a checkpoint every {row['expected_interval_s']:,.0f} s that takes "
+        f"{row['expected_write_s']:,.1f} s ({row['expected_interval_from']}), queue {row['expected_queue_s']:,.0f} s",
+        f"  forms: {forms}; lost share {row['expected_lost_share']:.3f}, so the {regime} form applies",
+    )
+
+
+def _between(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f" ({low:.4f} to {high:.4f} at the ends of the failure rate's 95 % interval)"
+
+
+def _adds_up(row: dict[str, Any], mine: pl.DataFrame) -> str:
+    """Whether the classes add up to the denominator: each GPU-second in exactly one of them."""
+    whole, seconds = (float(mine[name].sum()) for name in ("gpu_seconds", "seconds"))
+    span = mine.select((pl.col("ended_at").max() - pl.col("started_at").min()).dt.total_microseconds()).item() or 0
+    off = whole - row["wall_gpu_s"]
+    exact = abs(off) <= _ROUNDING * max(1.0, whole)
+    equal = "which is the denominator" if exact else f"{off:+,.6f} off the denominator"
+    return (
+        f"  the classes of run {row['run_id']} add up to {whole:,.3f} GPU-s, {equal}, and to {seconds:,.3f} s of the "
+        f"{span / 1e6:,.3f} s from its first eligible moment to its last end"
+    )
+
+
+_ROUNDING = 1e-9
+"""Relative difference that adding up floats may make."""

@@ -1,0 +1,251 @@
+"""The question of `trackside show` about health: what went wrong with hardware, where, and whom it touched."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import console
+from app.show.answer import Answer, Question
+from app.show.selection import split_by
+from app.times import iso
+from metrics import frames
+from metrics.failures.health_incidents import SEVERITIES
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+from metrics.ledger.capacity import coverage
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+MOST_SHOWN: Final = 40
+"""Incidents or attempts that a table shows; machines get all."""
+
+
+def health(source: Reader, window: Window, question: Question) -> Answer:
+    """Incidents of nodes: each, or by node, by the attempts that they touch, or by kind of event."""
+    by = split_by(question.by, ("incident", "node", "attempt", "kind"), "incident")
+    answers = {"incident": _by_incident, "node": _by_node, "attempt": _by_attempt, "kind": _by_kind}
+    return answers[by](source, window)
+
+
+_INCIDENT: Final = (
+    f"An incident is what events of one node tell that follow each other within {MERGE_S / 60:g} minutes. It touches "
+    "the attempts that held the node meanwhile, and may be why one ended if it has an event between "
+    f"{BEFORE_END_S / 60:g} minutes before that end and {AFTER_END_S / 60:g} after."
+)
+
+_NONE: Final = """\
+No health events in this window. They come from telemetry (XIDs, ECC, row remapping, NVLink, throttling, InfiniBand,
+lost mounts, Kubernetes conditions): is it loaded (trackside status), and was `trackside compute` run since?
+To add it: trackside ingest prometheus --url http://HOST:9090"""
+
+
+def _incidents(source: Reader, window: Window) -> pl.DataFrame:
+    return source.query("incidents_in", cluster=window.cluster, since=window.since, until=window.until)
+
+
+def _empty(source: Reader, window: Window) -> str:
+    """Why there are none: nothing is known at all, or nothing of this window."""
+    ever = source.query("incidents_in", cluster=window.cluster, since=EARLIEST, until=LATEST)["started_at"]
+    last = ever.max()
+    if not isinstance(last, datetime):
+        return _NONE
+    others = f"there are {len(ever)} outside of it" if len(ever) > 1 else "there is one outside of it"
+    return f"No health events in this window; {others}, the last of {iso(last)}."
+
+
+def _seen(source: Reader, window: Window) -> tuple[str, ...]:
+    """For how much of the window telemetry could tell of health."""
+    whole_s = (window.until - window.since).total_seconds()
+    loads = [source.query("coverage", cluster=window.cluster, source=name) for name in _TELLING]
+    low, high = (pl.lit(moment, dtype=frames.TIME) for moment in (window.since, window.until))
+    clipped = (
+        coverage(frames.conform(pl.concat(loads), frames.COVERAGE), gap_s=0)
+        .select(pl.max_horizontal("started_at", low).alias("a"), pl.min_horizontal("ended_at", high).alias("b"))
+        .filter(pl.col("a") < pl.col("b"))
+    )
+    seen_s = clipped.select(frames.seconds(pl.col("b") - pl.col("a")).sum()).item()
+    if seen_s >= whole_s:
+        return ()
+    return (
+        f"Telemetry that tells of health speaks for {console.display(seen_s, 'seconds')} of these "
+        f"{console.display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
+    )
+
+
+_TELLING: Final = ("prometheus.gpu", "prometheus.health")
+"""Sources of health events."""
+
+
+def _by_incident(source: Reader, window: Window) -> Answer:
+    rows = _incidents(source, window)
+    return Answer(
+        "Incidents, the newest first",
+        rows,
+        {
+            "started_at": ("when", "time"),
+            "node": ("node", "text"),
+            "gpus": ("GPU", "text"),
+            "severity": ("severity", "text"),
+            "kinds": ("what", "text"),
+            "n_events": ("events", "count"),
+            "n_attempts": ("attempts", "count"),
+            "n_ended": ("ended of it?", "count"),
+            "action": ("action", "text"),
+        },
+        queries=("incidents_in",),
+        notes=(*_worst(rows), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_empty(source, window),
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
+    )
+
+
+def _by_node(source: Reader, window: Window) -> Answer:
+    incidents = _incidents(source, window)
+    rows = by_node(incidents)
+    return Answer(
+        "Nodes with incidents, the worst first",
+        rows,
+        {
+            "node": ("node", "text"),
+            "critical": ("critical", "count"),
+            "warning": ("warnings", "count"),
+            "info": ("info", "count"),
+            "n_attempts": ("attempts", "count"),
+            "n_ended": ("ended of it?", "count"),
+            "gpus": ("GPU", "text"),
+            "kinds": ("what", "text"),
+            "last_at": ("last", "time"),
+            "action": ("action", "text"),
+        },
+        queries=("incidents_in",),
+        notes=(*_worst(incidents), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=_empty(source, window),
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
+    )
+
+
+def by_node(incidents: pl.DataFrame) -> pl.DataFrame:
+    """Incidents put together by node, the worst first.
+
+    Args:
+        incidents: rows of the named query `incidents_in`.
+
+    Returns:
+        `cluster`, `node`, how many are `critical`, `warning` and `info`, `n_events`, `n_attempts` touched and `n_ended`
+        (each counted once per incident), `gpus` named, `kinds` and `action` of the worst (the last of these),
+        `last_at`.
+    """
+    rank = pl.col("severity").replace_strict({name: n for n, name in enumerate(SEVERITIES)}, default=len(SEVERITIES))
+    worst = incidents.sort(rank, "started_at", descending=[False, True])
+    gpus = pl.col("gpus").filter(pl.col("gpus") != "").str.split(",").explode().str.strip_chars()
+    return (
+        worst.group_by("cluster", "node", maintain_order=True)
+        .agg(
+            *((pl.col("severity") == name).sum().cast(pl.Int64).alias(name) for name in SEVERITIES),
+            pl.col("n_events", "n_attempts", "n_ended").sum(),
+            gpus.unique().sort().str.join(", ").alias("gpus"),
+            pl.col("kinds", "action").first(),
+            pl.col("ended_at").max().alias("last_at"),
+        )
+        .sort("critical", "n_ended", "warning", "last_at", "node", descending=[True, True, True, True, False])
+    )
+
+
+def _by_attempt(source: Reader, window: Window) -> Answer:
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    of_it = pl.when("at_end").then(pl.lit("yes")).otherwise(pl.lit("no"))
+    rows = source.query("incident_attempts_in", **asked).with_columns(of_it.alias("ended_of_it"))
+    return Answer(
+        "Attempts that incidents touched, the newest first",
+        rows,
+        {
+            "started_at": ("when", "time"),
+            "job_id": ("job", "text"),
+            "user": ("user", "text"),
+            "run_id": ("run", "text"),
+            "node": ("node", "text"),
+            "gpus": ("GPUs", "text"),
+            "severity": ("severity", "text"),
+            "kinds": ("what", "text"),
+            "n_events": ("events", "count"),
+            "state": ("attempt", "text"),
+            "ended_at": ("ended", "time"),
+            "ended_of_it": ("may be why", "text"),
+        },
+        queries=("incident_attempts_in",),
+        notes=(_INCIDENT, *_cut(rows)) if rows.height else (),
+        when_empty=(
+            _empty(source, window)
+            if _incidents(source, window).is_empty()
+            else "No incident of this window touched an attempt."
+        ),
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={
+            "subject": "job_id",
+            "node": "node",
+            "started_at": "started_at",
+            "value": "n_events",
+            "at_end": "at_end",
+        },
+    )
+
+
+def _by_kind(source: Reader, window: Window) -> Answer:
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    rows = source.query("health_kinds_in", **asked)
+    return Answer(
+        "Health events by kind, the worst first",
+        rows,
+        {
+            "kind": ("kind", "text"),
+            "code": ("code", "text"),
+            "severity": ("severity", "text"),
+            "class": ("class", "text"),
+            "n_events": ("events", "count"),
+            "n_nodes": ("nodes", "count"),
+            "n_gpus": ("GPUs", "count"),
+            "last_at": ("last", "time"),
+            "last_node": ("on", "text"),
+            "action": ("action", "text"),
+        },
+        queries=("health_kinds_in",),
+        notes=("class: where such an event usually comes from: a prior, not a finding.",) if rows.height else (),
+        when_empty=_empty(source, window),
+        parts={"subject": "kind", "code": "code", "value": "n_events", "nodes": "n_nodes", "gpus": "n_gpus"},
+    )
+
+
+def _cut(rows: pl.DataFrame) -> tuple[str, ...]:
+    if rows.height <= MOST_SHOWN:
+        return ()
+    return (f"A table shows {MOST_SHOWN} of {rows.height:,} rows; --format csv has all.",)
+
+
+def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
+    """What a person may do about the node with the most critical incidents. Trackside does nothing itself."""
+    worst = by_node(incidents).head(1).to_dicts()
+    if not worst or not worst[0]["critical"]:
+        return ()
+    node, times, ended = worst[0]["node"], worst[0]["critical"], worst[0]["n_ended"]
+    told = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
+    if ended:
+        told += f", of which {_counted(ended, 'attempt')} may have ended"
+    asks = f" The catalogue asks for: {worst[0]['action']}." if worst[0]["action"] else ""
+    reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
+    return (
+        f"{told}.{asks} To take it out for a check (Trackside only prints it):",
+        f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,0 +1,140 @@
+"""The question of `trackside show` about what ended attempts, and what that cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from app.show.answer import Answer, Details, Question
+from app.show.selection import asked_runs, split_by
+from metrics import frames
+from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+_COST = "cost: GPU-time that the attempt lost or stood still, and the startup of the one that followed."
+_NONE = "No attempt ended otherwise than by completing in this window."
+
+
+def interruptions(source: Reader, window: Window, question: Question) -> Answer:
+    """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""
+    by = split_by(question.by, ("event", "cause", "class", "node", "order"), "event")
+    if by == "event":
+        return _each(source, window, question.run)
+    if question.run is not None:
+        raise UsageError("--run is for single interruptions: leave out --by")
+    return _summed(source, window, by)
+
+
+def _each(source: Reader, window: Window, run: str | None) -> Answer:
+    rows, said = asked_runs(results.priced_interruptions(source, window), source, window, run)
+    return Answer(
+        "Interruptions, the newest first",
+        rows.drop("milli_gpus"),
+        {
+            "ended_at": ("ended", "time"),
+            "run_id": ("run", "text"),
+            "attempt_no": ("attempt", "count"),
+            "state": ("state", "text"),
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "domains": ("may come from", "text"),
+            "node": ("node", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "runtime_s": ("ran", "seconds"),
+            "cost_gpu_s": ("cost GPU-h", "gpu_h"),
+            "detail": ("evidence", "text"),
+            "events": ("told around the end", "text"),
+        },
+        ("interruption_cost",),
+        ("interruptions", "interruption_costs"),
+        notes=(*said, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
+        parameters={} if run is None else {"run": run},
+        when_empty=_NONE,
+        parts={"metric": "cause", "subject": "run_id", "attempt": "attempt_no", "value": "cost_gpu_s",
+               "evidence": "evidence", "domains": "domains", "events": "events"},
+    )  # fmt: skip
+
+
+_FROM = (
+    "may come from: failure domains (the user's program, system software, hardware) that no evidence rules out; the "
+    "cause is the likeliest by severity, then by nearness to the end."
+)
+
+
+def _summed(source: Reader, window: Window, by: str) -> Answer:
+    rows = results.interruptions_by(source, window, by)
+    ordered = by == "order"
+    shown = {"class": ("class", "text"), "cause": ("cause", "text")} if by == "cause" else {by: (by, "text")}
+    orders = results.second_order_rows(source, window) if ordered else frames.empty(frames.RESULT)
+    metrics = ("interruption_cost", "lost_imputed")
+    of_orders = ("lost_first_order", "lost_second_order", "lost_imputed_first_order", "lost_imputed_second_order",
+                 "second_order_share")  # fmt: skip
+    return Answer(
+        f"What interruptions cost, by {'order of loss' if ordered else by}",
+        rows,
+        {
+            **shown,
+            "n": ("n", "count"),
+            "n_unpriced": ("cost not known", "count"),
+            "n_gpus": ("GPUs", "number"),
+            "cost_gpu_s": ("cost GPU-h", "gpu_h"),
+            "share": ("share", "ratio"),
+            "imputed_gpu_s": ("assumed GPU-h", "gpu_h"),
+        },
+        (*metrics, *of_orders) if ordered else metrics,
+        ("interruptions", "interruption_costs"),
+        notes=(
+            _COST,
+            "assumed: min(runtime, 30 min) x GPUs, as Meta imputes what is lost.",
+            *((_OF_ORDERS, *second_order_said(orders)) if ordered else ()),
+        ),
+        parameters={"dimension": by},
+        when_empty=_NONE,
+        parts={"metric": "class", "subject": by, "value": "cost_gpu_s", "n": "n", "n_unpriced": "n_unpriced",
+               "share": "share", "lost_imputed": "imputed_gpu_s"},
+        details=(Details("What failures cost, by order of loss", orders, _PARTS),) if ordered else (),
+    )  # fmt: skip
+
+
+_OF_ORDERS = (
+    f"{FIRST}: ended by infrastructure; {SECOND}: preempted for a run that came back from such an end; {UNKNOWN}: "
+    "preempted for nobody knows whom; none: no failure is known to be behind it."
+)
+_PARTS = {
+    "metric": ("metric", "text"),
+    "unit": ("unit", "text"),
+    "value": ("value", "number"),
+    "numerator": ("numerator", "number"),
+    "denominator": ("denominator", "number"),
+    "n": ("n", "count"),
+    "bound_low": ("at least", "number"),
+    "bound_high": ("at most", "number"),
+    "note": ("note", "text"),
+}
+
+
+def second_order_said(rows: pl.DataFrame) -> tuple[str, ...]:
+    """The share of what failures cost that is second order, in words; nothing where nothing failed.
+
+    Args:
+        rows: as `results.second_order_rows` returns them.
+    """
+    share = rows.row(by_predicate=pl.col("metric") == "second_order_share", named=True)
+    if share["value"] is None:
+        return ()
+    low, high = share["bound_low"], share["bound_high"]
+    within = "" if low == high else f" (at most {high:.2%}: of some it is not known whom they made room for)"
+    return (f"Second order, assumed: {share['value']:.2%} of what failures cost{within}.",)
+
+
+def _unpriced(count: int) -> tuple[str, ...]:
+    """An interruption without a cost is not one that cost nothing."""
+    if not count:
+        return ()
+    return (f"Of {count:,} the cost cannot be told: no run log says what of their work was kept.",)

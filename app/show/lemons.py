@@ -1,0 +1,139 @@
+"""The question of `trackside show` about lemon nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import results
+from app.results import advice
+from app.show.answer import Answer, Question
+from app.show.selection import split_by
+from metrics.failures import lemons as rules
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+MOST_SHOWN: Final = 15
+"""Nodes without a flag that a table shows below the flagged ones; machines get all."""
+
+QUERIES: Final = (
+    "node_exposure", "interruptions", "nodes_of_unblamed", "node_critical_kinds", "node_states", "adjudications",
+    "exclusions",
+)  # fmt: skip
+
+
+def lemons(source: Reader, window: Window, question: Question) -> Answer:
+    """Nodes that fail more often than chance would have it, and what could have been seen."""
+    split_by(question.by, ("node",), "node")
+    judged = results.judged(window)
+    rows = results.node_score_rows(source, judged)
+    ran = rows.filter(pl.col("exposure_gpu_days") > 0)
+    flagged = rows.filter(pl.col("verdict") != "none")
+    return Answer(
+        "Nodes against what chance would give",
+        rows if ran.height else rows.clear(),
+        {
+            "node": ("node", "text"),
+            "verdict": ("verdict", "text"),
+            "failures": ("failures", "count"),
+            "expected": ("by chance", "number"),
+            "p_value": ("p", "number"),
+            "q_value": ("q", "number"),
+            "rate_eb": ("per GPU-day (EB)", "number"),
+            "families": ("signals that agree", "text"),
+            "multi_node_failures": ("of large jobs", "count"),
+            "hardware_kinds": ("hardware kinds", "count"),
+            "out_count": ("times out", "count"),
+            "excluded_by": ("excluded by jobs", "count"),
+            "exposure_gpu_days": ("GPU-days", "number"),
+            "detectable_factor": ("detectable x", "number"),
+            "note": ("note", "text"),
+        },
+        metrics=("lemon_q", "node_failure_rate_eb"),
+        queries=QUERIES,
+        notes=(*_outcome(flagged), *_judged(judged, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
+        parameters={"since": judged.since, "until": judged.until},
+        worth_showing=(pl.col("verdict") != "none") | ((pl.col("rank") <= MOST_SHOWN) & (pl.col("failures") > 0)),
+        parts={
+            "subject": "node",
+            "value": "q_value",
+            "p_value": "p_value",
+            "numerator": "failures",
+            "denominator_gpu_days": "exposure_gpu_days",
+            "expected": "expected",
+            "n": "failures",
+            "n_nodes": "n_nodes",
+            "flag_at": "flag_at",
+            "charged": "charged",
+            "rate_eb": "rate_eb",
+            "rate_per_gpu_day": "rate_per_gpu_day",
+            "single_rate_per_gpu_day": "single_rate_per_gpu_day",
+            "families": "families",
+            "detectable_factor": "detectable_factor",
+            "detectable_per_gpu_day": "detectable_per_gpu_day",
+        },
+        when_empty=_nothing(ran),
+    )
+
+
+def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
+    if flagged.is_empty():
+        return ("No node failed more often than chance would have it.",)
+    lemon = flagged.filter(pl.col("verdict") == "lemon").height
+    suspect = flagged.height - lemon
+    return (f"{lemon} lemon(s) and {suspect} suspect(s); of suspects no second family of signals says the same.",)
+
+
+def _judged(judged: Window, window: Window) -> tuple[str, ...]:
+    if judged == window:
+        return ()
+    since, until = (f"{each:%Y-%m-%d %H:%M}" for each in (judged.since, judged.until))
+    return (f"Judged by the last {rules.WINDOW_DAYS} days of the window: {since} to {until} (UTC).",)
+
+
+def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
+    """What a node would have had to do to be on the list: a list that is short is no proof of health."""
+    if ran.is_empty():
+        return ()
+    told = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(
+        0, named=True
+    )
+    total, days = ran["failures"].sum(), ran["exposure_gpu_days"].sum()
+    if told["flag_at"] is None:
+        return ("Attempts ran on one node only: there is nothing to compare it with.",)
+    rate = f"{total:,} failures that name a node in {days:,.0f} GPU-days on {ran.height:,} nodes"
+    if told["detectable_factor"] is None:
+        return (f"{rate}: a node would have been flagged from {told['flag_at']:.0f} failures on.",)
+    return (
+        f"{rate}, {told['expected']:.3g} expected on a node by chance. Detectable: a node that fails "
+        f"{told['detectable_factor']:,.0f} times as often as the others ({told['detectable_per_gpu_day']:.3g} per "
+        f"GPU-day) is flagged in 8 of 10 cases, at {told['flag_at']:.0f} failures (median node); lesser lemons mostly "
+        "stay unseen.",
+    )
+
+
+def _missing(rows: pl.DataFrame) -> tuple[str, ...]:
+    """Without another family of signals nothing can be more than suspect."""
+    if rows.is_empty() or rows.select(pl.col("hardware_kinds", "out_count").sum().cast(pl.Int64)).row(0) != (0, 0):
+        return ()
+    return (
+        "No hardware event and no unplanned state of a node is known in this time, so a node cannot be more than "
+        "suspect. To add them: trackside ingest slurm (node events), trackside ingest prometheus (XID, ECC, links).",
+    )
+
+
+def _orders(flagged: pl.DataFrame) -> tuple[str, ...]:
+    found = advice.drain_lemons(flagged)
+    return () if found is None else (found[0], *(f"  {command}" for command in found[1]))
+
+
+def _nothing(ran: pl.DataFrame) -> str:
+    if ran.is_empty():
+        return (
+            "No attempt is known to have held GPUs of a node in this window: "
+            "is it within what `trackside status` covers?"
+        )
+    return "No failure names a node in this window: nobody is a lemon as far as that tells."

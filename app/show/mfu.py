@@ -1,0 +1,225 @@
+"""The question of `trackside show` about model FLOP utilisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from app.show.answer import Answer, Question
+from app.show.mfu_proxy import disagreements, estimates, proxies
+from app.show.selection import asked_runs, only, runs_meant, several, split_by
+from metrics.mfu.flops import CONVENTIONS, MEASURES
+from metrics.mfu.mfu import step_mfu
+from metrics.mfu.peaks import gpu_of
+from metrics.mfu.wall import run_mfu
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from metrics.mfu.flops import Convention
+    from queries.warehouse import Reader
+
+SUBJECTS: Final = ("cluster", "run", "step", "gpu_model", "proxy", "estimate")
+
+MOST_SHOWN: Final = 40
+"""Steps that a table shows; machines get all."""
+
+_QUERIES: Final = ("steps", "run_sessions", "run_events")
+
+
+def mfu(source: Reader, window: Window, question: Question) -> Answer:
+    """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and what telemetry says of it."""
+    by = split_by(question.by, SUBJECTS, "cluster" if question.run is None else "run")
+    asked = _conventions(question.convention)
+    if by == "proxy":
+        return proxies(source, window, question)
+    if by == "estimate":
+        return estimates(source, window, question)
+    if by == "step":
+        return _by_step(source, window, question, asked[0] if question.convention else None)
+    if by == "gpu_model":
+        return _by_gpu(source, window, question, asked)
+    if by == "run" or question.run is not None:
+        return _by_run(source, window, question, asked)
+    return _whole(source, window, asked)
+
+
+def _conventions(asked: str | None) -> tuple[Convention, ...]:
+    """The conventions that were asked for: one, or all.
+
+    Raises:
+        UsageError: there is no such convention.
+    """
+    if asked is None:
+        return CONVENTIONS
+    found = tuple(each for each in CONVENTIONS if each.lower() == asked.lower())
+    if not found:
+        raise UsageError(f"there is no FLOP convention {asked!r}; there are: {', '.join(CONVENTIONS)}")
+    return found
+
+
+def _whole(source: Reader, window: Window, asked: tuple[Convention, ...]) -> Answer:
+    """Of all logged runs together."""
+    return Answer(
+        "MFU over the kept steps of all logged runs, by FLOP convention",
+        _fleets(source, window, results.kept_steps(source, window), asked),
+        {"metric": ("measure", "text"), **_MFU_COLUMNS, **_WALL_COLUMNS, "note": ("note", "text")},
+        metrics=("mfu", "hfu", "mfu_wall"),
+        queries=(*_QUERIES, "ledger_sums"),
+        parts={"metric": "metric", "subject": "convention", **_MFU_PARTS},
+        when_empty=_NO_STEPS,
+        notes=(*_ABOUT, *disagreements(source, window)),
+    )
+
+
+def _fleets(source: Reader, window: Window, steps: pl.DataFrame, asked: tuple[Convention, ...]) -> pl.DataFrame:
+    """Steps together: a row for each convention and measure that their logs allow."""
+    held = results.allocated_to_runs(source, window)
+    rows = []
+    for measure in MEASURES:
+        for convention in asked:
+            told = step_mfu(steps, convention=convention, measure=measure)
+            if told["flop"].null_count() == told.height:
+                continue
+            wall = run_mfu(told, held)
+            share = _total(wall, "flop") / _total(wall, "peak_flop") if _total(wall, "peak_flop") else None
+            rows.append(
+                results.fleet_row(told, window, convention, measure).with_columns(
+                    pl.lit(convention).alias("convention"),
+                    pl.lit(told["mfu"].mean(), dtype=pl.Float64).alias("mean"),
+                    pl.lit(told["mfu"].median(), dtype=pl.Float64).alias("median"),
+                    pl.lit(share, dtype=pl.Float64).alias("mfu_wall"),
+                )
+            )
+    if not rows:
+        return pl.DataFrame(schema=dict.fromkeys(("metric", "convention"), pl.String()))
+    return pl.concat(rows).filter(pl.col("n") > 0)
+
+
+def _total(rows: pl.DataFrame, name: str) -> float:
+    return float(rows[name].sum())
+
+
+def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
+    found = results.mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(asked))
+    wall = results.mfu_wall_run_rows(source, window).select("run_id", "step_share", "allocated_gpu_s")
+    beside = found.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
+        mfu_wall=pl.col("value") * pl.col("step_share")
+    )
+    rows, said = asked_runs(beside, source, window, question.run)
+    return Answer(
+        "MFU by run and FLOP convention",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "measure": ("measure", "text"),
+            "dtype": ("peak of", "text"),
+            **_MFU_COLUMNS,
+            **_WALL_COLUMNS,
+            "note": ("note", "text"),
+        },
+        metrics=("mfu", "hfu", "mfu_wall"),
+        queries=(*_QUERIES, "ledger_sums"),
+        notes=(*said, *_ABOUT, *disagreements(source, window, rows["run_id"].unique(maintain_order=True))),
+        parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
+        when_empty=_NO_STEPS,
+    )
+
+
+def _by_step(source: Reader, window: Window, question: Question, asked: Convention | None) -> Answer:
+    """Every kept step, one convention: what was asked for, else the headline's."""
+    convention = asked or results.flop_convention(source, window.cluster)
+    steps = results.step_mfu_rows(source, window, convention)
+    said: tuple[str, ...] = ()
+    if question.run is not None:
+        meant = runs_meant(source, window, question.run)
+        steps, said = only(steps, meant), several(question.run, meant)
+    rows = steps.select(
+        "cluster", "run_id", "step", "ts", "tokens", pl.col("wall_s").alias("seconds"), "n_gpus", "flop", "peak_flop",
+        "mfu", pl.lit(convention).alias("convention"), "peak_dtype", "implausible",
+    )  # fmt: skip
+    shown = (f"A table shows {MOST_SHOWN} of {rows.height:,} steps; --format csv has all.",)
+    return Answer(
+        f"MFU of each kept step ({convention})",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "step": ("step", "count"),
+            "ts": ("began", "time"),
+            "tokens": ("tokens", "number"),
+            "seconds": ("seconds", "number"),
+            "flop": ("FLOP", "number"),
+            "peak_flop": ("peak FLOP", "number"),
+            "mfu": ("MFU", "ratio"),
+        },
+        metrics=("mfu",),
+        queries=_QUERIES,
+        notes=(*said, *(shown if rows.height > MOST_SHOWN else ())),
+        parameters={"convention": convention},
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={"subject": "step", "value": "mfu", "numerator": "flop", "denominator": "peak_flop", "at": "ts"},
+        when_empty=_NO_STEPS,
+    )
+
+
+def _by_gpu(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
+    """By kind of GPU and data type of the products."""
+    steps = results.kept_steps(source, window)
+    if question.run is not None:
+        steps = only(steps, runs_meant(source, window, question.run))
+    rows = []
+    for (model, dtype), some in steps.group_by("gpu_model", "dtype", maintain_order=True):
+        gpu = gpu_of(None if model is None else str(model))
+        found = _fleets(source, window, some, asked).drop("mfu_wall", strict=False)
+        name = pl.lit(gpu.name if gpu else str(model or "not told"))
+        rows.append(found.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
+    return Answer(
+        "MFU by GPU and data type",
+        pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame(schema={"gpu_model": pl.String}),
+        {"gpu_model": ("GPU", "text"), "dtype": ("type", "text"), "metric": ("measure", "text"), **_MFU_COLUMNS,
+         "note": ("note", "text")},
+        metrics=("mfu", "hfu"),
+        queries=_QUERIES,
+        notes=_ABOUT,
+        parts={"metric": "metric", "subject": "gpu_model", **_MFU_PARTS},
+        when_empty=_NO_STEPS,
+    )  # fmt: skip
+
+
+_ABOUT: Final = (
+    "The peak is dense, for the data type of the log. A vendor's figure means little without its convention.",
+)
+
+_NO_STEPS = (
+    "No run of a known job logged steps in this window (logs that match no job: see trackside status).\n"
+    "The recorder does it in three lines: trackside recorder --help"
+)
+
+
+_MFU_COLUMNS = {
+    "convention": ("convention", "text"),
+    "value": ("value", "ratio"),
+    "ci_low": ("95 % from", "ratio"),
+    "ci_high": ("to", "ratio"),
+    "mean": ("mean step", "ratio"),
+    "median": ("median step", "ratio"),
+    "n": ("steps", "count"),
+}
+"""`value` is the ratio of sums; mean and median are over steps."""
+
+_WALL_COLUMNS = {"mfu_wall": ("over all time", "ratio")}
+
+_MFU_PARTS = {
+    "convention": "convention",
+    "value": "value",
+    "numerator": "numerator",
+    "denominator": "denominator",
+    "n": "n",
+    "ci_low": "ci_low",
+    "ci_high": "ci_high",
+    "ci_method": "ci_method",
+    "mfu_wall": "mfu_wall",
+    "evidence_log": "evidence_log",
+}

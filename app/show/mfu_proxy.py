@@ -1,0 +1,125 @@
+"""What `trackside show mfu` says of tensor activity: how it fits the logs, and what it suggests without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import polars as pl
+
+from app import results
+from app.show.answer import Answer
+from app.show.selection import asked_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.results import Window
+    from app.show.answer import Question
+    from metrics.mfu.flops import Convention
+    from queries.warehouse import Reader
+
+MOST_NAMED: Final = 5
+"""Runs that a note names."""
+
+_QUERIES: Final = ("attempt_tensor_hours", "steps", "run_sessions")
+
+_NO_HOURS = (
+    "No whole hour of an attempt with both a run log and the tensor activity of nearly all of its GPUs here.\n"
+    "It takes run logs (trackside recorder --help), DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or what other exporters have for\n"
+    "it (trackside ingest prometheus), and attempts that hold whole nodes."
+)
+
+
+def proxies(source: Reader, window: Window, question: Question) -> Answer:
+    """How far tensor activity can stand in for logs: of each kind of GPU and data type, and of each run."""
+    found = results.mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
+    of_all = found.filter(pl.col("run_id") == "")
+    rows, said = asked_runs(found.filter(pl.col("run_id") != ""), source, window, question.run)
+    return Answer(
+        "MFU by logs against tensor activity, by whole hours of attempts",
+        pl.concat([of_all, rows]),
+        {
+            "run_id": ("run", "text"),
+            "gpu_model": ("GPU", "text"),
+            "dtype": ("type", "text"),
+            "convention": ("convention", "text"),
+            "n": ("hours", "count"),
+            "gpu_hours": ("GPU-h", "number"),
+            "mfu_log": ("MFU by logs", "ratio"),
+            "hfu_est": ("HFU by tensor activity", "ratio"),
+            "slope": ("a", "number"),
+            "residual": ("residual", "ratio"),
+            "note": ("note", "text"),
+        },
+        metrics=("mfu_proxy",),
+        queries=_QUERIES,
+        notes=(
+            *said,
+            "HFU by tensor activity: mean tensor activity x SM clock / the clock of the peak. MFU = a x HFU, least "
+            "squares through zero, weighted by GPU-hours; the residual is the root mean square of what it leaves. The "
+            "row without a run is of all runs with that GPU and data type.",
+        ),
+        parts={
+            "subject": "run_id",
+            "value": "slope",
+            "mfu_by_logs": "mfu_log",
+            "hfu_by_tensor_activity": "hfu_est",
+            "n": "n",
+            "gpu_hours": "gpu_hours",
+            "residual": "residual",
+        },
+        when_empty=_NO_HOURS,
+    )
+
+
+def estimates(source: Reader, window: Window, question: Question) -> Answer:
+    """What tensor activity suggests for runs without logs."""
+    found = results.mfu_proxy(source, window, cast("Convention | None", question.convention))
+    rows, said = asked_runs(results.estimate_run_rows(found, window), source, window, question.run)
+    return Answer(
+        "Estimated MFU of runs without logs, by tensor activity",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "gpu_model": ("GPU", "text"),
+            "dtype": ("assumed type", "text"),
+            "value": ("estimated MFU", "ratio"),
+            "residual": ("residual of the fit", "ratio"),
+            "hfu_est": ("HFU by tensor activity", "ratio"),
+            "slope": ("a", "number"),
+            "n": ("hours", "count"),
+            "gpu_hours": ("GPU-h", "number"),
+        },
+        metrics=("mfu_estimated",),
+        queries=_QUERIES,
+        notes=(
+            *said,
+            "Estimates, as good as these runs are like those that kept logs (show mfu --by proxy); no figure of logged "
+            "runs has them in it.",
+        ),
+        parts={
+            "metric": "metric",
+            "subject": "run_id",
+            "value": "value",
+            "numerator": "numerator",
+            "denominator": "denominator",
+            "n": "n",
+            "residual": "residual",
+            "evidence_telemetry": "evidence_telemetry",
+        },
+        when_empty="No run without a log whose tensor activity can be read by a fit (trackside show mfu --by proxy).",
+    )
+
+
+def disagreements(source: Reader, window: Window, runs: Iterable[str] | None = None) -> tuple[str, ...]:
+    """That logs and tensor activity do not fit together, of all the computed time."""
+    stored = source.query("mfu_proxies", cluster=window.cluster).filter(pl.col("disagrees") & (pl.col("run_id") != ""))
+    mine = stored if runs is None else stored.filter(pl.col("run_id").is_in(list(runs)))
+    said = [
+        f"{row['run_id']}: MFU {row['mfu_log']:.1%} by its logs, HFU {row['hfu_est']:.1%} by tensor activity over the "
+        f"same {row['n']:,} hours: {row['note']}."
+        for row in mine.head(MOST_NAMED).iter_rows(named=True)
+    ]
+    if mine.height > MOST_NAMED:
+        said.append(f"{mine.height - MOST_NAMED:,} more runs disagree with tensor activity: show mfu --by proxy.")
+    return tuple(said)

@@ -1,0 +1,116 @@
+"""The question of `trackside show` about nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import results
+from app.results import advice
+from app.results.node_reasons import last_reasons
+from app.show.answer import Answer, Question
+from app.show.lemons import QUERIES
+from app.show.selection import split_by
+from metrics.goodput.goodput import UNCLEAR
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+
+def nodes(source: Reader, window: Window, question: Question) -> Answer:
+    """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
+    split_by(question.by, ("node",), "node")
+    sums = results.ledger_sums(source, window, "node")
+    hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
+    parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
+        hours.sum().alias("gpu_hours"),
+        *(hours.filter((pl.col("state") == state) & ~UNCLEAR).sum().alias(f"{state}_gpu_hours") for state in _STATES),
+        hours.filter(UNCLEAR).sum().alias("unknown_gpu_hours"),
+        hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
+    )
+    blamed = results.node_failures(source, window)
+    scores = results.node_score_rows(source, results.judged(window))
+    available = (
+        results.goodput_rows(source, window, "node")
+        .filter(pl.col("metric") == "availability")
+        .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
+    )
+    newest = (
+        source.query("nodes", cluster=window.cluster)
+        .sort("valid_from")
+        .group_by("cluster", "node")
+        .agg((pl.col("milli_gpus").last() / 1000).alias("n_gpus"), pl.col("gpu_model").last())
+    )
+    rows = (
+        parts.join(newest, on=["cluster", "node"], how="left")
+        .join(blamed, on=["cluster", "node"], how="left")
+        .join(available, on=["cluster", "node"], how="left")
+        .join(last_reasons(source, window), on=["cluster", "node"], how="left")
+        .join(scores.select("cluster", "node", "verdict", "q_value"), on=["cluster", "node"], how="left")
+        .with_columns(
+            cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
+            interruptions=pl.col("interruptions").fill_null(0),
+            unpriced=pl.col("unpriced").fill_null(0),
+        )
+        .sort(
+            pl.col("cost_gpu_s").fill_null(0.0),
+            "interruptions",
+            "unavailable_gpu_hours",
+            "node",
+            descending=[True, True, True, False],
+        )
+    )
+    return Answer(
+        "Nodes, those that cost most first",
+        rows,
+        {
+            "node": ("node", "text"),
+            "gpu_model": ("model", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "interruptions": ("interruptions", "count"),
+            "cause": ("mostly", "text"),
+            "cost_gpu_s": ("they cost GPU-h", "gpu_h"),
+            "unpriced": ("cost not seen", "count"),
+            "verdict": ("verdict", "text"),
+            "availability": ("availability", "ratio"),
+            "gpu_hours": ("GPU-h", "number"),
+            "allocated_gpu_hours": ("allocated", "number"),
+            "idle_gpu_hours": ("idle", "number"),
+            "unavailable_gpu_hours": ("unavailable", "number"),
+            **({"unknown_gpu_hours": ("use unknown", "number")} if rows["unknown_gpu_hours"].sum() else {}),
+            "stalled_gpu_hours": ("stalled", "number"),
+            "last_reason": ("last out of service", "text"),
+            "driven_by": ("by", "text"),
+        },
+        metrics=("availability", "lemon_q"),
+        queries=("ledger_sums", "interruption_costs", "nodes", *QUERIES),
+        notes=_to_do(blamed, scores),
+        parameters={"dimension": "node"},
+        parts={
+            "subject": "node",
+            "value": "availability",
+            "unavailable_gpu_h": "unavailable_gpu_hours",
+            "denominator_gpu_h": "gpu_hours",
+            "n": "interruptions",
+            "verdict": "verdict",
+            "lemon_q": "q_value",
+        },
+        when_empty="No node with GPUs in this window.",
+    )
+
+
+def _to_do(blamed: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
+    """What to do about lemons; where there are none, about the node that cost most, if it failed often."""
+    flagged = scores.filter(pl.col("verdict") != "none")
+    lemons = advice.drain_lemons(flagged)
+    if lemons is not None:
+        names = ", ".join(f"{row['node']} ({row['verdict']})" for row in flagged.to_dicts())
+        said = f"More failures than chance gives, in the last 28 days of the window: {names}; trackside show lemons."
+        return said, lemons[0], *(f"  {command}" for command in lemons[1])
+    found = advice.drain(blamed)
+    return () if found is None else (found[0], f"  {found[1]}")
+
+
+_STATES: Final = ("allocated", "idle", "unavailable")

@@ -1,0 +1,179 @@
+"""The question of `trackside show` about how runs got going again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results
+from app.show.answer import Answer, Question
+from app.show.selection import asked_runs, split_by
+from metrics.restarts.restarts import restart_stages, restart_summary
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+_STATISTICS = {
+    "median_s": ("median", "seconds"),
+    "median_low_s": ("95 % from", "seconds"),
+    "median_high_s": ("to", "seconds"),
+    "p90_s": ("p90", "seconds"),
+    "mean_s": ("mean", "seconds"),
+}
+_NO_RESTARTS = "No interrupted run was restarted in this window."
+_WHERE = pl.when("in_allocation").then(pl.lit("in allocation")).otherwise(pl.lit("new attempt")).alias("where")
+
+
+def restarts(source: Reader, window: Window, question: Question) -> Answer:
+    """How runs got going again: time to job restart by class and cause, every stage of it, or each restart."""
+    by = split_by(question.by, ("cause", "stage", "event"), "cause")
+    rows, said = asked_runs(results.every_restart(source, window), source, window, question.run)
+    asked = {} if question.run is None else {"run": question.run}
+    if by == "event":
+        return _each(rows, said, asked)
+    if by == "stage":
+        return _by_stage(rows, said, asked)
+    return _by_cause(rows, said, asked)
+
+
+def _by_cause(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+    summed = restart_summary(rows)
+    return Answer(
+        "Time to job restart (end of the interrupted attempt to start of the next)",
+        summed.select(_WHERE, pl.all()),
+        {
+            "where": ("where", "text"),
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "n": ("n", "count"),
+            "n_waiting": ("waiting", "count"),
+            **_STATISTICS,
+            "hold_median_s": ("Slurm's hold", "seconds"),
+            "queue_median_s": ("queue", "seconds"),
+            "first_step_median_s": ("to first step", "seconds"),
+        },
+        ("time_to_job_restart",),
+        ("restarts",),
+        notes=(*said, *_still_waiting(rows), *_within(rows), *_more(rows)),
+        parameters=asked,
+        when_empty=_NO_RESTARTS,
+        parts={
+            "where": "where",
+            "metric": "class",
+            "subject": "cause",
+            "value": "median_s",
+            "n": "n",
+            "n_waiting": "n_waiting",
+            "ci_low": "median_low_s",
+            "ci_high": "median_high_s",
+        },
+    )
+
+
+def _by_stage(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+    return Answer(
+        "Stages of restarts",
+        restart_stages(rows).select(_WHERE, pl.all()),
+        {
+            "where": ("where", "text"),
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "stage": ("stage", "text"),
+            "n": ("n", "count"),
+            "n_restarts": ("of", "count"),
+            **_STATISTICS,
+        },
+        (
+            "time_to_detect",
+            "time_to_terminate",
+            "time_to_requeue",
+            "restart_queue",
+            "time_to_job_restart",
+            "restart_launch",
+            "restart_load",
+            "restart_warm_up",
+            "time_to_first_step",
+            "time_to_recover",
+        ),
+        ("restarts",),
+        notes=(
+            *said,
+            *_still_waiting(rows),
+            "Each stage is told of the restarts that have evidence for it (n): from detection to termination by health "
+            "events, node states and logs, then by accounting, from launch on by run logs. Medians do not add up.",
+        ),
+        parameters=asked,
+        when_empty=_NO_RESTARTS,
+        # The total of a class with one cause says what the cause would.
+        worth_showing=(pl.col("cause") == "all")
+        | (pl.col("n_restarts") < pl.col("n_restarts").max().over("in_allocation", "class")),
+        parts={
+            "where": "where",
+            "metric": "stage",
+            "class": "class",
+            "subject": "cause",
+            "value": "median_s",
+            "n": "n",
+            "n_restarts": "n_restarts",
+            "ci_low": "median_low_s",
+            "ci_high": "median_high_s",
+        },
+    )
+
+
+def _each(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+    return Answer(
+        "Restarts",
+        rows.with_columns(_WHERE),
+        {
+            "run_id": ("run", "text"),
+            "attempt_no": ("attempt", "count"),
+            "where": ("where", "text"),
+            "class": ("class", "text"),
+            "cause": ("cause", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "interrupted_at": ("interrupted", "time"),
+            "restarted_at": ("restarted", "time"),
+            "detected_by": ("first told by", "text"),
+            "time_to_detect_s": ("detect", "seconds"),
+            "time_to_terminate_s": ("terminate", "seconds"),
+            "time_to_requeue_s": ("Slurm's hold", "seconds"),
+            "queue_s": ("queue", "seconds"),
+            "time_to_job_restart_s": ("to restart", "seconds"),
+            "time_to_first_step_s": ("to first step", "seconds"),
+            "time_to_recover_s": ("to recover", "seconds"),
+        },
+        ("time_to_job_restart", "time_to_detect", "time_to_terminate", "time_to_first_step", "time_to_recover"),
+        ("restarts",),
+        notes=said,
+        parameters=asked,
+        when_empty=_NO_RESTARTS,
+        parts={"metric": "class", "subject": "run_id", "attempt": "attempt_no", "value": "time_to_job_restart_s"},
+    )
+
+
+def _still_waiting(rows: pl.DataFrame) -> tuple[str, ...]:
+    """A sample that leaves out what has not ended yet flatters; say so."""
+    waiting = rows["time_to_job_restart_s"].null_count()
+    if not waiting:
+        return ()
+    return (f"{waiting} restart(s) still wait and are in no statistic, so the true times are longer.",)
+
+
+def _within(rows: pl.DataFrame) -> tuple[str, ...]:
+    """What a restart within an allocation is, where there are any."""
+    count = int(rows["in_allocation"].sum())
+    if not count:
+        return ()
+    return (
+        f"{count} restart(s) within an allocation: from the last thing that a process logged to the first of the next.",
+    )
+
+
+def _more(rows: pl.DataFrame) -> tuple[str, ...]:
+    """That there is more to see, where logs tell of it."""
+    if not rows["time_to_first_step_s"].count():
+        return ()
+    return ("Detection, launch, load, warm-up and catching up: trackside show restarts --by stage",)

@@ -1,0 +1,82 @@
+"""The question of `trackside show` about training runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app import results
+from app.errors import UsageError
+from app.results.run_conflicts import why_apart
+from app.show.answer import Answer, Question
+from app.show.selection import MOST_NAMED, asked_runs, split_by
+from metrics.runs.runs import by_id
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+
+def runs(source: Reader, window: Window, question: Question) -> Answer:
+    """Training runs with their attempts and bounds."""
+    split_by(question.by, ("run",), "run")
+    found = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    ratios = results.ettr_run_rows(source, window).select(
+        "cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated"
+    )
+    rows, said = asked_runs(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)
+    if question.run is not None and rows.is_empty():
+        raise UsageError(
+            f"{window.cluster}: run {question.run!r} had no time in this window; take a longer one (--since)"
+        )
+    apart = () if question.run is None else why_apart(source, window, rows["run_id"].to_list())
+    said = (*said, *_how_joined(source, window, rows), *apart, *_runaways(rows))
+    return Answer(
+        "Runs",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "user": ("user", "text"),
+            "name": ("name", "text"),
+            "n_gpus": ("GPUs", "count"),
+            "n_attempts": ("attempts", "count"),
+            "joined_by": ("joined by", "text"),
+            "state": ("state", "text"),
+            "started_at": ("started", "time"),
+            "ended_at": ("ended", "time"),
+            "allocated": ("GPU-h", "gpu_h"),
+            "ettr_low": ("ETTR at least", "ratio"),
+            "ettr_high": ("at most", "ratio"),
+        },
+        metrics=("ettr",),
+        queries=("runs", "run_attempts", "ledger_sums"),
+        notes=said,
+        parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
+        when_empty="No run in this window.",
+    )
+
+
+def _how_joined(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
+    """Of a single run of several attempts: which jobs they are, and by which rule each was joined to the run."""
+    if rows.height != 1 or rows["n_attempts"].item() < 2:
+        return ()
+    found = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
+    told = found.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
+    named = [
+        f"{number}: job {job}, {'first' if word == 'single' else word.replace('_', ' ')}"
+        for number, job, word in told[:MOST_NAMED]
+    ]
+    more = f"; and {len(told) - MOST_NAMED:,} more" if told[MOST_NAMED:] else ""
+    return (f"its attempts and how each was joined: {'; '.join(named)}{more}.",)
+
+
+def _runaways(rows: pl.DataFrame) -> tuple[str, ...]:
+    """That some runs' ends are not known."""
+    count = rows.filter(pl.col("state") == "RUNAWAY").height
+    if not count:
+        return ()
+    return (
+        f"RUNAWAY: accounting never closed {count:,} of these runs, though Slurm no longer knew their jobs. They ended "
+        "when they are shown to have ended at the latest; their time is unattributed and assumed.",
+    )

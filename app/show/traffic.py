@@ -1,0 +1,251 @@
+"""The questions of `trackside show` about filesystems and networks, as nodes tell of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.results.gpu_activity import VERIFICATION
+from app.results.node_activity import NodeActivity, node_activity
+from app.results.occupancy import NO_SUBJECT, Known, known, whole
+from app.show.answer import Answer, Question
+from app.show.selection import split_by
+from app.show.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
+from metrics import frames
+from metrics.telemetry.node_attribution import WHAT
+from metrics.telemetry.occupancy import occupants
+from metrics.telemetry.traffic import FILESYSTEMS, NETWORKS, Traffic, traffic
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+WHOSE: Final = ("user", "account", "partition", "run", "attempt")
+_CHECKS: Final = "(node checks)"
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is asked about, and how it is shown.
+
+    Attributes:
+        of: the metrics.
+        device: what a device is, and the default of `--by`.
+        title: of the answer.
+        what: in words, where there is nothing.
+        columns: of the answer, beside whose and which device.
+        metrics: catalog names.
+        note: what the numbers are.
+    """
+
+    of: Traffic
+    device: str
+    title: str
+    what: str
+    columns: dict[str, tuple[str, str]]
+    metrics: tuple[str, ...]
+    note: str
+
+
+_FILESYSTEMS: Final = _Subject(
+    FILESYSTEMS,
+    "mount",
+    "Filesystems, the most operations first",
+    "filesystems (node_exporter's collectors nfs and mountstats, exporters of Lustre and GPFS)",
+    {
+        "operations": ("operations", "amount"),
+        "operations_per_s": ("op/s per node", "amount"),
+        "read_operations": ("reads", "amount"),
+        "write_operations": ("writes", "amount"),
+        "metadata_operations": ("metadata", "amount"),
+        "read_bytes": ("read", "bytes"),
+        "written_bytes": ("written", "bytes"),
+        "mean_response_s": ("mean response", "latency"),
+    },
+    ("filesystem_response",),
+    "Totals are what nodes were seen to do; op/s per node: over the time in which they were seen.",
+)
+_NETWORKS: Final = _Subject(
+    NETWORKS,
+    "port",
+    "InfiniBand, the most received first",
+    "InfiniBand ports (node_exporter's collector infiniband)",
+    {
+        "received_bytes": ("received", "bytes"),
+        "received_bytes_per_s": ("received per node", "bytes_per_s"),
+        "transmitted_bytes": ("transmitted", "bytes"),
+        "transmitted_bytes_per_s": ("transmitted per node", "bytes_per_s"),
+    },
+    (),
+    "Totals are what ports were seen to carry; per node: over the time in which they were seen.",
+)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question about a subject."""
+
+    source: Reader
+    window: Window
+    subject: _Subject
+    facts: Known
+    by: str
+
+
+def filesystems(source: Reader, window: Window, question: Question) -> Answer:
+    """Operations, bytes and response time of filesystems: by mount, or by whose nodes they were."""
+    return _answer(source, window, question, _FILESYSTEMS)
+
+
+def network(source: Reader, window: Window, question: Question) -> Answer:
+    """What InfiniBand ports carried: by port, or by whose nodes they were."""
+    return _answer(source, window, question, _NETWORKS)
+
+
+def _answer(source: Reader, window: Window, question: Question, subject: _Subject) -> Answer:
+    by = split_by(question.by, (subject.device, "node", *WHOSE), subject.device)
+    asked = _Asked(source, window, subject, known(source, window.cluster), by)
+    rows, key, columns, notes = _by_owner(asked) if by in WHOSE else _by_node(asked)
+    heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
+    if by == "node":
+        del heading["n_nodes"]
+    told = {name: how for name, how in subject.columns.items() if rows[name].null_count() < rows.height}
+    if rows.height > MOST_SHOWN:
+        notes = (*notes, f"A table shows {MOST_SHOWN} of {rows.height:,} rows; --format csv has all.")
+    return Answer(
+        subject.title,
+        rows.select(pl.lit(window.cluster).alias("cluster"), pl.all()),
+        {**key, **heading, **told, **columns},
+        metrics=subject.metrics if "mean_response_s" in told else (),
+        queries=("attempt_node_activity",) if _stored(asked) else ("node_samples_between", "node_hours_between"),
+        notes=(subject.note, *notes, *_by_the_hour(asked)) if rows.height else (),
+        when_empty=_nothing(source, window, subject),
+        parameters={"dimension": by},
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts={
+            "subject": "subject",
+            "device": "device",
+            "value": subject.of.main,
+            "denominator_node_s": "observed_s",
+            "shared": f"shared_{subject.of.main}",
+            "mean_response_s": "mean_response_s",
+            "response_s": "response_s",
+        },
+    )
+
+
+def _by_the_hour(asked: _Asked) -> list[str]:
+    days = asked.source.query("node_telemetry_days", **window_of(asked.window))
+    whose = asked.by if asked.by in WHOSE else "job"
+    return hourly_notes(days, f"a {whose} came to the node or left it")
+
+
+_Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, str]], tuple[str, ...]]
+"""Rows, columns that say whose, columns beside the amounts, and notes."""
+
+
+def _by_node(asked: _Asked) -> _Shown:
+    """All that was seen of a device, or a node, and what of it was whose."""
+    subject = asked.subject
+    owners = asked.facts.attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
+    found = _seen(asked, owners)
+    nodes = pl.DataFrame(schema=_NODES) if found is None else found.nodes
+    key = [] if asked.by == subject.device else ["subject"]
+    sums = nodes.rename({"node": "subject"}).with_columns(n_nodes=pl.lit(1, dtype=pl.Int64))
+    together = sums.group_by(*key, *WHAT).agg(pl.col("n_nodes").sum(), pl.col(pl.Float64).sum())
+    rows = traffic(together, subject.of, key)
+    main = subject.of.main
+    unit = subject.columns[main][1]
+    parts = {"shared": "on shared nodes", "outside": "no job there", "checks": "node checks"}
+    columns = {f"{part}_{main}": (words, unit) for part, words in parts.items() if rows[f"{part}_{main}"].sum()}
+    note = (
+        "on shared nodes: several attempts were there, in turns where only hours are known; no job there: nobody was, "
+        "so it is the node's own."
+    )
+    return rows, {"subject": ("node", "text")} if key else {}, columns, (note,) if columns else ()
+
+
+_NODES: Final[frames.Schema] = dict.fromkeys(("node", *WHAT), frames.TEXT) | {
+    f"{part}{what}_s": frames.NUMBER
+    for part, what in (
+        ("observed", ""), ("value", ""), *((p, w) for p in ("attributed", "checks", "shared", "outside")
+                                           for w in ("", "_value")),
+    )
+}  # fmt: skip
+
+
+def _by_owner(asked: _Asked) -> _Shown:
+    """What nodes did while one user, account, ... was alone on them; and while several were there."""
+    subject, by = asked.subject, asked.by
+    key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
+    owners = _numbered(asked.facts.attempts, by)
+    sums = _owned(asked, owners)
+    legend = owners.select("owner", *key).unique("owner")
+    rows = traffic(sums.join(legend, on="owner").drop("owner"), subject.of, key)
+    main = subject.of.main
+    columns = {}
+    notes: tuple[str, ...] = ()
+    if rows[f"shared_{main}"].sum():
+        columns = {f"shared_{main}": ("on shared nodes", subject.columns[main][1])}
+        notes = (
+            f"on shared nodes: of nodes on which another {by} was, too (or came or went within the hour, where only "
+            "hours are known); whose it was cannot be told, so it is in no other column but beside each who was there.",
+        )
+    rest = rows.filter(pl.col("subject") != _CHECKS)
+    if rest.height < rows.height:
+        notes = (*notes, "Node checks (config: rules.other_work) are left out; --by node has them.")
+    whose = {"subject": ("job" if by == "attempt" else by, "text")}
+    if by == "attempt":
+        whose |= {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
+    return rest, whose, columns, notes
+
+
+def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Attempts with `owner` and `subject`: node checks are one owner, and who is not known is like nobody else."""
+    name = pl.col("job_id") if by == "attempt" else pl.col(by)
+    number = pl.col("attempt") if by == "attempt" else name.rank("dense").cast(pl.Int64) - 1
+    alone = pl.col("attempt") + attempts.height
+    check = pl.col(VERIFICATION)
+    return attempts.with_columns(
+        pl.when(check).then(2 * attempts.height).otherwise(pl.coalesce(number, alone)).alias("owner"),
+        pl.when(check).then(pl.lit(_CHECKS)).otherwise(name.fill_null(NO_SUBJECT)).alias("subject"),
+    )
+
+
+def _stored(asked: _Asked) -> bool:
+    """Whether sums are stored."""
+    return asked.by == "attempt" and whole(asked.source, asked.window)
+
+
+def _owned(asked: _Asked, owners: pl.DataFrame) -> pl.DataFrame:
+    """Sums by owner: as stored for attempts, or from the samples."""
+    key = list(frames.ATTEMPT_KEY)
+    if _stored(asked):
+        wanted = ",".join(asked.subject.of.metrics)
+        stored = asked.source.query("attempt_node_activity", cluster=asked.window.cluster, metrics=wanted)
+        return stored.join(owners.select("owner", *key), on=key).drop(key)
+    found = _seen(asked, owners.select(*key, "owner", VERIFICATION))
+    return pl.DataFrame(schema=_OWNERS) if found is None else found.owners
+
+
+_OWNERS: Final[frames.Schema] = {"owner": frames.COUNT, **dict.fromkeys(WHAT, frames.TEXT), "n_nodes": frames.COUNT} | (
+    dict.fromkeys(("observed_s", "value_s", "shared_s", "shared_value_s"), frames.NUMBER)
+)
+
+
+def _seen(asked: _Asked, owners: pl.DataFrame) -> NodeActivity | None:
+    there = occupants(asked.facts.on_nodes, owners, asked.facts.covered)
+    return node_activity(asked.source, asked.window, there, metrics=asked.subject.of.metrics)
+
+
+def _nothing(source: Reader, window: Window, subject: _Subject) -> str:
+    """What it means that nothing was seen, and what to do."""
+    days = source.query("node_sample_days", cluster=window.cluster)["day"]  # the last one first
+    if days.is_empty():
+        return none_left(source, window, "node", "nodes")
+    return (
+        f"No samples of {subject.what} in this window. There is telemetry of nodes of {days[-1]} to {days[0]}: if that "
+        "is within the window, the exporters do not tell of it (trackside ingest prometheus --help)."
+    )

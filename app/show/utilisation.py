@@ -1,0 +1,241 @@
+"""The questions of `trackside show` about what GPUs did: utilisation, idle time, energy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.results.gpu_activity import VERIFICATION, Activity, activity
+from app.results.occupancy import NO_SUBJECT, Known, known, whole
+from app.show.answer import Answer, Question
+from app.show.selection import split_by
+from metrics import frames
+from metrics.telemetry.utilisation import MEANS, utilisation
+
+if TYPE_CHECKING:
+    from app.config.settings import Rules
+    from app.results import Window
+    from queries.warehouse import Reader
+
+SUBJECTS: Final = ("cluster", "user", "account", "partition", "run", "attempt")
+OF_USERS: Final = {"cluster", "user"}
+"""Of these it can be told whose GPUs are, too, on nodes that several attempts of one user share."""
+
+MOST_SHOWN: Final = 40
+"""Rows that a table shows of runs and attempts; machines get all."""
+
+LITTLE: Final = 0.95
+"""Below this coverage a reader is told what the means are over."""
+
+
+def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answer:
+    """What allocated GPUs did, by whom they were allocated to."""
+    by = split_by(question.by, SUBJECTS, "cluster")
+    facts = known(source, window.cluster)
+    found, queries = _activity(source, window, facts, of_users=by in OF_USERS)
+    named = facts.attempts.with_columns(_subject(by, window.cluster).alias("subject"))
+    key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
+    held = _allocated(source, window, named)
+    checks = _total(held.filter(VERIFICATION), "allocated_s")
+    mine = pl.DataFrame(schema={name: named.schema[name] for name in key})
+    if found is not None:
+        mine = _with_users(found, named, key, by, window.cluster)
+    rows = utilisation(mine, held.filter(~pl.col(VERIFICATION)).select(*key, "allocated_s"), key)
+    rows = rows.filter((pl.col("allocated_s") > 0) | (pl.col("observed_s") > 0)).select(
+        pl.lit(window.cluster).alias("cluster"),
+        pl.lit("gpu_util").alias("metric"),
+        pl.all(),
+        (pl.col("energy_j") / 3.6e6).alias("energy_kwh"),
+    )
+    seen = _total(rows, "observed_s") + _total(rows, "unattributed_s") > 0
+    return Answer(
+        "What allocated GPUs did, the most idle time first",
+        rows if seen else rows.clear(),
+        _columns(rows, by),
+        metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
+        queries=(*queries, "allocated_to_attempts"),
+        notes=_notes(source, window, rows, facts.rules, checks) if seen else (),
+        when_empty=_nothing(source, window),
+        parameters={"dimension": by},
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN if by in {"run", "attempt"} else None,
+        parts={
+            "metric": "metric",
+            "subject": "subject",
+            "value": "gpu_util",
+            "numerator": "gpu_util_sum",
+            "denominator": "gpu_util_s",
+            "tensor_active": "tensor_active",
+            "tensor_numerator": "tensor_active_sum",
+            "tensor_denominator": "tensor_active_s",
+            "idle_gpu_s": "idle_s",
+            "idle_of_gpu_s": "judged_s",
+            "observed_gpu_s": "observed_s",
+            "allocated_gpu_s": "allocated_s",
+            "unattributed_gpu_s": "unattributed_s",
+        },
+    )
+
+
+def _total(rows: pl.DataFrame, name: str) -> float:
+    return float(rows[name].sum())
+
+
+def _subject(by: str, cluster: str) -> pl.Expr:
+    if by == "cluster":
+        return pl.lit(cluster)
+    return pl.col("job_id") if by == "attempt" else pl.col(by).fill_null(NO_SUBJECT)
+
+
+def _activity(
+    source: Reader, window: Window, facts: Known, *, of_users: bool
+) -> tuple[Activity | None, tuple[str, ...]]:
+    """What attempts did, and the queries that told it: as stored, or from the samples where that does not tell enough.
+
+    That is where the window is another one, or users share nodes with themselves.
+    """
+    stored = source.query("attempt_activity", cluster=window.cluster)
+    if whole(source, window) and not (of_users and _total(stored, "unattributed_s")):
+        nobody = pl.DataFrame(schema={"user": frames.TEXT})
+        return Activity(stored.with_columns(unclear_s="unattributed_s"), nobody), ("attempt_activity",)
+    return activity(source, window, facts.rules, facts.held), ("gpu_samples_between", "gpu_hours_between")
+
+
+def _with_users(found: Activity, named: pl.DataFrame, key: list[str], by: str, cluster: str) -> pl.DataFrame:
+    """Attempts with whose they are; of users, what nodes did that attempts of one user shared, beside them."""
+    own = found.attempts.drop("user", "partition", VERIFICATION, strict=False)
+    attempts = own.join(named, on=list(frames.ATTEMPT_KEY)).filter(~pl.col(VERIFICATION))
+    if by not in OF_USERS:
+        return attempts.drop("partition", *({"user"} - set(key)))
+    users = found.users.with_columns(_subject(by, cluster).alias("subject"))
+    told = attempts.with_columns(unattributed_s="unclear_s")
+    sums = [name for name in told.columns if name.endswith(("_s", "_sum", "_j"))]
+    return pl.concat([told.select("subject", *sums), users], how="diagonal_relaxed")
+
+
+def _allocated(source: Reader, window: Window, named: pl.DataFrame) -> pl.DataFrame:
+    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    held = source.query("allocated_to_attempts", **asked).with_columns(cluster=pl.lit(window.cluster))
+    return held.join(named, on=list(frames.ATTEMPT_KEY))
+
+
+_MEANS_SHOWN: Final = {
+    "gpu_util": "GPU util",
+    "gr_engine_active": "engine",
+    "sm_active": "SM",
+    "tensor_active": "tensor",
+    "dram_active": "DRAM",
+}
+
+
+def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
+    """What a person is shown: quantities that samples told of less than half of the time are left out."""
+    half = _total(rows, "observed_s") / 2
+    means = {name: (_MEANS_SHOWN[name], "ratio") for name in MEANS if _total(rows, f"{name}_s") > half or not half}
+    whose = {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
+    unclear = {"unattributed_s": ("unattributed GPU-h", "gpu_h")} if _total(rows, "unattributed_s") else {}
+    power = (
+        {"power_w": ("W per GPU", "number"), "energy_kwh": ("kWh", "number")}
+        if _total(rows, "power_s") or not half
+        else {}
+    )
+    return {
+        "subject": ("job" if by == "attempt" else by, "text"),
+        **(whose if by == "attempt" else {}),
+        "allocated_s": ("allocated GPU-h", "gpu_h"),
+        "coverage": ("seen", "ratio"),
+        "idle_s": ("idle GPU-h", "gpu_h"),
+        "idle_share": ("idle", "ratio"),
+        **means,
+        **power,
+        **unclear,
+    }
+
+
+def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, checks: float) -> tuple[str, ...]:
+    notes = [
+        "seen: share of the allocated GPU-time that samples speak for; all else is over what was seen. "
+        f"idle: tensor activity below {rules.active_tensor:g}, else engine activity below {rules.active_gr_engine:g}, "
+        f"else GPU utilisation of at most {rules.active_gpu_util:g}."
+    ]
+    allocated, observed, unclear = (_total(rows, f"{name}_s") for name in ("allocated", "observed", "unattributed"))
+    if allocated and observed / allocated < LITTLE:
+        notes.append(
+            f"Telemetry speaks for {observed / allocated:.1%} of the allocated GPU-time here: the rest may have been "
+            "anything."
+        )
+    if unclear:
+        notes.append(
+            f"{unclear / 3600:,.1f} GPU-h are unattributed: seen on nodes that several share, of parts of GPUs, or "
+            "known by hours only in which jobs came or went. Whose they were is not told, so no mean has them."
+        )
+    if checks:
+        notes.append(
+            f"Node checks held {checks / 3600:,.0f} GPU-h more; they are no utilisation and left out (config: "
+            "rules.other_work)."
+        )
+    notes += hourly_notes(source.query("gpu_telemetry_days", **window_of(window)), "a job came to the node or went")
+    if rows.height > MOST_SHOWN:
+        notes.append(f"A table shows {MOST_SHOWN} of {rows.height:,} runs or attempts; --format csv has all.")
+    return tuple(notes)
+
+
+def window_of(window: Window) -> dict[str, object]:
+    """Parameters of queries about a window."""
+    return {"cluster": window.cluster, "since": window.since, "until": window.until}
+
+
+def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
+    """What is to be said where of some days only roll-ups are left.
+
+    Args:
+        days: rows of `gpu_telemetry_days` or `node_telemetry_days`.
+        change: within an hour: then it is nobody's.
+    """
+    hourly = days.filter(~pl.col("sampled")).height
+    if not hourly:
+        return []
+    return [
+        f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: whose an hour was within which "
+        f"{change} is not told."
+    ]
+
+
+NO_TELEMETRY: Final = """\
+No telemetry of {what} is loaded. To add it:
+  trackside ingest prometheus --url http://HOST:9090   from a Prometheus, or what speaks like one (VictoriaMetrics, ...)
+  trackside ingest prometheus FILE...                  from OpenMetrics text or Parquet
+then: trackside compute"""
+
+
+def none_left(source: Reader, window: Window, of: str, what: str) -> str:
+    """What to say where there is no telemetry at all: that there was some, or how to add it.
+
+    Args:
+        source: the warehouse.
+        window: what is asked about.
+        of: what tables of it begin with: `gpu` or `node`.
+        what: the same in words.
+    """
+    gone = source.query("removals").filter(
+        pl.col("cluster") == window.cluster, pl.col("table_name").is_in([f"{of}_samples", f"{of}_hours"])
+    )
+    if gone.is_empty():
+        return NO_TELEMETRY.format(what=what)
+    before, removed = gone.select(pl.col("before", "removed_at").max().dt.strftime("%Y-%m-%dT%H:%M:%SZ")).row(0)
+    return (
+        f"No telemetry of {what} is left: `trackside retention` removed what there was before {before}, last at "
+        f"{removed} (config: retention; trackside status lists all removals)."
+    )
+
+
+def _nothing(source: Reader, window: Window) -> str:
+    """What it means that nothing was seen, and what to do."""
+    days = source.query("gpu_sample_days", cluster=window.cluster)["day"]  # the last one first
+    if days.is_empty():
+        return none_left(source, window, "gpu", "GPUs")
+    return (
+        f"No sample of GPUs that were allocated in this window. There is telemetry of {days[-1]} to {days[0]}; if that "
+        "is within the window: does it name nodes as Slurm does (trackside status warns), and was `trackside compute` "
+        "run since?"
+    )

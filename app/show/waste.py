@@ -1,0 +1,222 @@
+"""The question of `trackside show` about waste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app import results
+from app.show.answer import Answer, Question
+from app.show.selection import split_by
+from app.show.utilisation import window_of
+from metrics.waste import waste as rules
+
+if TYPE_CHECKING:
+    from app.results import Window
+    from queries.warehouse import Reader
+
+SUBJECTS: Final = ("kind", "state", "user", "account", "partition", "run")
+
+MOST_SHOWN: Final = 40
+"""Subjects that a table shows; machines get all."""
+
+WORDS: Final = {
+    "idle": "allocated, standing still",
+    "unused_gpus": "of that: GPUs never used",
+    "never_stepped": "attempts that never stepped",
+    "failed_at_once": "failed at once, again and again",
+    "short_of_limit": f"done in less than {rules.SHORT:.0%} of the time limit",
+    "at_maximum": "of that: had asked for the partition's maximum",
+}
+
+_EMPTY = "No attempt is known to have held GPUs in this window: is it within what `trackside status` covers?"
+_OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with all that nobody saw."
+
+
+def waste(source: Reader, window: Window, question: Question) -> Answer:
+    """Allocated GPU-time that shows no work, by kind or by whose it was; or how GPU-time ended."""
+    by = split_by(question.by, SUBJECTS, "kind")
+    flags = results.waste_flags(source, window)
+    if by == "state":
+        return _by_state(flags)
+    return _by_kind(flags, source, window) if by == "kind" else _by_subject(flags, window, by)
+
+
+def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
+    found = results.waste_rows(flags).with_columns(
+        pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(WORDS)
+    )
+    return Answer(
+        "Allocated GPU-time that shows no work",
+        found,
+        {
+            "says": ("kind", "text"),
+            "gpu_s": ("at least GPU-h", "gpu_h"),
+            "high_gpu_s": ("at most GPU-h", "gpu_h"),
+            "share": ("of allocated, at least", "ratio"),
+            "share_high": ("at most", "ratio"),
+            "n": ("attempts", "count"),
+            "n_attempts": ("of", "count"),
+            "evidence_log": ("seen by logs", "ratio"),
+            "evidence_telemetry": ("by telemetry", "ratio"),
+        },
+        metrics=("waste", "time_limit_used"),
+        queries=("attempt_spending", "attempt_activity"),
+        notes=(_OVERLAP, *_blind(found), *_inactive(source, window, found), *_limits(flags), *_not_told()),
+        parts=_PARTS | {"subject": "kind"},
+        when_empty=_EMPTY,
+    )
+
+
+def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
+    """One row per subject, a column per kind."""
+    long = results.waste_rows(flags, by)
+    key = ["cluster", "subject", "allocated_gpu_s", "n_attempts"]
+    shares = ["evidence_log", "evidence_telemetry", "evidence_accounting", "evidence_assumed"]
+    wide = long.pivot("kind", index=key + shares, values=["gpu_s", "high_gpu_s"])
+    limits = results.limit_rows(flags, by)
+    whole = pl.when(pl.col("allocated_gpu_s") > 0).then(pl.col("allocated_gpu_s"))
+    rows = (
+        (
+            wide.join(limits, on=["cluster", "subject"], how="left")
+            .with_columns(
+                pl.lit("waste").alias("metric"),
+                share=pl.col("gpu_s_idle") / whole,
+                share_high=pl.min_horizontal(pl.col("high_gpu_s_idle") / whole, 1.0),
+            )
+            .sort("gpu_s_idle", "high_gpu_s_idle", "subject", descending=[True, True, False])
+        )
+        if long.height
+        else long
+    )
+    more = rows.height - MOST_SHOWN
+    hidden = (f"A table shows {MOST_SHOWN} of {rows.height:,}; --format csv has all.",) if more > 0 else ()
+    return Answer(
+        f"Allocated GPU-time that shows no work, by {by}",
+        rows,
+        {
+            "subject": (by, "text"),
+            "allocated_gpu_s": ("allocated GPU-h", "gpu_h"),
+            "gpu_s_idle": ("standing still", "gpu_h"),
+            "share": ("of allocated, at least", "ratio"),
+            "share_high": ("at most", "ratio"),
+            "gpu_s_unused_gpus": ("GPUs never used", "gpu_h"),
+            "gpu_s_never_stepped": ("never stepped", "gpu_h"),
+            "gpu_s_failed_at_once": ("failed at once", "gpu_h"),
+            "gpu_s_short_of_limit": ("far short of limit", "gpu_h"),
+            "used_median": ("of limit, median", "ratio"),
+            "n_attempts": ("attempts", "count"),
+        },
+        metrics=("waste", "time_limit_used"),
+        queries=("attempt_spending",),
+        notes=(_OVERLAP, *_blind(results.waste_rows(flags)), *hidden),
+        parameters=window_of(window) | {"dimension": by},
+        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        parts=_PARTS
+        | {
+            "numerator": "gpu_s_idle",
+            "numerator_high": "high_gpu_s_idle",
+            "n": "n_attempts",
+            "unused_gpus_gpu_s": "gpu_s_unused_gpus",
+            "never_stepped_gpu_s": "gpu_s_never_stepped",
+            "failed_at_once_gpu_s": "gpu_s_failed_at_once",
+            "short_of_limit_gpu_s": "gpu_s_short_of_limit",
+            "time_limit_used": "used_median",
+            "time_limit_n": "n_limited",
+        },
+        when_empty=_EMPTY,
+    )
+
+
+_PARTS: Final = {
+    "metric": "metric",
+    "subject": "subject",
+    "value": "share",
+    "numerator": "gpu_s",
+    "numerator_high": "high_gpu_s",
+    "denominator": "allocated_gpu_s",
+    "n": "n",
+    "n_attempts": "n_attempts",
+    "bound_low": "share",
+    "bound_high": "share_high",
+    "evidence_log": "evidence_log",
+    "evidence_telemetry": "evidence_telemetry",
+    "evidence_accounting": "evidence_accounting",
+    "evidence_assumed": "evidence_assumed",
+}
+
+
+def _by_state(flags: pl.DataFrame) -> Answer:
+    rows = results.state_rows(flags)
+    return Answer(
+        "GPU-time by how it ended",
+        rows.with_columns(pl.lit("gpu_time_by_state").alias("metric")),
+        {
+            "ending": ("ended", "text"),
+            "gpu_s": ("GPU-h", "gpu_h"),
+            "share": ("share of what ended", "ratio"),
+            "n": ("attempts", "count"),
+        },
+        metrics=("gpu_time_by_state",),
+        queries=("attempt_spending",),
+        notes=(
+            "fail: FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and all other ends but complete, cancel and preempt "
+            "(preempted or requeued); open: still running, or nobody knows how it ended.",
+            "GPU-time of the window, whenever the attempt ended.",
+        ),
+        parts={
+            "metric": "metric",
+            "subject": "ending",
+            "value": "share",
+            "numerator": "gpu_s",
+            "denominator": "of_gpu_s",
+            "n": "n",
+        },
+        when_empty=_EMPTY,
+    )
+
+
+def _blind(found: pl.DataFrame) -> tuple[str, ...]:
+    """How much of the allocated time nobody saw, and what would show it."""
+    if found.is_empty():
+        return ()
+    hidden = found.filter(pl.col("kind") == "idle").select(pl.col("share_high") - pl.col("share")).to_series().max()
+    if not isinstance(hidden, float) or hidden < 0.01:
+        return ()
+    return (
+        f"Nobody saw what {hidden:.1%} of the allocated GPU-time was spent on: load telemetry (trackside ingest "
+        "prometheus) or run logs (trackside ingest runlog) to narrow the bounds.",
+    )
+
+
+def _inactive(source: Reader, window: Window, found: pl.DataFrame) -> tuple[str, ...]:
+    """What samples say of all allocated GPUs, startup and other work included; stored of all computed time only."""
+    if found.is_empty():
+        return ()
+    told = source.query("attempt_activity", cluster=window.cluster).filter(~pl.col("verification"))
+    judged, idle = float(told["judged_s"].sum()), float(told["idle_s"].sum())
+    if not judged:
+        return ()
+    return (
+        f"Samples, over all of the computed time and whatever the GPUs were doing: inactive in {idle / judged:.1%} of "
+        f"{judged / 3600:,.0f} GPU-h seen (trackside show utilisation --by user).",
+    )
+
+
+def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
+    told = results.limit_rows(flags)
+    if told.is_empty():
+        return ("No attempt that was done, or out of time, had a time limit.",)
+    row = told.row(0, named=True)
+    return (
+        f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {row['used_median']:.1%} of "
+        f"what they had asked for (median; quartiles {row['used_p25']:.1%} and {row['used_p75']:.1%}). What was asked "
+        "for and not run, "
+        f"{row['not_run_gpu_s'] / 3600:,.0f} GPU-h, is not lost, but the scheduler planned around it. GPU-time of "
+        "attempts that ran far short of their limit is no waste by itself: it shows where less could be asked for.",
+    )
+
+
+def _not_told() -> tuple[str, ...]:
+    return ("Memory and CPUs asked for and not used: cannot tell, accounting here has no usage of them.",)
