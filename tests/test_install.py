@@ -25,8 +25,8 @@ def test_the_wheel_has_every_sql_file_and_the_claims(tmp_path: Path) -> None:
     unpacked = tmp_path / "unpacked"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
-    path = f"import sys; sys.path.insert(0, {str(unpacked)!r})"
-    code = f"{path}; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    found_there = f"import sys; sys.path.insert(0, {str(unpacked)!r})"
+    code = f"{found_there}; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
     sacct = tmp_path / "sacct.txt"
     sacct.write_text(
         "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n1|c|1790812800|1790812801|1790816401|FAILED|n1|gres/gpu=8\n"
