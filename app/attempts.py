@@ -1,7 +1,7 @@
 """Attempts into the warehouse, block by block: new ones are appended, only those seen before are merged and replaced.
 
-Which are new is told by fingerprints of job and second (`ingest.merge.fingerprints`), eight bytes for each attempt of
-the input. Where two attempts share one by chance they are merged needlessly, and nothing else happens.
+Which are new is told by fingerprints of job and second (`ingest.slurm.accounting.merge.fingerprints`), eight bytes for
+each attempt of the input. Where two attempts share one by chance they are merged needlessly, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from app.raw_ids import RawIds
-from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
-from ingest.merge import fingerprints, merge_attempts
-from ingest.step_gpus import with_steps
+from ingest.slurm.accounting.merge import fingerprints, merge_attempts
+from ingest.slurm.accounting.step_gpus import with_steps
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, conform
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class AttemptWriter:
             self._merge_aside()
 
     def add_steps(self, steps: pl.DataFrame) -> None:
-        """Keep GPU steps (`ingest.step_gpus.STEP_GPUS`) whose attempts are in another block, or in the warehouse."""
+        """Keep GPU steps (`step_gpus.STEP_GPUS`) whose attempts are in another block, or in the warehouse."""
         if steps.height:
             self._steps.append(steps)
 

@@ -15,14 +15,14 @@ from app.errors import UsageError
 from app.loading import FAULTS, Report, empty, fault_of, load
 from app.streaming import load_accounting
 from app.times import iso
-from ingest.clusters import foreign
+from ingest.cluster_names import foreign
+from ingest.context import Given, untimed
 from ingest.errors import UntimedError
-from ingest.frames import NODE_STATES, Parsed, SourceName
-from ingest.given import Given, untimed
-from ingest.parsers import NAMELESS, TIMELESS, parse
-from ingest.pieces import STDIN, Input
-from ingest.slurm_json_answer import is_json
-from ingest.sniff import kind_of
+from ingest.files.input import STDIN, Input
+from ingest.slurm.detect import kind_of
+from ingest.slurm.formats.json_answer import is_json
+from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
+from ingest.tables import NODE_STATES, Parsed, SourceName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ingest.errors import ServerDownError, SourceDownError, SourceError
-from ingest.slurmrest import TooLargeError, TooSlowError
+from ingest.slurm.commands.slurmrestd import TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.config.settings import Slurm
     from app.live_parts import Service
-    from ingest.live import Completed, Fetched, Runner
+    from ingest.slurm.commands.runner import Completed, Fetched, Runner
 
 LONGEST_WAIT_S: Final = 300.0
 """However often it failed."""

@@ -1,6 +1,6 @@
 """What a running Slurm is asked for besides accounting: a list of parts, one line each, and how each answer is used.
 
-A source that is added here is read by every live ingest: give its command, and a parser in `ingest.parsers`.
+A source that is added here is read by every live ingest: give its command, and a parser in `ingest.slurm.parsers`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from app.ingesting import seen_until_now
 from app.live_recheck import without_time
-from ingest.given import Given
-from ingest.parsers import SNAPSHOTS, parse
-from ingest.runaway import fetch_runaway
-from ingest.sdiag import fetch_diag
-from ingest.slurm import fetch_accounting
-from ingest.slurm_accounts import fetch_associations, fetch_qos, fetch_users
-from ingest.slurm_by_id import fetch_jobs
-from ingest.slurm_nodes import (
+from ingest.context import Given
+from ingest.slurm.accounting.sacct import fetch_accounting
+from ingest.slurm.accounting.sacct_by_id import fetch_jobs
+from ingest.slurm.nodes.inventory import (
     fetch_events,
     fetch_nodes,
     fetch_reservation_history,
@@ -26,14 +22,18 @@ from ingest.slurm_nodes import (
     fetch_settings,
     fetch_topology,
 )
-from ingest.slurm_transactions import fetch_transactions, of_cluster
+from ingest.slurm.parsers import SNAPSHOTS, parse
+from ingest.slurm.people.associations import fetch_associations, fetch_qos, fetch_users
+from ingest.slurm.people.transactions import fetch_transactions, of_cluster
+from ingest.slurm.scheduler.runaway import fetch_runaway
+from ingest.slurm.scheduler.sdiag import fetch_diag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from app.config.settings import Config
-    from ingest.frames import Parsed, SourceName
-    from ingest.live import Fetched, Runner
+    from ingest.slurm.commands.runner import Fetched, Runner
+    from ingest.tables import Parsed, SourceName
 
 Service = Literal["slurmctld", "slurmdbd"]
 
@@ -71,7 +71,7 @@ class Part:
 
     Attributes:
         title: What messages call it: the command.
-        kind: What kind of text comes back; `ingest.parsers` has its parser.
+        kind: What kind of text comes back; `ingest.slurm.parsers` has its parser.
         fetch: Asks. SourceError where there is no answer.
         service: Who answers: slurmctld (one cluster, which the answer need not name) or slurmdbd.
         needed: Without it the ingest has failed. Else what a site forbids or lacks is a warning.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from app import live_rest, live_roads
 from app.results.advice import WITHOUT_SLURM
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
-from ingest.live import run
-from ingest.slurmrest import UNIX
+from ingest.slurm.commands.runner import run
+from ingest.slurm.commands.slurmrestd import UNIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.config.settings import Config
-    from ingest.live import Runner
+    from ingest.slurm.commands.runner import Runner
 
 COMMAND: Final = ("sacct", "-e")
 """Names sacct's columns. It needs slurm.conf and asks nobody, so it is answered at once or never."""

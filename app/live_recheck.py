@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.frames import ATTEMPT_KEY
+from ingest.tables import ATTEMPT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
     from queries.warehouse import Reader, Writer
 
 BATCH: Final = 200

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from app.ingesting import seen_until_now
 from app.live_parts import Part
 from app.live_recheck import without_time
-from ingest.slurmrest import Client, RestRoad
+from ingest.slurm.commands.slurmrestd import Client, RestRoad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from app.live_windows import SHORTEST, Window, Windows
 from app.load_reports import Note
 from app.loading import Report, load
 from ingest.errors import InputError, SourceError
-from ingest.privacy import ACCOUNTING, others_are_hidden
+from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from app.config.settings import Config
     from app.ingesting import Options
     from app.live_parts import Service
-    from ingest.frames import Parsed
-    from ingest.live import Runner
+    from ingest.slurm.commands.runner import Runner
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 FAILURES: Final = 2

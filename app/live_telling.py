@@ -12,12 +12,12 @@ from app.live_windows import Window, together
 from app.load_reports import Note, Summary
 from app.loading import Report
 from ingest.errors import ServerDownError, SourceDownError
-from ingest.frames import REJECTS, Parsed, empty
+from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ingest.frames import SourceName
+    from ingest.tables import SourceName
 
 _SPEAKER: Final = re.compile(r"^(slurm_)?\w+: (error|fatal): ")
 """How a command begins what it says on stderr."""

@@ -17,7 +17,7 @@ from metrics.ledger.capacity import coverage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ingest.frames import SourceName
+    from ingest.tables import SourceName
     from queries.warehouse import Reader, Writer
 
 SHORTEST: Final = timedelta(hours=1)
@@ -28,7 +28,7 @@ _BY_COMMAND: Final = re.compile(r"sacct .*-S (\d{4}-\d\d-\d\dT[\d:]{8}) -E (\d{4
 _BY_REST: Final = re.compile(
     r"slurmrestd .*[?&]start_time=(?:uts)?(\d{1,10})&end_time=(?:uts)?(\d{1,10})(&|$)", re.ASCII
 )
-"""How `ingest.slurm` and `ingest.slurmrest` ask for a window, in UTC."""
+"""How `ingest.slurm.accounting.sacct` and `ingest.slurm.commands.slurmrestd` ask for a window, in UTC."""
 
 
 class Window(NamedTuple):

@@ -11,7 +11,7 @@ from app.times import iso
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 
 class Summary(Report):

@@ -13,19 +13,19 @@ from polars.exceptions import PanicException, PolarsError
 from app import loading_nodes, loading_people
 from app.attempts import AttemptWriter
 from app.errors import UsageError
-from ingest import catalog
-from ingest.controller_jobs import merge_job_gpus
+from ingest import registry
 from ingest.errors import InputError
-from ingest.frames import JOB_GPUS
 from ingest.future import without_future
-from ingest.node_merge import merge_node_states, merge_nodes, merge_topology
-from ingest.reservations import maintenance_states, merge_reservations
+from ingest.slurm.accounting.controller_jobs import merge_job_gpus
+from ingest.slurm.nodes.merge import merge_node_states, merge_nodes, merge_topology
+from ingest.slurm.nodes.reservations import maintenance_states, merge_reservations
+from ingest.tables import JOB_GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Sequence
     from datetime import datetime
 
-    from ingest.frames import Parsed, SourceName
+    from ingest.tables import Parsed, SourceName
     from queries.warehouse import Writer
 
     MergeSpells = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
@@ -74,7 +74,7 @@ class Growth:
 
     def __init__(self, writer: Writer, source: SourceName) -> None:
         self._writer = writer
-        self._before = {table: self._height(table) for table in catalog.source(source).feeds}
+        self._before = {table: self._height(table) for table in registry.source(source).feeds}
 
     def counted(self, parsed: Parsed, fed: Container[str]) -> Parsed:
         """The input with its new rows: by how much the first of the source's tables grew that is among those `fed`.

@@ -6,7 +6,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 SHOWN: Final = 8

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest import account_merge
-from ingest.frames import SCHEDULER_STATS, TRANSACTIONS, conform
+from ingest.slurm.people import merge as account_merge
+from ingest.tables import SCHEDULER_STATS, TRANSACTIONS, conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.frames import ATTEMPT_KEY, ATTEMPTS, conform
-from ingest.merge import merge_attempts
+from ingest.slurm.accounting.merge import merge_attempts
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, conform
 
 if TYPE_CHECKING:
     from queries.warehouse import Writer

@@ -15,8 +15,8 @@ import polars as pl
 from app import console
 from app.telemetry.writing import roll_up
 from app.times import iso
-from ingest.frames import conform
-from ingest.sample_merge import GPUS, NODES, Table
+from ingest.prometheus.store.merge import GPUS, NODES, Table
+from ingest.tables import conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.loading import FAULTS, Report, account_row, fault_of
-from ingest.frames import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.pieces import Input
-from ingest.runlog import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
+from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
+from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _RUN = ["cluster", "run_id"]
 
 def recorder_text() -> str:
     """The recorder: one Python file for training loops."""
-    return (resources.files("ingest") / "recorder" / "trackside_log.py").read_text(encoding="utf-8")
+    return (resources.files("ingest") / "runlog" / "recorder" / "trackside_log.py").read_text(encoding="utf-8")
 
 
 def ingest_files(

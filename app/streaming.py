@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from app import loading_people
 from app.attempts import AttemptWriter
 from app.loading import Growth, booked, write_account
-from ingest.ahead import one_ahead
+from ingest.files.prefetch import one_ahead
 from ingest.future import within
-from ingest.slurm import accounting_blocks
-from ingest.tally import SOURCE, Tally
+from ingest.slurm.accounting.row_account import SOURCE, Tally
+from ingest.slurm.accounting.sacct import accounting_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from ingest.frames import Parsed
-    from ingest.given import Given
-    from ingest.pieces import Input
+    from ingest.context import Given
+    from ingest.files.input import Input
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 

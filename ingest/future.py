@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.frames import RAW_LIMIT, REJECTS
+from ingest.tables import RAW_LIMIT, REJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 TOLERANCE: Final = timedelta(minutes=10)
 """How far ahead of ours another machine's clock may be."""

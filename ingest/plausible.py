@@ -54,7 +54,7 @@ RUN_LOG: Final[dict[str, Bound]] = {
     "ffn_hidden": _WIDTH,
     "expert_ffn_hidden": _WIDTH,
 }
-"""Fields of run logs (`ingest.runlog`); `event_s` is the length of an event or a checkpoint."""
+"""Fields of run logs (`ingest.runlog.parse`); `event_s` is the length of an event or a checkpoint."""
 
 LONGEST_NAME: Final = 1_000
 """Characters of a run's, a job's or an event kind's name: longer ones make pages and tables unreadable for all."""

@@ -22,7 +22,7 @@ from app.config import toml_file
 from app.errors import ClaimsError, UsageError
 from app.times import iso, parse_period, parse_time
 from ingest.errors import InputError
-from ingest.nodelist import NodeListError, expand
+from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from metrics.ledger.ledger import ALLOCATED, CATEGORIES
 from metrics.mfu.mfu import Convention

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app.claims.file import pattern_items
-from ingest.nodelist import expand
+from ingest.slurm.formats.nodelist import expand
 from metrics import frames, unknown
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from app.cli import future_rows, integrity
 from app.errors import EXIT_STATUS, UsageError, exit_status
 from app.live_probe import probe
 from app.telemetry import READERS, connect, names_of, wanted_of
-from ingest import catalog
-from ingest.catalog import SOURCES
-from ingest.dcgm import COLUMNS, XID_COUNTS, XID_GAUGES
+from ingest import registry
 from ingest.errors import SourceError
-from ingest.live import subprocess_runner
-from ingest.prometheus import READER, nothing_there
-from ingest.slurm_nodes import fetch_settings
+from ingest.prometheus.gpu.server import READER, nothing_there
+from ingest.prometheus.series.labels import COLUMNS, XID_COUNTS, XID_GAUGES
+from ingest.registry import SOURCES
+from ingest.slurm.commands.runner import subprocess_runner
+from ingest.slurm.nodes.inventory import fetch_settings
 from queries.errors import CorruptWarehouseError, NoWarehouseError, WarehouseError
 from queries.sandbox import confinement
 from queries.warehouse import open_reader
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.cli.integrity import State
     from app.config.settings import Config
-    from ingest.frames import SourceName
+    from ingest.tables import SourceName
 
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
 """Our import names. They are short, so Trackside wants an environment of its own; see `strangers`."""
@@ -232,7 +232,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
 def _others(found: Mapping[SourceName, Sequence[str]]) -> None:
     """What the server has of the sources beside GPUs; of those that nobody exports, what they would give."""
     for reader in READERS:
-        about = catalog.source(reader.source)
+        about = registry.source(reader.source)
         if reader.source == READER.source:
             continue
         if reader.source in found:

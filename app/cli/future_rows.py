@@ -13,9 +13,9 @@ import polars as pl
 
 from app import console
 from app.times import iso
-from ingest.catalog import SOURCES
-from ingest.frames import REJECTS, TIME
 from ingest.future import HAPPENED, as_json, latest, reason
+from ingest.registry import SOURCES
+from ingest.tables import REJECTS, TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ import polars as pl
 
 from app import console
 from app.times import iso
-from ingest.catalog import source
+from ingest.registry import source
 
 if TYPE_CHECKING:
     from datetime import datetime

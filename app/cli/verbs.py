@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.loading import Report
     from app.results import Window
     from app.show.answer import Answer, Question
-    from ingest.live import Runner
+    from ingest.slurm.commands.runner import Runner
     from queries.warehouse import CheckResult, Reader, Writer
 
 
@@ -260,7 +260,7 @@ def _note(options: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _runner(timeout_s: float) -> Runner:
-    from ingest.live import subprocess_runner
+    from ingest.slurm.commands.runner import subprocess_runner
 
     return lambda command, environment: subprocess_runner(command, environment, timeout_s=timeout_s)
 

@@ -30,9 +30,9 @@ from app.config import mistakes as config_mistakes
 from app.config import toml_file
 from app.errors import ConfigError
 from ingest.errors import InputError
-from ingest.mapping import MappingError, builtin, parse_metric
-from ingest.sample_merge import GPUS
-from ingest.slurm_nodes import PLANNED_REASONS
+from ingest.prometheus.mapping.mapping import MappingError, builtin, parse_metric
+from ingest.prometheus.store.merge import GPUS
+from ingest.slurm.nodes.inventory import PLANNED_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,8 @@ CRITICAL_REASONS = (
 )
 """Reasons of drains that speak of a fault: Slurm's own, those of SUNK, Slinky and soperator, and of health checks.
 
-Where they are documented: `ingest.events.driver`. What a site's own tools write, it adds in its configuration."""
+Where they are documented: `ingest.slurm.nodes.events.driver`. What a site's own tools write, it adds in its
+configuration."""
 
 
 OTHER_WORK = {
@@ -179,7 +180,7 @@ HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
 def _metric(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a mapping, in the words of `ingest/mappings`."""
+    """An entry of a mapping, in the words of `ingest/prometheus/mapping`."""
     try:
         parse_metric(entry, origin="this entry")
     except MappingError as error:

@@ -6,7 +6,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.errors import InputError
-from ingest.opening import open_input
+from ingest.files.safe_open import open_input
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import polars as pl
 
 from app.corrections import records as adjudications
 from app.results.windows import Window
-from ingest.nodelist import NodeListError, expand
+from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics import frames
 from metrics.corrections import beginnings, corrected_states
 from metrics.failures import lemons

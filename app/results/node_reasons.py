@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.events import driver
+from ingest.slurm.nodes.events import driver
 
 if TYPE_CHECKING:
     from app.results import Window

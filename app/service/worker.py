@@ -28,7 +28,7 @@ from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.json_text import as_json
 from app.times import iso
-from ingest.live import subprocess_runner
+from ingest.slurm.commands.runner import subprocess_runner
 from queries.errors import LockedWarehouseError, WarehouseError
 from queries.warehouse import open_writer
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from app.config.settings import Config
     from app.loading import Report
-    from ingest.live import Runner
+    from ingest.slurm.commands.runner import Runner
     from queries.warehouse import Writer
 
 PATIENCE_S = 20.0

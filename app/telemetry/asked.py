@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from ingest.clusters import TOO_LONG, fits_a_folder
+from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.errors import shorten
-from ingest.mapping import builtin
+from ingest.prometheus.mapping.mapping import builtin
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from app.config.settings import Config
-    from ingest.mapping import Mapping
+    from ingest.prometheus.mapping.mapping import Mapping
     from queries.warehouse import Writer
 
 

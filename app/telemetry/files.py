@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from app.loading import FAULTS, Report, fault_of
 from app.telemetry.asked import Asked, cluster_of, mapping_of
 from app.telemetry.writing import load
-from ingest.file_tables import told_by
-from ingest.openmetrics import parse_openmetrics
-from ingest.pieces import Input
-from ingest.reading_files import columns_of_readings, parse_readings
-from ingest.sample_files import MAGIC, columns_of, parse_table
-from ingest.unpacked import ZSTD, unpacked
+from ingest.files.decompress import ZSTD, unpacked
+from ingest.files.input import Input
+from ingest.prometheus.files.openmetrics import parse_openmetrics
+from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
+from ingest.prometheus.files.parquet_tables import MAGIC, columns_of, parse_table
+from ingest.prometheus.files.table_rules import told_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from app.config.settings import Config
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 

@@ -17,26 +17,29 @@ from app.telemetry.asked import Asked, cluster_of, mapping_of
 from app.telemetry.server import connect
 from app.telemetry.writing import load, tells_news
 from app.times import iso
-from ingest import prometheus, prometheus_health, prometheus_kubernetes, prometheus_nodes, prometheus_slurm
-from ingest.ahead import one_ahead
-from ingest.catalog import source as catalogued
 from ingest.errors import ServerDownError, SourceError
+from ingest.files.prefetch import one_ahead
+from ingest.prometheus.gpu import server as prometheus
+from ingest.prometheus.health import server as prometheus_health
+from ingest.prometheus.node import kubernetes_names, slurm_exporters
+from ingest.prometheus.node import server as prometheus_nodes
+from ingest.registry import source as catalogued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from app.config.settings import Config
     from app.loading import Report
-    from ingest.frames import Parsed, SourceName
-    from ingest.prometheus_server import Server
+    from ingest.prometheus.client.server import Server
+    from ingest.tables import Parsed, SourceName
     from queries.warehouse import Writer
 
 READERS: Final = (
-    prometheus_kubernetes.READER,
+    kubernetes_names.READER,
     prometheus.READER,
     prometheus_nodes.READER,
     prometheus_health.READER,
-    prometheus_slurm.READER,
+    slurm_exporters.READER,
 )
 """What is read from a server, one source after the other; each has a mark of its own of how far it is. Names of nodes
 come first: the others are written with them."""

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from ingest.prometheus_address import NO_ADDRESS, is_address
-from ingest.prometheus_login import CertificateError, Login
-from ingest.prometheus_server import Server
+from ingest.http_address import NO_ADDRESS, is_address
+from ingest.prometheus.client.auth import CertificateError, Login
+from ingest.prometheus.client.server import Server
 
 if TYPE_CHECKING:
     from app.config.settings import Config, Prometheus

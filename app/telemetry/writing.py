@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.loading import write_account
-from ingest import health
-from ingest.frames import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 from ingest.future import without_future
-from ingest.gpu_hours import once_each
-from ingest.gpu_samples import end
-from ingest.roll_up import Activity, nodes_rolled_up, rolled_up
-from ingest.sample_merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.files.gpu_hours import once_each
+from ingest.prometheus.gpu.samples import end
+from ingest.prometheus.health import events as health
+from ingest.prometheus.store.merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
+from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

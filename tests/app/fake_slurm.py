@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app import live_slurm, loading
 from app.config import settings as config
 from app.ingesting import Options
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import DATA
 

@@ -24,7 +24,7 @@ from app.cli import verbs
 from app.corrections import make as adjudicating
 from app.service import server as service
 from app.service import worker
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from tests.app.dumps import HEADER, tiny
 from tests.app.runs import ROOT
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.loading import Report
-    from ingest.prometheus_server import Server
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.server import Server
     from tests.lab.prometheus import PrometheusLab
     from tests.lab.slow_proxy import SlowProxy
 

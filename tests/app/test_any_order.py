@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.attempts import AttemptWriter
-from ingest.frames import ATTEMPT_KEY
-from ingest.slurm import parse_accounting
+from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.tables import ATTEMPT_KEY
 from queries.warehouse import open_writer
 from tests.ingest.helpers import DATA
 

@@ -12,12 +12,12 @@ import pytest
 from app import clock, ingesting, runlogs, telemetry
 from app.cli import doctor, future_rows
 from app.config.settings import Config
-from ingest import frames
+from ingest import tables
 from ingest.errors import UnrecognisedInputError
-from ingest.frames import GPU_SAMPLES, SCHEMAS, TIME, Parsed, conform, empty
 from ingest.future import HAPPENED, PLANNED, TOLERANCE, without_future
-from ingest.runlog import parse_runlog
-from ingest.slurm_json import parse_accounting_json
+from ingest.runlog.parse import parse_runlog
+from ingest.slurm.accounting.sacct_json import parse_accounting_json
+from ingest.tables import GPU_SAMPLES, SCHEMAS, TIME, Parsed, conform, empty
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import text
 from tests.ingest.slurm_answers import answer, job
@@ -183,7 +183,7 @@ def test_whatever_a_reader_lets_through_is_refused_before_it_is_written(name: st
     schema = SCHEMAS[name]
     for column in HAPPENED[name]:
         row = pl.DataFrame({"cluster": ["c1"], column: [FUTURE]})
-        parsed = Parsed("slurm.events", frozenset({"c1"}), {name: conform(row, schema)}, empty(frames.REJECTS), 1, 1)
+        parsed = Parsed("slurm.events", frozenset({"c1"}), {name: conform(row, schema)}, empty(tables.REJECTS), 1, 1)
         found = without_future(parsed, origin="x", now=NOW)
         assert found.frames[name].is_empty()
         assert found.rejects["reason"].to_list() == [f"{column} lies in the future: 2033-03-01T00:00:00Z"]

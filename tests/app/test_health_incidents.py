@@ -11,8 +11,8 @@ from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.telemetry import writing
-from ingest import health
-from ingest.frames import REJECTS, Parsed, empty
+from ingest.prometheus.health import events as health
+from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.health_readings import Series, every, of_gpu, of_node, samples
 

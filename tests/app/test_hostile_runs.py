@@ -17,7 +17,7 @@ from app.explorer import create_app
 from app.results import Window, job_goodput
 from app.results.cache import Answers
 from app.service import exporter
-from ingest.runlog import parse_runlog
+from ingest.runlog.parse import parse_runlog
 from metrics.goodput.google_library import library_goodput
 from queries.warehouse import open_reader, open_writer
 from tests.app.test_json_text import strict

@@ -12,10 +12,10 @@ import pytest
 
 from app import live_recheck, loading
 from app.cli.status import status
-from ingest import slurmrest
 from ingest.errors import SourceDownError
-from ingest.frames import REJECTS, Parsed, empty
-from ingest.live import Completed
+from ingest.slurm.commands import slurmrestd
+from ingest.slurm.commands.runner import Completed
+from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
 from tests.app.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table, tables, value, window
 from tests.ingest import slurm_answers
@@ -413,7 +413,7 @@ def test_what_can_be_done_without_may_be_slow_and_accounting_is_read(tmp_path: P
 def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(slurmrest, "LARGEST_ANSWER", 100_000)
+    monkeypatch.setattr(slurmrestd, "LARGEST_ANSWER", 100_000)
     lengths: Counter[float] = Counter()
 
     def say(path: str, params: dict[str, str]) -> Answer:

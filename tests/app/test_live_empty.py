@@ -10,10 +10,10 @@ import pytest
 
 from app import live_windows, loading
 from app.live_windows import Window
-from ingest.frames import REJECTS, Parsed, empty
-from ingest.live import Completed
-from ingest.slurm import fetch_accounting
-from ingest.slurmrest import Client, fetch_accounting_rest
+from ingest.slurm.accounting.sacct import fetch_accounting
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.commands.slurmrestd import Client, fetch_accounting_rest
+from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.app.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
 from tests.ingest.slurm_answers import NEWEST, answer

@@ -17,7 +17,7 @@ from app import clock, live_slurm, loading
 from app.config.settings import Config, Slurm
 from app.ingesting import Options
 from ingest.errors import SourceDownError
-from ingest.live import Completed, subprocess_runner
+from ingest.slurm.commands.runner import Completed, subprocess_runner
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

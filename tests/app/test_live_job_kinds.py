@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.frames import ATTEMPTS
+from ingest.tables import ATTEMPTS
 from queries.warehouse import open_reader
 from tests.app.runs import trackside_on
 from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.events import driver
+from ingest.slurm.nodes.events import driver
 from queries.warehouse import open_reader
 from tests.app.runs import trackside_on
 from tests.lab.processes import now

@@ -12,7 +12,7 @@ from app.cli import doctor
 from app.config import settings as config
 from app.errors import exit_status
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from queries.warehouse import open_reader
 from tests.app.fake_slurm import AWAY, FakeSlurm, Job, hours, ingest, table
 

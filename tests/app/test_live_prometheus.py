@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from ingest.prometheus_server import Server
+from ingest.prometheus.client.server import Server
 from queries.warehouse import open_reader
 from tests.app.runs import assert_same, contents, trackside
 from tests.app.telemetry_lab import (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.loading import Report
-    from ingest.live import Completed
+    from ingest.slurm.commands.runner import Completed
 
 NOW = datetime(2026, 9, 22, tzinfo=UTC)
 SINCE = datetime(2026, 9, 20, tzinfo=UTC)

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from ingest.context import Given
 from ingest.errors import ServerDownError
-from ingest.given import Given
-from ingest.live import Completed
-from ingest.reservations import parse_reservations
-from ingest.slurm import fetch_accounting, parse_accounting
-from ingest.slurm_json import LOST, parse_accounting_json
-from ingest.slurm_json_answer import SlurmAnswerError
-from ingest.slurm_json_nodes import parse_nodes_json
-from ingest.slurm_json_reservations import parse_reservations_json
-from ingest.slurm_nodes import fetch_nodes, fetch_reservations, parse_nodes
-from ingest.slurmrest import Client, RestRoad
+from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
+from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.commands.slurmrestd import Client, RestRoad
+from ingest.slurm.formats.json_answer import SlurmAnswerError
+from ingest.slurm.nodes.inventory import fetch_nodes, fetch_reservations, parse_nodes
+from ingest.slurm.nodes.inventory_json import parse_nodes_json
+from ingest.slurm.nodes.reservations import parse_reservations
+from ingest.slurm.nodes.reservations_json import parse_reservations_json
 from queries.warehouse import open_reader
 from tests.ingest.placing import on_nodes
 from tests.lab.needed import need
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
 

@@ -12,7 +12,7 @@ from app.cli.status import status
 from app.live_telling import Failed, failures
 from app.load_reports import Note, Summary
 from ingest.errors import InputError, SourceDownError
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from queries.warehouse import open_reader
 from tests.app.fake_slurm import AWAY, DENIED, FakeSlurm, Job, Told, days, epoch, hours, ingest, table
 from tests.ingest.slurm_answers import answer, job, node

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.recorder import trackside_log
+from ingest.runlog.recorder import trackside_log
 from metrics.mfu.flops import flops_per_token
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import ServerDownError
-from ingest.prometheus_server import Server
+from ingest.prometheus.client.server import Server
 from queries.warehouse import open_reader
 from tests.app.runs import trackside
 from tests.app.telemetry_lab import (

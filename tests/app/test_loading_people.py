@@ -11,9 +11,9 @@ import pytest
 from app.config.settings import Config
 from app.ingesting import Options, ingest_files
 from app.loading import load
-from ingest.given import Given
-from ingest.parsers import parse
-from ingest.sniff import kind_of
+from ingest.context import Given
+from ingest.slurm.detect import kind_of
+from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import DATA, at, text
 

@@ -20,8 +20,8 @@ from app.show.answer import Question
 from app.show.goodput import goodput as goodput_asked
 from app.show.goodput import lost as lost_asked
 from app.show.nodes import nodes as nodes_asked
-from ingest.given import Given
-from ingest.parsers import parse
+from ingest.context import Given
+from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import words
 from tests.ingest.helpers import at, text
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ingest.frames import SourceName
+    from ingest.tables import SourceName
 
 T = 1795280000
 """When accounting and events begin to speak."""

@@ -9,7 +9,7 @@ from app.config import settings as config
 from app.errors import UsageError
 from app.ingesting import Options
 from app.loading import first_error
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from queries.warehouse import open_writer
 from tests.app.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
 

@@ -14,7 +14,7 @@ from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
 from app.service import exporter
 from app.service import server as service
-from ingest.ahead import one_ahead, started
+from ingest.files.prefetch import one_ahead, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 
 from app import loading
 from app.cli import main as cli
-from ingest.given import Given
-from ingest.parsers import parse
+from ingest.context import Given
+from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import at
 

@@ -16,11 +16,11 @@ from app.loading import load
 from app.results import Window
 from app.show.answer import Question
 from app.show.runs import runs
-from ingest.frames import SCHEMAS
-from ingest.given import Given
-from ingest.merge import merge_attempts
-from ingest.nodelist import expand_column
-from ingest.runaway import parse_runaway
+from ingest.context import Given
+from ingest.slurm.accounting.merge import merge_attempts
+from ingest.slurm.formats.nodelist import expand_column
+from ingest.slurm.scheduler.runaway import parse_runaway
+from ingest.tables import SCHEMAS
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from app.service import server as service
 from app.service import worker as worker_module
 from app.service.worker import Worker
 from ingest.errors import SourceError
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import HEADER, tiny
 from tests.app.runs import ROOT, trackside

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import loading
-from ingest.frames import REJECTS, Parsed, empty
-from ingest.live import Completed
+from ingest.slurm.commands.runner import Completed
+from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.app.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
 from tests.ingest.helpers import DATA
@@ -17,7 +17,7 @@ from tests.ingest.helpers import DATA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.frames import SourceName
+    from ingest.tables import SourceName
 
 MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
 ASSOCIATIONS = (DATA / "assoc.sacctmgr.txt").read_bytes().replace(b"bench", b"c1")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.loading import load
-from ingest.slurm import parse_accounting
+from ingest.slurm.accounting.sacct import parse_accounting
 from queries import sql_files
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.helpers import text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = ["cluster", "scheduler", "job_id", "submitted_at"]

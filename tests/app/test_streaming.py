@@ -17,11 +17,11 @@ import pytest
 from app import ingesting, streaming
 from app.attempts import Fingerprints
 from app.config.settings import Config
-from ingest.ahead import one_ahead
+from ingest.context import Given
 from ingest.errors import InputError, TruncatedInputError
-from ingest.given import Given
-from ingest.pieces import Input
-from ingest.slurm import accounting_blocks
+from ingest.files.input import Input
+from ingest.files.prefetch import one_ahead
+from ingest.slurm.accounting.sacct import accounting_blocks
 from queries.warehouse import open_reader, open_writer
 from tests.app.dumps import rows_of, tiny, with_rows
 from tests.app.runs import assert_same
@@ -42,8 +42,8 @@ def ingested(
 ) -> list[Report]:
     """Files loaded with blocks of that many bytes; what was reported of each."""
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
-    monkeypatch.setattr("ingest.pieces.PIECE", block)  # a block is never less than a piece
-    monkeypatch.setattr("ingest.pieces.HEAD", min(max(block, 1 << 12), 1 << 16))  # by it the kind is recognised
+    monkeypatch.setattr("ingest.files.input.PIECE", block)  # a block is never less than a piece
+    monkeypatch.setattr("ingest.files.input.HEAD", min(max(block, 1 << 12), 1 << 16))  # by it the kind is recognised
     asked = ingesting.Options(timezone="UTC", cluster=cluster)
     names = [str(file) for file in files]
     with open_writer(root, verb="t", now=NOW) as writer:
@@ -149,8 +149,8 @@ def test_who_stops_the_load_undoes_it(tmp_path: Path, monkeypatch: pytest.Monkey
             raise KeyboardInterrupt
 
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=2_000))
-    monkeypatch.setattr("ingest.pieces.PIECE", 2_000)
-    monkeypatch.setattr("ingest.pieces.HEAD", 2_000)
+    monkeypatch.setattr("ingest.files.input.PIECE", 2_000)
+    monkeypatch.setattr("ingest.files.input.HEAD", 2_000)
     with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
         with pytest.raises(KeyboardInterrupt):
             streaming.load_accounting(

@@ -21,7 +21,7 @@ from app.retention import retain
 from app.show import QUESTIONS
 from app.show.answer import Question
 from app.show.health import by_node
-from ingest.frames import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
+from ingest.tables import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.app.runs import trackside

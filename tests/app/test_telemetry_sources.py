@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import UsageError
 from app.telemetry.live import ADDRESS_LENGTH, READERS, names_of, wanted_of
-from ingest.prometheus_server import Server
+from ingest.prometheus.client.server import Server
 from queries.warehouse import open_reader
 from tests.app.runs import trackside
 from tests.app.test_telemetry import NOW, START, T, ingest, minutes, settings

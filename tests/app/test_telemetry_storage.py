@@ -17,7 +17,8 @@ import pytest
 from app.config.settings import THRESHOLDS, Config, parse
 from app.errors import ConfigError
 from app.telemetry.writing import load, tells_news
-from ingest.frames import (
+from ingest.prometheus.store.merge import NODES as TABLE
+from ingest.tables import (
     CLUSTER_SAMPLES,
     GPU_HOURS,
     GPU_SAMPLES,
@@ -31,7 +32,6 @@ from ingest.frames import (
     conform,
     empty,
 )
-from ingest.sample_merge import NODES as TABLE
 from queries.parquet_days import OUTGROWN
 from queries.warehouse import Writer, open_reader, open_writer
 from tests.app.runs import ROOT, assert_same, contents

@@ -19,7 +19,7 @@ from app.config.settings import Config
 from app.results.unknown_gpus import unknown_gpus_notes
 from app.show import QUESTIONS
 from app.show.answer import Question
-from ingest.slurm import accounting_blocks
+from ingest.slurm.accounting.sacct import accounting_blocks
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -277,8 +277,8 @@ def test_steps_tell_gpus_wherever_they_stand_in_a_dump(
         random.Random(seed).shuffle(rows)
     if block is not None:
         monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
-        monkeypatch.setattr("ingest.pieces.PIECE", block)
-        monkeypatch.setattr("ingest.pieces.HEAD", block)
+        monkeypatch.setattr("ingest.files.input.PIECE", block)
+        monkeypatch.setattr("ingest.files.input.HEAD", block)
     files = texts(rows, inventory(n1=8))
     # Without free text at the end every line is whole beyond doubt, so that blocks end there.
     files["sacct.txt"] = re.sub(r"\|[^|\n]*\|[^|\n]*\n", "\n", files["sacct.txt"])

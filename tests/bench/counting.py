@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingest.counters import grown
+from ingest.prometheus.node.counters import grown
 from tests.bench.table import row
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ingest.xor_chunks import Whole
+    from ingest.prometheus.client.xor_chunks import Whole
 
 BEGIN_MS = 1_795_248_000_000
 SCRAPE_MS = 15_000

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from prometheus_api_client import PrometheusConnect
 
-from ingest.prometheus_server import Server
+from ingest.prometheus.client.server import Server
 from tests.bench.table import row
 from tests.lab.prometheus import PrometheusLab
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 """Begins a block of Prometheus, two hours long."""

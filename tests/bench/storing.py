@@ -14,8 +14,8 @@ import polars as pl
 
 from app.config.settings import Config
 from app.telemetry.writing import load
-from ingest.frames import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
-from ingest.sample_merge import GPUS, NODES, Table
+from ingest.prometheus.store.merge import GPUS, NODES, Table
+from ingest.tables import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
 from queries.warehouse import open_writer
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingest.remote_read import Samples
-from ingest.xid import FIRST_SEEN
+from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.health.xid import FIRST_SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.slurm import parse_accounting
+from ingest.slurm.accounting.sacct import parse_accounting
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 DATA = Path(__file__).parent.parent / "data" / "slurm"
 

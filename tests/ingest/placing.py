@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.frames import GPUS, TEXT, TIME, Schema
+from ingest.tables import GPUS, TEXT, TIME, Schema
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 ON_NODES: Final[Schema] = {
     "cluster": TEXT,

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from ingest.slurm import SENTINEL
+from ingest.slurm.accounting.sacct import SENTINEL
 from tests.ingest.helpers import at
 
 Clock = Callable[[int], str]

@@ -1,4 +1,4 @@
-"""What counters grew in the cells of a grid, exactly and slowly: the twin of `ingest.counters`, of one series."""
+"""What counters grew in the cells of a grid, exactly and slowly: the twin of `node.counters`, of one series."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from ingest.raw_readings import GONE_S
+from ingest.prometheus.client.raw import GONE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

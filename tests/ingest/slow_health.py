@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ingest.health_rules import Rule
+    from ingest.prometheus.health.rules import Rule
 
 Event = tuple[float, float | None, bool]
 """Second, value, and whether it was only found there."""

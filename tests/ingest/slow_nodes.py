@@ -1,4 +1,4 @@
-"""Values of nodes and devices from readings, one by one and slowly: the twin of `ingest.node_samples`."""
+"""Values of nodes and devices from readings, one by one and slowly: the twin of `ingest.prometheus.node.samples`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ingest.node_series import POD_LABELS, REPLICA_LABELS
-from ingest.remote_read import Samples
+from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.series.hosts import POD_LABELS, REPLICA_LABELS
 from tests.ingest.slow_counters import WIDTH, Reading, slow
 
 if TYPE_CHECKING:
-    from ingest.mapping import Metric
+    from ingest.prometheus.mapping.mapping import Metric
 
 Series = tuple[dict[str, str], Sequence[Reading]]
 Thing = tuple[str, str, str, int]

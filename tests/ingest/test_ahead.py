@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.ahead import one_ahead, started
+from ingest.files.prefetch import one_ahead, started
 from tests.lab.processes import wait_until
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_when_the_caller_stops_the_making_ends_and_lets_go_of_what_it_has() -> N
 WAITING = """
 import os, signal, threading, time
 import polars as pl
-from ingest.ahead import one_ahead, started
+from ingest.files.prefetch import one_ahead, started
 
 pl.LazyFrame({"a": [1]}).select(pl.col("a") + 1).collect()  # from now on polars handles signals, too
 

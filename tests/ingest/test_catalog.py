@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from ingest.catalog import SOURCES, source
-from ingest.frames import SCHEMAS, SourceName
+from ingest.registry import SOURCES, source
+from ingest.tables import SCHEMAS, SourceName
 
 
 def test_every_source_is_listed_once() -> None:

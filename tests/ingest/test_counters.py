@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import counters
-from ingest.counters import Counters, grown
-from ingest.raw_readings import GONE_S
+from ingest.prometheus.client.raw import GONE_S
+from ingest.prometheus.node import counters
+from ingest.prometheus.node.counters import Counters, grown
 from tests.ingest.slow_counters import GONE, WIDTH, Cell, Reading, slow
 
 if TYPE_CHECKING:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ingest.dcgm import COLUMNS, SAMPLES, Indexes, identity, in_base_units, in_percent, place, with_indexes
-from ingest.frames import GPU_SAMPLES
-from ingest.mapping import builtin
+from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.series.labels import (
+    COLUMNS,
+    SAMPLES,
+    Indexes,
+    identity,
+    in_base_units,
+    in_percent,
+    place,
+    with_indexes,
+)
+from ingest.tables import GPU_SAMPLES
 from tests.ingest.helpers import at
 
 

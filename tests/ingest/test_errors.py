@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from ingest import errors
-from ingest.frames import NODES, REJECTS, Parsed, empty
+from ingest.tables import NODES, REJECTS, Parsed, empty
 
 CLASSES = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, Exception)]
 

@@ -16,21 +16,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import Given
+from ingest.delimited.reader import LINE, clean, read_blocks, read_rows
 from ingest.errors import InputError
-from ingest.events import EVENTS
-from ingest.frames import RAW_LIMIT
-from ingest.given import Given
-from ingest.lines import LINE, clean, read_blocks, read_rows
-from ingest.parsers import PARSERS, parse
-from ingest.slurm import ACCOUNTING, parse_accounting
-from ingest.sniff import kind_of
+from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
+from ingest.slurm.detect import kind_of
+from ingest.slurm.nodes.events import EVENTS
+from ingest.slurm.parsers import PARSERS, parse
+from ingest.tables import RAW_LIMIT
 from tests.ingest.helpers import DATA, ROW, text
 from tests.ingest.rendering import IDENTITY, TEXTS, TORN_WORDS, TYPED, render, tables
 
 if TYPE_CHECKING:
-    from ingest.frames import SourceName
-    from ingest.header import Layout
-    from ingest.lines import Rows
+    from ingest.delimited.header import Layout
+    from ingest.delimited.reader import Rows
+    from ingest.tables import SourceName
 
 KINDS: Final = sorted(PARSERS)
 LAYOUTS: Final = (ACCOUNTING, EVENTS)

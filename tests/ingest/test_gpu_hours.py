@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
-from ingest.sample_files import parse_table
+from ingest.prometheus.files.parquet_tables import parse_table
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 HOUR = at(1_795_248_000)
 ROW = {

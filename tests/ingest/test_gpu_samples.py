@@ -8,21 +8,12 @@ import random
 import polars as pl
 import pytest
 
-from ingest.dcgm import SAMPLES
-from ingest.frames import GPU_SAMPLES, conform
-from ingest.gpu_samples import (
-    LONG,
-    averaged,
-    end,
-    of_whole_gpus,
-    too_sparse,
-    usable,
-    usual_step,
-    wide,
-)
-from ingest.mapping import builtin
-from ingest.roll_up import Activity, rolled_up
-from ingest.sample_merge import merge
+from ingest.prometheus.gpu.samples import LONG, averaged, end, of_whole_gpus, too_sparse, usable, usual_step, wide
+from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.series.labels import SAMPLES
+from ingest.prometheus.store.merge import merge
+from ingest.prometheus.store.rollup import Activity, rolled_up
+from ingest.tables import GPU_SAMPLES, conform
 from tests.ingest.helpers import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour

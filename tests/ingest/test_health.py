@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import health
-from ingest.frames import HEALTH_EVENTS, empty
-from ingest.health_rules import builtin
-from ingest.raw_readings import GONE_S
+from ingest.prometheus.client.raw import GONE_S
+from ingest.prometheus.health import events as health
+from ingest.prometheus.health.rules import builtin
+from ingest.tables import HEALTH_EVENTS, empty
 from tests.ingest.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
 from tests.ingest.helpers import at
 

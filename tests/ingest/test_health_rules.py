@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import health
-from ingest.dcgm import XID_COUNTS
-from ingest.health_rules import Rule, RuleError, builtin, names, parse_rule
-from ingest.node_series import HOST_INFO
-from ingest.xid import FIRST_SEEN
+from ingest.prometheus.health import events as health
+from ingest.prometheus.health.rules import Rule, RuleError, builtin, names, parse_rule
+from ingest.prometheus.health.xid import FIRST_SEEN
+from ingest.prometheus.series.hosts import HOST_INFO
+from ingest.prometheus.series.labels import XID_COUNTS
 from tests.ingest import slow_health
 from tests.ingest.health_readings import of_gpu, of_node, samples
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.delimited.reader import read_blocks
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
-from ingest.lines import read_blocks
-from ingest.slurm import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
+from ingest.slurm.accounting.sacct import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
 from tests.ingest.helpers import DATA, NEVER_RAN, ROW, parse, refusals, text
 
 NARROW = ["JobID", "Submit", "Start", "End", "State", "JobName", "NodeList", "AllocTRES", "Cluster"]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import InputError, SourceDownError, SourceError, SourceMissingError
-from ingest.live import Completed, Runner, subprocess_runner
-from ingest.slurm import fetch_accounting, parse_accounting
-from ingest.slurm_by_id import fetch_jobs
-from ingest.slurm_nodes import fetch_events, fetch_nodes, fetch_settings
+from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
+from ingest.slurm.accounting.sacct_by_id import fetch_jobs
+from ingest.slurm.commands.runner import Completed, Runner, subprocess_runner
+from ingest.slurm.nodes.inventory import fetch_events, fetch_nodes, fetch_settings
 from tests.ingest.helpers import DATA, at, text
 
 if TYPE_CHECKING:

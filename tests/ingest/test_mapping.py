@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.dcgm import SAMPLES, in_base_units, place
-from ingest.frames import GPU_SAMPLES
-from ingest.mapping import GPU_COLUMNS, GPU_RATIOS, Mapping, MappingError, builtin, parse_metric
-from ingest.openmetrics_lines import labels_of
+from ingest.prometheus.files.openmetrics_parser import labels_of
+from ingest.prometheus.mapping.mapping import GPU_COLUMNS, GPU_RATIOS, Mapping, MappingError, builtin, parse_metric
+from ingest.prometheus.series.labels import SAMPLES, in_base_units, place
+from ingest.tables import GPU_SAMPLES
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:

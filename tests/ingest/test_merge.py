@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import ATTEMPTS, empty
-from ingest.slurm import merge_attempts
+from ingest.slurm.accounting.sacct import merge_attempts
+from ingest.tables import ATTEMPTS, empty
 from tests.ingest.helpers import at, parse, same_rows, text
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import NODE_TOPOLOGY, NODES, empty
-from ingest.node_merge import LOOKS, merge_nodes, merge_topology
+from ingest.slurm.nodes.merge import LOOKS, merge_nodes, merge_topology
+from ingest.tables import NODE_TOPOLOGY, NODES, empty
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:

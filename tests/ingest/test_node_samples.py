@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import CLUSTER_SAMPLES, NODE_SAMPLES
-from ingest.mapping import Mapping, Metric, builtin
-from ingest.node_samples import Made, NodeReadings, from_raw
-from ingest.raw_readings import GONE_S
+from ingest.prometheus.client.raw import GONE_S
+from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
+from ingest.prometheus.node.samples import Made, NodeReadings, from_raw
+from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES
 from tests.ingest.helpers import at
 from tests.ingest.slow_nodes import samples, slow_values
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
-    from ingest.frames import Schema
-    from ingest.mapping import Table
+    from ingest.prometheus.mapping.mapping import Table
+    from ingest.tables import Schema
     from tests.ingest.slow_nodes import Series
 
 T = 1_795_248_000

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.nodelist import LIMIT, NodeListError, expand, expand_column
+from ingest.slurm.formats.nodelist import LIMIT, NodeListError, expand, expand_column
 
 
 @pytest.mark.parametrize(

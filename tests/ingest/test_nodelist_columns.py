@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.nodelist import NodeListError, expand, expand_column
+from ingest.slurm.formats.nodelist import NodeListError, expand, expand_column
 
 numbers = st.sampled_from(["0", "00", "1", "01", "7", "09", "10", "100", "99999999999999999", ""])
 pieces = st.builds("{}{}{}".format, numbers, st.sampled_from(["", "-", "-"]), numbers)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest import pieces
 from ingest.errors import InputError
-from ingest.opening import open_input
-from ingest.pieces import LONGEST_LINE, PIECE, Input
+from ingest.files import input as input_stream
+from ingest.files.input import LONGEST_LINE, PIECE, Input
+from ingest.files.safe_open import open_input
 from tests.app.runs import ROOT
 
 SHORT_S = 0.2
@@ -133,7 +133,7 @@ def test_json_in_one_line_is_text_whose_strings_end(tmp_path: Path) -> None:
 def test_what_stands_behind_a_hole_in_a_run_log_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE", piece)
+    monkeypatch.setattr(input_stream, "PIECE", piece)
     before, behind = b'{"a":1}\n{"b":', b'{"c":3}\n{"d":4}\n'
     (tmp_path / "log").write_bytes(before + b"\0" * (40 << 20) + behind)
     lines = b"".join(Input(str(tmp_path / "log")).with_short_lines()).split(b"\n")
@@ -145,7 +145,7 @@ def test_what_stands_behind_a_hole_in_a_run_log_is_read(
 
 MEMORY = """
 import resource, sys
-from ingest.pieces import Input
+from ingest.files.input import Input
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
 print(sum(map(len, getattr(Input(sys.argv[1]), sys.argv[3])())))
 """

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest import file_sources
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
-from ingest.mapping import builtin
-from ingest.openmetrics import parse_openmetrics
-from ingest.pieces import LONGEST_LINE
-from ingest.sniff import kind_of
+from ingest.files.input import LONGEST_LINE
+from ingest.prometheus.files import by_source
+from ingest.prometheus.files.openmetrics import parse_openmetrics
+from ingest.prometheus.mapping.mapping import builtin
+from ingest.slurm.detect import kind_of
 from tests.ingest.helpers import at, refusals
 
 if TYPE_CHECKING:
     import random
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 T = 1_795_248_000
 NOW = at(T + 3600)
@@ -288,7 +288,7 @@ def test_a_text_of_all_exporters_is_told_source_by_source_with_every_line_accoun
     assert (alias["name"], alias["node"]) == ("n1", "worker-3")
 
 
-WANTED = sorted(file_sources.names(builtin()))
+WANTED = sorted(by_source.names(builtin()))
 
 
 @pytest.mark.parametrize("name", WANTED)

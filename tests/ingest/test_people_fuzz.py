@@ -9,10 +9,10 @@ from hypothesis import example, settings
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
+from ingest.context import Given
 from ingest.errors import InputError
-from ingest.given import Given
-from ingest.parsers import parse
-from ingest.sniff import kind_of
+from ingest.slurm.detect import kind_of
+from ingest.slurm.parsers import parse
 from tests.ingest.helpers import DATA, at
 
 SAMPLES = {

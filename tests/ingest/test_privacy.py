@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import SourceDownError
-from ingest.live import Completed
-from ingest.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
+from ingest.slurm.commands.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
+from ingest.slurm.commands.runner import Completed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

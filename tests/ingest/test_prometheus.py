@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from ingest import prometheus_asking
 from ingest.errors import ServerDownError
-from ingest.mapping import builtin
-from ingest.openmetrics import parse_openmetrics
-from ingest.prometheus import READER, Wanted, nothing_there, read
-from ingest.prometheus_address import is_address, without_secrets
-from ingest.prometheus_asking import LONGEST_WAIT_S
-from ingest.prometheus_login import Login
-from ingest.prometheus_server import BOTH_ENDS, Server
+from ingest.http_address import is_address, without_secrets
+from ingest.prometheus.client import http as prometheus_asking
+from ingest.prometheus.client.auth import Login
+from ingest.prometheus.client.http import LONGEST_WAIT_S
+from ingest.prometheus.client.server import BOTH_ENDS, Server
+from ingest.prometheus.files.openmetrics import parse_openmetrics
+from ingest.prometheus.gpu.server import READER, Wanted, nothing_there, read
+from ingest.prometheus.mapping.mapping import builtin
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 

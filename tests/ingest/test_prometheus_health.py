@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest import health, prometheus_health, prometheus_kubernetes
-from ingest.frames import HEALTH_EVENTS, Parsed, empty
-from ingest.prometheus import Wanted
-from ingest.prometheus_server import Server
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.gpu.server import Wanted
+from ingest.prometheus.health import events as health
+from ingest.prometheus.health import server as prometheus_health
+from ingest.prometheus.node import kubernetes_names
+from ingest.tables import HEALTH_EVENTS, Parsed, empty
 from tests.ingest.health_readings import Series, as_openmetrics, between, every, of_gpu, of_node, rows, samples, series
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 
@@ -143,9 +145,9 @@ def test_a_time_in_which_nothing_happened_is_covered_and_one_without_readings_is
 
 def test_pods_that_slurmd_may_run_in_are_told_by_their_hosts(lab: PrometheusLab) -> None:
     server = Server(lab.url)
-    names = [prometheus_kubernetes.POD_INFO]
+    names = [kubernetes_names.POD_INFO]
     low, high = START - timedelta(seconds=60), START + timedelta(hours=2)
-    found = prometheus_kubernetes.READER.read(server, WANTED, names, since=low, until=high)
+    found = kubernetes_names.READER.read(server, WANTED, names, since=low, until=high)
     server.close()
     assert found.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
         ("10.0.0.7", START - timedelta(seconds=60), "worker-3"),
@@ -167,7 +169,7 @@ def test_a_pod_that_comes_back_to_a_host_after_another_had_its_place_is_told_aga
     ]
     for cuts in ([0, 7200], [0, 900, 3300, 7200]):
         batches = [samples(*between(told, T + low, T + high)) for low, high in pairwise(cuts)]
-        found = prometheus_kubernetes.from_raw(batches, cluster="c", interval_s=60, names=["kube_pod_info"])
+        found = kubernetes_names.from_raw(batches, cluster="c", interval_s=60, names=["kube_pod_info"])
         assert found.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
             ("host-a", START, "worker-3"),
             ("host-a", START + timedelta(seconds=2940), "worker-3"),

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import prometheus_json
-from ingest.prometheus_answers import NotPrometheusError, series_of
-from ingest.prometheus_json import checked, samples_of
-from ingest.tidy_samples import merged, tidied
+from ingest.prometheus.client import json_samples
+from ingest.prometheus.client.json_samples import checked, samples_of
+from ingest.prometheus.client.order import merged, tidied
+from ingest.prometheus.client.responses import NotPrometheusError, series_of
 
 if TYPE_CHECKING:
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
 
 T = 1_795_248_000
 LABELS = st.dictionaries(
@@ -49,7 +49,7 @@ def test_what_is_read_is_what_a_parser_of_json_finds(
     """In blocks of whatever size; numbers to the last bit."""
     text = body(series, blanks=blanks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prometheus_json, "BLOCK", block)
+        patch.setattr(json_samples, "BLOCK", block)
         found = bits(samples_of(text))
     assert found == bits(checked(series_of(json.loads(text)["data"]["result"], "values")))
     assert found[0] == [labels for labels, _ in series]
@@ -60,7 +60,7 @@ def test_what_is_read_is_what_a_parser_of_json_finds(
 
 def test_the_quick_way_is_the_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As servers write it, no parser of JSON sees the numbers."""
-    monkeypatch.setattr(prometheus_json, "checked", lambda _: pytest.fail("parsed as JSON"))
+    monkeypatch.setattr(json_samples, "checked", lambda _: pytest.fail("parsed as JSON"))
     points = [(T + 15.001, "0.5"), (T + 30, "NaN"), (T + 45, "+Inf"), (T + 60, "-Inf"), (T + 75, "1e+06")]
     assert samples_of(body([({"gpu": "0"}, points), ({"gpu": "1"}, [])])).sizes.tolist() == [5, 0]
 

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 from ingest.errors import ServerDownError
-from ingest.prometheus_answers import AnsweredError
-from ingest.prometheus_server import BOTH_ENDS, Server
-from ingest.raw_readings import ServerRoad
+from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.responses import AnsweredError
+from ingest.prometheus.client.server import BOTH_ENDS, Server
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
 
 T = 1_795_248_000
 MINUTE = timedelta(minutes=1)

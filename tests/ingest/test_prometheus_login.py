@@ -16,9 +16,9 @@ from app import telemetry
 from app.config.settings import Config, parse
 from app.errors import ConfigError, UsageError
 from ingest.errors import ServerDownError
-from ingest.prometheus_login import HIDDEN, CertificateError, Login
-from ingest.prometheus_server import Server
-from ingest.victoria_export import KIND
+from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.victoria import KIND
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 

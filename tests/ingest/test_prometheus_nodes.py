@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest import prometheus_nodes, prometheus_slurm, remote_read
-from ingest.frames import NODE_SAMPLES
-from ingest.mapping import Mapping, Metric, builtin
-from ingest.node_samples import Counts, Made
-from ingest.prometheus import Wanted
-from ingest.prometheus_nodes import questions
-from ingest.prometheus_server import Server
+from ingest.prometheus.client import remote_read
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.gpu.server import Wanted
+from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
+from ingest.prometheus.node import server as prometheus_nodes
+from ingest.prometheus.node import slurm_exporters
+from ingest.prometheus.node.samples import Counts, Made
+from ingest.prometheus.node.server import questions
+from ingest.tables import NODE_SAMPLES
 from tests.ingest.helpers import at
 from tests.ingest.slow_nodes import samples, slow_values
 from tests.lab.prometheus import PrometheusLab, need_prometheus
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from ingest.frames import Parsed
-    from ingest.node_samples import Seen
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.node.samples import Seen
+    from ingest.tables import Parsed
     from tests.ingest.slow_nodes import Series
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
@@ -122,8 +124,8 @@ def read(
     selector: str = "",
 ) -> Parsed:
     wanted = Wanted("c", selector, 60, mapping)
-    assert reader in {prometheus_nodes.READER, prometheus_slurm.READER}
-    one = prometheus_nodes.READER if reader is prometheus_nodes.READER else prometheus_slurm.READER
+    assert reader in {prometheus_nodes.READER, slurm_exporters.READER}
+    one = prometheus_nodes.READER if reader is prometheus_nodes.READER else slurm_exporters.READER
     names = server.names(wanted.matcher(one.names(wanted)), since=since, until=until)
     return one.read(server, wanted, names, since=since, until=until)
 
@@ -297,7 +299,7 @@ def test_who_goes_on_where_samples_ended_loses_nothing_of_what_is_read_seldom(
 
 
 def test_what_slurm_counts_is_of_the_cluster(url: str) -> None:
-    parsed = read(Server(url), BEGIN, END, reader=prometheus_slurm.READER)
+    parsed = read(Server(url), BEGIN, END, reader=slurm_exporters.READER)
     frame = parsed.frames["cluster_samples"]
     assert parsed.source == "prometheus.slurm"
     assert known(frame) == [("gpus_allocated", "", (T + 60 * n - 60) * 1000, 60, 32) for n in range(1, MINUTES)]

@@ -12,9 +12,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.lines import read_blocks, read_rows
-from ingest.merge import merge_attempts
-from ingest.slurm import ACCOUNTING, parse_accounting
+from ingest.delimited.reader import read_blocks, read_rows
+from ingest.slurm.accounting.merge import merge_attempts
+from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
 from tests.ingest.helpers import same_rows, text
 from tests.ingest.placing import on_nodes
 from tests.ingest.rendering import (
@@ -42,7 +42,7 @@ from tests.ingest.trapping import agree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 KEY = ["job_id", "submitted_at"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.prometheus_server import Server
-from ingest.raw_readings import ServerRoad
+from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.server import Server
 from tests.ingest.helpers import at
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
@@ -16,7 +16,7 @@ from tests.lab.victoria import VictoriaLab, need_victoria
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
 
 pytestmark = [pytest.mark.xdist_group("prometheus")]
 

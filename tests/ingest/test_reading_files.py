@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
-from ingest.gathered import Gathered, Gathering, batches, named
-from ingest.openmetrics import parse_openmetrics
-from ingest.reading_files import columns_of_readings, parse_readings
+from ingest.prometheus.files.openmetrics import parse_openmetrics
+from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
+from ingest.prometheus.series.gather import Gathered, Gathering, batches, named
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 T = 1_795_248_000
 NOW = at(T + 86_400)

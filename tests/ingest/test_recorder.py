@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.runlog import CUT, parse_runlog
+from ingest.runlog.parse import CUT, parse_runlog
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 SOURCE = Path(__file__).parents[2] / "ingest" / "recorder" / "trackside_log.py"
 SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME", "SLURM_PROCID", "SLURM_NTASKS", "SLURMD_NODENAME")

@@ -14,12 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import remote_read
 from ingest.errors import ServerDownError
-from ingest.prometheus import RAW_UP_TO_S, Wanted, cell_means, read
-from ingest.prometheus_server import Server
-from ingest.remote_read import GarbledError, Matcher, Samples, UnknownChunksError, batches, matchers, request
-from ingest.xor_chunks import STALE
+from ingest.prometheus.client import remote_read
+from ingest.prometheus.client.remote_read import (
+    GarbledError,
+    Matcher,
+    Samples,
+    UnknownChunksError,
+    batches,
+    matchers,
+    request,
+)
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.xor_chunks import STALE
+from ingest.prometheus.gpu.server import RAW_UP_TO_S, Wanted, cell_means, read
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, unsupported, web
 from tests.ingest.xor import bits_of, crc32c, frame, series, sized, uvarint, write_chunk

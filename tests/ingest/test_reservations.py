@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import Given
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
-from ingest.frames import NODE_STATES, RESERVATIONS, Parsed, empty
-from ingest.given import Given
-from ingest.reservations import maintenance_states, merge_reservations, parse_reservations
-from ingest.sniff import kind_of
+from ingest.slurm.detect import kind_of
+from ingest.slurm.nodes.reservations import maintenance_states, merge_reservations, parse_reservations
+from ingest.tables import NODE_STATES, RESERVATIONS, Parsed, empty
 from tests.ingest.helpers import DATA, at, refusals
 
 if TYPE_CHECKING:

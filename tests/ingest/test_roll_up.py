@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import GPU_HOURS, GPU_SAMPLES, NODE_HOURS, NODE_SAMPLES, conform
-from ingest.roll_up import Activity, nodes_rolled_up, rolled_up
+from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
+from ingest.tables import GPU_HOURS, GPU_SAMPLES, NODE_HOURS, NODE_SAMPLES, conform
 from tests.ingest.helpers import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.account_merge import merge_runaway
+from ingest.context import Given
 from ingest.errors import MissingColumnError, SourceDownError, SourceError
-from ingest.given import Given
-from ingest.live import Completed, Fetched
-from ingest.runaway import fetch_runaway, parse_runaway
-from ingest.sniff import kind_of
+from ingest.slurm.commands.runner import Completed, Fetched
+from ingest.slurm.detect import kind_of
+from ingest.slurm.people.merge import merge_runaway
+from ingest.slurm.scheduler.runaway import fetch_runaway, parse_runaway
 from tests.ingest.helpers import DATA, at, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 ASKED = at(1795284000)
 LOST = (at(1795281049), at(1795281149))

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError
-from ingest.frames import RUN_SESSIONS
-from ingest.pieces import Input
+from ingest.files.input import Input
 from ingest.plausible import RUN_LOG
-from ingest.runlog import CUT, parse_runlog
+from ingest.runlog.parse import CUT, parse_runlog
+from ingest.tables import RUN_SESSIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 T = 1_790_812_800  # 2026-10-01T00:00:00Z
 RUN = {"type": "run", "v": 1, "t": T, "run_id": "llama", "cluster": "alpha", "job_id": "29", "rank": 0}

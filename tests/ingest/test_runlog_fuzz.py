@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.plausible import RUN_LOG
-from ingest.runlog import parse_runlog
-from ingest.runlog_lines import Ckpt, Event, Run, Step
+from ingest.runlog.lines import Ckpt, Event, Run, Step
+from ingest.runlog.parse import parse_runlog
 
 T = 1_790_812_800
 FIELDS = sorted({name for kind in (Run, Step, Ckpt, Event) for name in kind.__struct_fields__} | {"type"})

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import InputError, MissingColumnError
-from ingest.file_tables import TABLES, told_by
-from ingest.frames import SCHEMAS
-from ingest.gpu_samples import end
-from ingest.sample_files import parse_table
+from ingest.prometheus.files.parquet_tables import parse_table
+from ingest.prometheus.files.table_rules import TABLES, told_by
+from ingest.prometheus.gpu.samples import end
+from ingest.tables import SCHEMAS
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 T = 1_795_248_000
 HOUR = at(T)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import CLUSTER_SAMPLES, NODE_SAMPLES, conform, empty
-from ingest.gpu_samples import end
-from ingest.sample_merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.gpu.samples import end
+from ingest.prometheus.store.merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, conform, empty
 from tests.ingest.helpers import at
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from app.cli import main as cli
-from ingest.frames import ATTEMPTS
+from ingest.tables import ATTEMPTS
 from queries.warehouse import open_reader
 from tests.ingest.helpers import DATA
 from tests.lab.capture import TRUTH

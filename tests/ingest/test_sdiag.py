@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingest.context import Given
 from ingest.errors import MissingColumnError, TimeZoneError, UnrecognisedInputError
-from ingest.given import Given
-from ingest.live import Completed
-from ingest.sdiag import fetch_diag, parse_diag
-from ingest.sniff import kind_of
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.detect import kind_of
+from ingest.slurm.scheduler.sdiag import fetch_diag, parse_diag
 from tests.ingest.helpers import DATA, at, refusals
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 SAMPLE = (DATA / "sdiag.txt").read_bytes()
 TOP = "sdiag output at Sat Nov 21 17:35:47 2026 (1795282547)\n"

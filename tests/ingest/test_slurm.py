@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from ingest.frames import ATTEMPTS, NODE_LISTS
+from ingest.tables import ATTEMPTS, NODE_LISTS
 from tests.ingest.helpers import DATA, NEVER_RAN, at, attempt, parse, refusals, text
 from tests.ingest.placing import on_nodes
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
-from ingest.account_merge import merge_associations, merge_users
+from ingest.context import Given
 from ingest.errors import InputError, MissingColumnError, SourceDownError, TimeZoneError, UnrecognisedInputError
-from ingest.frames import ASSOCIATIONS, USERS, Parsed
-from ingest.given import Given
-from ingest.live import Completed
-from ingest.parsers import parse
-from ingest.slurm_accounts import fetch_associations
-from ingest.slurm_transactions import fetch_transactions, of_cluster
-from ingest.sniff import kind_of
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.detect import kind_of
+from ingest.slurm.parsers import parse
+from ingest.slurm.people.associations import fetch_associations
+from ingest.slurm.people.merge import merge_associations, merge_users
+from ingest.slurm.people.transactions import fetch_transactions, of_cluster
+from ingest.tables import ASSOCIATIONS, USERS, Parsed
 from tests.ingest.helpers import DATA, at, refusals
 
 if TYPE_CHECKING:

@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import Given
 from ingest.errors import InputError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
-from ingest.given import Given
-from ingest.merge import merge_attempts
-from ingest.parsers import parse
-from ingest.reservations import parse_reservations
-from ingest.slurm import parse_accounting
-from ingest.slurm_json import LOST, parse_accounting_json
-from ingest.slurm_json_answer import KNOWN, SlurmAnswerError
-from ingest.slurm_json_nodes import parse_nodes_json, parse_settings_json
-from ingest.slurm_json_reservations import parse_reservations_json
-from ingest.slurm_nodes import parse_nodes
-from ingest.sniff import kind_of
+from ingest.slurm.accounting.merge import merge_attempts
+from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
+from ingest.slurm.detect import kind_of
+from ingest.slurm.formats.json_answer import KNOWN, SlurmAnswerError
+from ingest.slurm.nodes.inventory import parse_nodes
+from ingest.slurm.nodes.inventory_json import parse_nodes_json, parse_settings_json
+from ingest.slurm.nodes.reservations import parse_reservations
+from ingest.slurm.nodes.reservations_json import parse_reservations_json
+from ingest.slurm.parsers import parse
 from tests.ingest.helpers import DATA
 from tests.ingest.placing import on_nodes
 from tests.ingest.slurm_answers import NEWEST, VERSIONS, answer, exit_code, job, meta, node, number
 
 if TYPE_CHECKING:
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 KEY = ["job_id", "submitted_at"]
 NOTHING_FOUND = {"error_number": 9003, "error": "Nothing found with query", "description": "Nothing found"}

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingest.delimited.repair import doubted
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
-from ingest.events import driver, node_state
-from ingest.frames import NODE_STATES, NODES, Parsed
-from ingest.live import Completed
-from ingest.records import doubted
-from ingest.slurm_nodes import (
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.nodes.events import driver, node_state
+from ingest.slurm.nodes.inventory import (
     SETTINGS,
     fetch_reservation_history,
     fetch_reservations,
@@ -20,6 +19,7 @@ from ingest.slurm_nodes import (
     parse_nodes,
     parse_settings,
 )
+from ingest.tables import NODE_STATES, NODES, Parsed
 from tests.ingest.helpers import DATA, at, refusals
 
 if TYPE_CHECKING:

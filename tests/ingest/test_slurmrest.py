@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import InputError, ServerDownError
-from ingest.slurm_json import parse_accounting_json
-from ingest.slurm_json_answer import KNOWN
-from ingest.slurmrest import Client, RestRoad, fetch_accounting_rest, fetch_nodes_rest
+from ingest.slurm.accounting.sacct_json import parse_accounting_json
+from ingest.slurm.commands.slurmrestd import Client, RestRoad, fetch_accounting_rest, fetch_nodes_rest
+from ingest.slurm.formats.json_answer import KNOWN
 from tests.ingest.slurm_answers import answer, job, node
 from tests.ingest.web import Answer, web
 

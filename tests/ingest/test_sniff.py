@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError
-from ingest.pieces import Input
-from ingest.slurm import DOCUMENTED_ORDER
-from ingest.sniff import kind_of
+from ingest.files.input import Input
+from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER
+from ingest.slurm.detect import kind_of
 from tests.ingest.helpers import DATA, ROW, text
 
 if TYPE_CHECKING:

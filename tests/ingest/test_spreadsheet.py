@@ -7,11 +7,11 @@ import io
 
 import pytest
 
+from ingest.context import Given
 from ingest.errors import DelimiterError, InputError
-from ingest.given import Given
-from ingest.parsers import parse as parse_any
-from ingest.slurm import parse_accounting
-from ingest.sniff import kind_of
+from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.detect import kind_of
+from ingest.slurm.parsers import parse as parse_any
 from tests.ingest.helpers import DATA, attempt, parse, text
 
 QUOTINGS = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)

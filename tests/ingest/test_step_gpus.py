@@ -8,9 +8,9 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from ingest.slurm import accounting_blocks
-from ingest.slurm_json import parse_accounting_json
-from ingest.tally import Tally
+from ingest.slurm.accounting.row_account import Tally
+from ingest.slurm.accounting.sacct import accounting_blocks
+from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from tests.ingest.helpers import ROW, parse, text
 from tests.ingest.slurm_answers import VERSIONS, answer, job, tres
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ingest.slurm import parse_accounting
-from ingest.slurm_json import parse_accounting_json
-from ingest.submit_line import without_values
+from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.accounting.sacct_json import parse_accounting_json
+from ingest.slurm.formats.submit_line import without_values
 from tests.ingest.helpers import text
 from tests.ingest.slurm_answers import NEWEST, answer, job
 

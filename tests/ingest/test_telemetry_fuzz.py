@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest import prometheus_json
-from ingest.prometheus_answers import NotPrometheusError, PartialError, series_of, warnings
-from ingest.prometheus_json import checked, samples_of
-from ingest.remote_read import GarbledError
-from ingest.victoria_export import LongLineError
+from ingest.prometheus.client import json_samples
+from ingest.prometheus.client.json_samples import checked, samples_of
+from ingest.prometheus.client.remote_read import GarbledError
+from ingest.prometheus.client.responses import NotPrometheusError, PartialError, series_of, warnings
+from ingest.prometheus.client.victoria import LongLineError
 from tests.ingest.test_prometheus_json import bits, body
 from tests.ingest.test_victoria_export import all_of, line
 
 if TYPE_CHECKING:
-    from ingest.remote_read import Samples
+    from ingest.prometheus.client.remote_read import Samples
 
 T = 1_795_248_000
 PIECES = (
@@ -57,7 +57,7 @@ def plainly(data: bytes) -> Samples | None:
 @example(ANSWER.replace(b'"1"', b"9" * 5000), 40)
 def test_an_answer_in_json_is_refused_or_is_what_a_parser_of_json_reads(data: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prometheus_json, "BLOCK", block)
+        patch.setattr(json_samples, "BLOCK", block)
         try:
             found = samples_of(data)
         except NOT_AN_ANSWER:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from ingest.errors import TimeZoneError
-from ingest.times import read_instants
+from ingest.slurm.formats.timestamps import read_instants
 from tests.ingest.helpers import attempt, parse, refusals, text
 
 BERLIN = "Europe/Berlin"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import Given
 from ingest.errors import InputError, UnrecognisedInputError
-from ingest.frames import NODE_TOPOLOGY, Parsed
-from ingest.given import Given
-from ingest.sniff import kind_of
-from ingest.topology import node_path, parse_topology
+from ingest.slurm.detect import kind_of
+from ingest.slurm.nodes.topology import node_path, parse_topology
+from ingest.tables import NODE_TOPOLOGY, Parsed
 from tests.ingest.helpers import at, refusals
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.delimited.realign import MAX_SURPLUS, Columns
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
-from ingest.slurm import SENTINEL, WANTED, accounting_blocks
-from ingest.spreading import MAX_SURPLUS, Columns
-from ingest.tally import Tally
+from ingest.slurm.accounting.row_account import Tally
+from ingest.slurm.accounting.sacct import SENTINEL, WANTED, accounting_blocks
 from tests.ingest.helpers import ROW, parse, refusals, text
 from tests.ingest.trapping import Trap, agree, spring, traps
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from ingest.spreading import Spread
+    from ingest.delimited.realign import Spread
 
 FIRST, LAST = {"JobIDRaw": "1"}, {"JobIDRaw": "3"}
 TEXTS = ["JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir", "Reason"]

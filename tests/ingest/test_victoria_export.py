@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import victoria_export
 from ingest.errors import ServerDownError
-from ingest.prometheus_server import Server
-from ingest.remote_read import GarbledError
-from ingest.victoria_export import KIND, Digest, LongLineError, batches
+from ingest.prometheus.client import victoria
+from ingest.prometheus.client.remote_read import GarbledError
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.victoria import KIND, Digest, LongLineError, batches
 from tests.ingest.helpers import at
 from tests.ingest.web import Answer, matrix, told, web
 
@@ -57,7 +57,7 @@ def test_lines_are_read_however_they_are_cut(
 ) -> None:
     data = b"".join(line(labels, points) for labels, points in series)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(victoria_export, "BATCH", batch)
+        patch.setattr(victoria, "BATCH", batch)
         found = all_of(data, part=part)
     assert found == [(labels, [(ms, float(value)) for ms, value in points]) for labels, points in series if points]
 
@@ -108,8 +108,8 @@ def test_an_answer_that_is_cut_within_a_line_is_an_error(data: st.DataObject) ->
 
 
 def test_a_series_that_is_too_long_is_told_from_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victoria_export, "LONGEST_LINE", 100)
-    monkeypatch.setattr(victoria_export, "BATCH", 10)
+    monkeypatch.setattr(victoria, "LONGEST_LINE", 100)
+    monkeypatch.setattr(victoria, "BATCH", 10)
     with pytest.raises(LongLineError):
         all_of(line({"a": "1"}, [(ms, "1") for ms in range(100)]), part=16)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ingest import xid
-from ingest.dcgm import READINGS
+from ingest.prometheus.health import xid
+from ingest.prometheus.series.labels import READINGS
 from tests.ingest.helpers import at
 
 PRESENT = {"node": pl.String(), "gpu": pl.String(), "present_from": pl.Datetime("us", "UTC")}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.xor_chunks import LANES, STALE, DamagedChunkError, decode
+from ingest.prometheus.client.xor_chunks import LANES, STALE, DamagedChunkError, decode
 from tests.ingest.xor import Sample, bits_of, read_chunk, write_chunk
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from _pytest.mark import ParameterSet
 
-    from ingest.frames import Parsed
+    from ingest.tables import Parsed
 
 Raw = dict[str, str]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.frames import ATTEMPT_KEY
+from ingest.tables import ATTEMPT_KEY
 from tests.lab.known import contradictions
 
 if TYPE_CHECKING:

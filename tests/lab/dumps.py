@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingest.slurm import DOCUMENTED_ORDER, SENTINEL, WANTED
+from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER, SENTINEL, WANTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from ingest.frames import CLUSTER_SAMPLES
+from ingest.tables import CLUSTER_SAMPLES
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import polars as pl
 
 from app.demo.simulate.plan import BEGIN, CLUSTER
 from app.demo.simulate.telemetry import HOUR_S, SAMPLE_S, grid, heard_at, spread, stretches, watched
-from ingest.frames import NODE_HOURS, conform
+from ingest.tables import NODE_HOURS, conform
 
 if TYPE_CHECKING:
     from app.demo.simulate.telemetry import Watched

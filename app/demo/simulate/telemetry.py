@@ -14,7 +14,7 @@ import polars as pl
 
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, Failure
 from app.demo.simulate.run_logs import GPU_MODEL
-from ingest.frames import WHOLE, Schema
+from ingest.tables import WHOLE, Schema
 
 if TYPE_CHECKING:
     from app.demo.simulate.scheduler import Attempt

@@ -13,7 +13,7 @@ from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S
 from app.demo.simulate.telemetry import silent_nodes, without_evidence
 from app.demo.simulate.work import PEAK_FLOPS
 from app.json_text import as_json
-from ingest.frames import FLAG, TEXT, WHOLE, Schema
+from ingest.tables import FLAG, TEXT, WHOLE, Schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import polars as pl
 
 from app.demo.simulate.plan import BEGIN, GPUS_PER_NODE, Settings
 from app.demo.simulate.trace import ACTIVE, CATEGORY, Item
-from ingest.frames import FLAG, TEXT, WHOLE, Schema
+from ingest.tables import FLAG, TEXT, WHOLE, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

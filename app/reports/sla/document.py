@@ -28,7 +28,7 @@ from app.palette import SWATCHES, Swatch
 from app.results import Window, headlines, references
 from app.results.capacity import nodes_by_accounting
 from app.times import iso, parse_period
-from ingest.parsers import SNAPSHOTS
+from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def test_after_a_row_that_was_not_requeued_the_next_must_bear_the_same_name(
 def test_an_id_that_was_given_twice_in_one_second_is_two_runs_unless_it_was_requeued(
     state: str, user: str, n_runs: int
 ) -> None:
-    """They differ in db_index, and so by a microsecond of `submitted_at` (ingest.merge)."""
+    """They differ in db_index, and so by a microsecond of `submitted_at` (ingest.slurm.accounting.merge)."""
     second = at(0).replace(microsecond=1)
     ran = attempts(attempt("1", 0, 0, 0, state), attempt("1", 0, 1, 2, user=user, submitted_at=second))
     found = run_attempts(ran)

@@ -1,0 +1,1 @@
+"""Delimited text: blocks of rows, headers, torn and misaligned rows."""

@@ -1,0 +1,196 @@
+r"""Putting torn records together: the few lines of a dump that do not have the right number of delimiters.
+
+A record's fields, one for each column, are its *reading*. Where the delimiter occurs in people's text there are several
+readings; the columns that hold times, ids and counts decide. If more than one reading is left, they may differ in free
+text only, and texts that differ in the likeliest of them are left out: a wrong text is worse than none. How readings
+are found is in `ingest.delimited.realign`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ingest.delimited.header import MOST_COLUMNS, is_header
+from ingest.delimited.realign import Columns
+from ingest.tables import RAW_LIMIT
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
+
+    from ingest.delimited.header import Header, Layout
+    from ingest.delimited.realign import Reading, Spread
+
+MAX_LINES: Final = 1_000
+"""Physical lines that one record may span."""
+
+MAX_TRIES: Final = 8
+"""Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
+
+MIN_TELLING: Final = 2
+"""Typed fields at the front beyond which one misfit is forgiven."""
+
+
+class Row(NamedTuple):
+    """A record that could be read, and the line that it begins on (from 1).
+
+    `doubts` are the columns that we use and whose text is left out, since it cannot be told which of several it is.
+    """
+
+    line: int
+    fields: Reading
+    raw: str
+    doubts: tuple[str, ...] = ()
+
+
+class Refused(NamedTuple):
+    """A record that could not be read, and why. `last` is the line it ends on; `cut`: its end may be missing."""
+
+    line: int
+    reason: str
+    raw: str
+    last: int
+    cut: bool = False
+
+
+def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[str]:
+    """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt.
+
+    Only sacct can be told to use another delimiter.
+    """
+    names = ", ".join(sorted({name for columns in doubts for name in columns}))
+    said = (
+        f"{doubts.total()} rows: which text holds the delimiter cannot be told; what may be part of it is left out "
+        f"({names})"
+    )
+    again = ". Export again with a delimiter that no text holds: --delimiter=$'\\x1f'" if of_sacct else ""
+    return [said + again] if doubts else []
+
+
+class Assembler:
+    """Reads the irregular lines of one dump."""
+
+    def __init__(self, header: Header, layout: Layout, delimiter: str) -> None:
+        self._layout = layout
+        self._delimiter = delimiter
+        self._wanted = header.width - 1
+        self._names = [name.split("#")[0] if name[0] != "#" else name for name in header.names]
+        self._shapes = [layout.shapes.get(name) for name in self._names]
+        self._free = [name in layout.free_text for name in self._names]
+        beginnings = [layout.beginnings.get(name) for name in self._names]
+        self._columns = Columns(delimiter, self._free, self._shapes, beginnings)
+        self._used = [name in layout.used for name in self._names]
+        self._shown = header.shown
+        self._open_end = self._free[-1]
+        self._leading = self._typed_before_text()
+
+    def assemble(self, lines: Sequence[str], first: int) -> Iterator[Row | Refused]:
+        """The records in consecutive lines; `first` is the number of the first line. Blank ones between are none."""
+        at = 0
+        while at < len(lines):
+            if not lines[at].strip():
+                at += 1
+                continue
+            stop, spread = self._record(lines, at)
+            raw = "\n".join(lines[at:stop]).rstrip("\n")
+            if spread is not None:
+                yield Row(first + at, spread.fields, raw, self._told(spread.doubts))
+            else:
+                yield self._refuse(first + at, first + stop - 1, raw)
+            at = stop
+
+    def last_fits(self, line: str) -> bool:
+        """Whether the last field of a line looks like a value of the last column."""
+        shape = self._shapes[-1]
+        return shape is None or shape.fullmatch(line.rsplit(self._delimiter, 1)[-1]) is not None
+
+    def _told(self, doubts: frozenset[int]) -> tuple[str, ...]:
+        """The columns as the header shows them, without those that nobody reads."""
+        return tuple(self._shown[column] for column in sorted(doubts) if self._used[column])
+
+    def _record(self, lines: Sequence[str], at: int) -> tuple[int, Spread | None]:
+        """The record beginning at a line: where it stops, and its reading if there is one."""
+        if not self._may_begin(lines[at]):
+            return at + 1, None
+        delimiters = tries = 0
+        for stop in range(at + 1, min(len(lines), at + MAX_LINES) + 1):
+            more = lines[stop - 1].count(self._delimiter)
+            if tries == MAX_TRIES or (stop > at + 1 and (more == self._wanted or self._is_another(lines[stop - 1]))):
+                break
+            delimiters += more
+            if delimiters >= self._wanted:
+                tries += 1
+                spread = self._columns.spread("\n".join(lines[at:stop]).split(self._delimiter))
+                if spread is not None:
+                    return self._with_tail(lines, stop, spread)
+        return self._next_beginning(lines, at), None
+
+    def _with_tail(self, lines: Sequence[str], stop: int, spread: Spread) -> tuple[int, Spread]:
+        """A line break inside the last column leaves lines behind that have no other owner."""
+        end = stop
+        most = min(len(lines), stop + MAX_LINES)
+        while self._open_end and end < most and self._is_tail(lines[end]):
+            end += 1
+        while end > stop and not lines[end - 1].strip():
+            end -= 1
+        if end == stop or len(self._names) - 1 in spread.doubts:
+            return end, spread
+        fields = (*spread.fields[:-1], "\n".join((spread.fields[-1], *lines[stop:end])))
+        return end, spread._replace(fields=fields)
+
+    def _is_tail(self, line: str) -> bool:
+        count = line.count(self._delimiter)
+        if count == 0:
+            return True
+        another = count < self._wanted and self._leading > 0 and not self._begins(line)
+        return another and not self._is_header(line)
+
+    def _is_header(self, line: str) -> bool:
+        """Column names: here begins another dump, whose rows are no text of the record above."""
+        return is_header(line.split(self._delimiter, MOST_COLUMNS), self._layout)
+
+    def _next_beginning(self, lines: Sequence[str], at: int) -> int:
+        """Where to go on after a record that cannot be read: the next line that clearly begins one, or is whole."""
+        stop = at + 1
+        while stop < len(lines) and self._begins(lines[at]) and lines[stop].strip() and not self._clearly(lines[stop]):
+            stop += 1
+        return stop
+
+    def _clearly(self, line: str) -> bool:
+        return line.count(self._delimiter) >= self._wanted or self._begins(line)
+
+    def _typed_before_text(self) -> int:
+        """How many of the first columns are typed: they show whether a line begins a record."""
+        leading = 0
+        while leading < len(self._names) and self._shapes[leading] is not None and not self._free[leading]:
+            leading += 1
+        return leading
+
+    def _may_begin(self, line: str) -> bool:
+        """The typed columns at the front do not say otherwise. Of three or more, one may hold a damaged value."""
+        fields = line.split(self._delimiter)[: self._leading]
+        pairs = zip(self._shapes, fields, strict=False)
+        misfits = sum(shape is not None and shape.fullmatch(field) is None for shape, field in pairs)
+        return misfits <= (len(fields) > MIN_TELLING)
+
+    def _begins(self, line: str) -> bool:
+        """Typed columns at the front say so."""
+        return self._leading > 0 and self._delimiter in line and self._may_begin(line)
+
+    def _is_another(self, line: str) -> bool:
+        """Several typed columns at the front all say that another record begins here."""
+        fields = line.split(self._delimiter)[: self._leading]
+        if len(fields) <= MIN_TELLING or not fields[0] or not fields[1]:
+            return False
+        return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
+
+    def _refuse(self, line: int, last: int, raw: str) -> Refused:
+        have, wanted = raw.count(self._delimiter) + 1, self._wanted + 1
+        reason = f"{have} fields, expected {wanted}"
+        if have > wanted:
+            reason += "; which text holds the delimiter cannot be told"
+        elif have == wanted:
+            reason = f"{have} fields, but times, ids or counts are not where they should be"
+        if self._is_header(raw):
+            reason = f"column names of another dump: {have} of them, here are {wanted}; load it by itself"
+        return Refused(line, reason, raw[:RAW_LIMIT], last, cut=have <= wanted)

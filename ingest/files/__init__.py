@@ -1,0 +1,1 @@
+"""Input files: opened without waiting, decompressed, read ahead."""

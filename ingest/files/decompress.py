@@ -1,0 +1,62 @@
+"""Pieces of a Zstandard stream, unpacked as they come. Gzip is unpacked where files are opened (`files.input`)."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ingest.errors import InputError, TruncatedInputError
+from ingest.files.input import PIECE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""How a Zstandard frame begins."""
+
+
+class _Pieces(io.RawIOBase):
+    """Pieces as a file."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # any buffer that can be written
+        """As much as is there of a piece."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def unpacked(pieces: Iterable[bytes], *, origin: str) -> Iterator[bytes]:
+    """What is inside a Zstandard stream.
+
+    Raises:
+        TruncatedInputError: it ends too early.
+        InputError: it is damaged.
+    """
+    source = pa.PythonFile(io.BufferedReader(_Pieces(pieces), PIECE), mode="r")
+    try:
+        with pa.CompressedInputStream(source, "zstd") as stream:
+            while piece := stream.read(PIECE):
+                yield piece
+    except OSError as error:
+        said = str(error)
+        if "runcated" in said:
+            message = f"{origin}: the zstd stream is cut off; copy or write the file again"
+            raise TruncatedInputError(message) from None
+        message = f"{origin}: the zstd stream is damaged ({said}); copy or write the file again"
+        raise InputError(message) from None

@@ -1,0 +1,179 @@
+"""The bytes of a file or of standard input, unpacked, piece by piece: no input need fit into memory."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.files.safe_open import open_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GZIP: Final = b"\x1f\x8b"
+
+PIECE: Final = 1 << 24
+"""Bytes read at a time."""
+
+HEAD: Final = 1 << 16
+"""Bytes that are looked at to tell what an input is."""
+
+LONGEST_LINE: Final = 1 << 20
+"""Bytes. What has no end of a line for longer is no text of ours."""
+
+_LINE_END: Final = 1 << 16
+
+_BLANK: Final = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
+"""What may stand before the first character: blanks and byte order marks."""
+
+STDIN: Final = "-"
+
+
+def as_text(name: str) -> str:
+    r"""A file's name as text that can be kept: bytes of it that are no UTF-8 are written out.
+
+    >>> as_text("job.txt"), as_text("job\udcff.txt")
+    ('job.txt', 'job\\xff.txt')
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class Input:
+    """An input that can be looked at, and then read once.
+
+    Attributes:
+        name: File name as text, or `-` for standard input.
+        head: The first `HEAD` bytes.
+        size: Bytes on disk; 0 where that cannot be known (a pipe).
+        done: So many of them have been read.
+
+    Raises:
+        InputError: It cannot be opened, or its beginning is damaged.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = as_text(name)
+        self._path = name
+        self.size = self.done = 0
+        self._sha256 = hashlib.sha256()
+        self._source = self._open()
+        try:
+            self._stream = self._plain()
+            self.head = self._read(HEAD)
+        except InputError:
+            self._close()
+            raise
+        if self._source.seekable() and name != STDIN:
+            self._source.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """All pieces from the first on.
+
+        Raises:
+            InputError: It cannot be read, or is damaged.
+            TruncatedInputError: The gzip stream ends too early.
+        """
+        piece = self.head
+        if self._source.closed:
+            self._source = self._open()
+            self._stream = self._plain()
+            piece = b""
+        try:
+            while piece := piece or self._read(PIECE):
+                self._sha256.update(piece)
+                if self.size:
+                    self.done = min(self._source.tell(), self.size)
+                yield piece
+                piece = b""
+        finally:
+            self._close()
+
+    def whole(self) -> bytes:
+        """All of it at once."""
+        return b"".join(self)
+
+    def in_lines(self) -> Iterator[bytes]:
+        """All pieces of a text, whose lines (of JSON: whose texts and what lies between) end somewhere.
+
+        Raises:
+            InputError: as for all pieces; or one goes on for more than `LONGEST_LINE` bytes: 2 GB without an end fit
+                into 9 MB of gzip.
+        """
+        mark, what = (b'"', "text") if self.head.lstrip(_BLANK)[:1] in {b"{", b"["} else (b"\n", "line")
+        since = 0
+        for piece in self:
+            at = piece.rfind(mark)
+            since = since + len(piece) if at < 0 else len(piece) - at - 1
+            if since > LONGEST_LINE:
+                message = f"{self.name}: a {what} in it is longer than {LONGEST_LINE:,} bytes; is the file damaged?"
+                raise InputError(message)
+            yield piece
+
+    def with_short_lines(self) -> Iterator[bytes]:
+        """All pieces, but of a line that is far too long only its beginning and its end; the others are as they were.
+
+        A machine that loses power leaves megabytes of NULs in a file that was being written, and what stands behind
+        them is sound.
+
+        Raises:
+            InputError: as for all pieces.
+        """
+        open_line = 0  # bytes of the line that goes on in the next piece
+        for piece in self:
+            kept = piece
+            if open_line > LONGEST_LINE:
+                end = piece.find(b"\n")
+                if end < 0:
+                    continue
+                kept = piece[max(0, end - _LINE_END) :]
+            last = kept.rfind(b"\n")
+            open_line = open_line + len(kept) if last < 0 else len(kept) - last - 1
+            surplus = open_line - LONGEST_LINE - 1
+            yield kept[:-surplus] if surplus > 0 else kept
+
+    def digest(self) -> str:
+        """SHA-256 of the bytes that were read."""
+        return self._sha256.hexdigest()
+
+    def _close(self) -> None:
+        if self.name != STDIN:
+            self._source.close()
+
+    def _open(self) -> io.BufferedReader:
+        if self.name == STDIN:
+            if sys.stdin is None:  # closed by whoever started us
+                raise UnrecognisedInputError("standard input is closed; pipe a file into it")
+            source = sys.stdin.buffer
+            return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]  # any reader of bytes will do
+        source = open_input(Path(self._path))
+        self.size = os.fstat(source.fileno()).st_size
+        return source
+
+    def _plain(self) -> io.BufferedIOBase:
+        """The bytes themselves, or what is inside the gzip stream."""
+        try:
+            packed = self._source.peek(len(GZIP)).startswith(GZIP)
+        except OSError as error:
+            message = f"{self.name}: {error.strerror or error}"
+            raise InputError(message) from None
+        return gzip.GzipFile(fileobj=self._source) if packed else self._source
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size)
+        except EOFError:
+            message = f"{self.name}: the gzip stream is cut off; copy or write the file again"
+            raise TruncatedInputError(message) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            message = f"{self.name}: the gzip stream is damaged ({error}); copy or write the file again"
+            raise InputError(message) from None
+        except OSError as error:
+            message = f"{self.name}: {error.strerror or error}"
+            raise InputError(message) from None

@@ -1,0 +1,1 @@
+"""The client: HTTP, remote read, VictoriaMetrics' export, splitting and retrying of queries."""

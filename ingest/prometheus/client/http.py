@@ -1,0 +1,280 @@
+"""How a server is asked: with a time limit, again after a growing pause, and never taken at half its word.
+
+`prometheus-api-client` connects. What it leaves to its caller is done here: statuses are judged in a hook (it folds
+them into text), retries wait longer each time and end, an answer that is only a part of what there is counts as none,
+and what is said about a server never shows a secret. Several threads may ask at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import ssl
+import time
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import requests
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from prometheus_api_client.prometheus_connect import PrometheusConnect
+from urllib3.exceptions import DecodeError, HTTPError, ReadTimeoutError
+from urllib3.util.retry import Retry
+
+from ingest.errors import ServerDownError, shorten
+from ingest.http_address import without_secrets
+from ingest.prometheus.client.responses import (
+    ADDRESS,
+    AGAIN,
+    LATER,
+    LONGEST_REASON,
+    PART,
+    AgainError,
+    AnsweredError,
+    NotPrometheusError,
+    PartialError,
+    TooMuchError,
+    in_words,
+    innermost,
+    said_by,
+    shown,
+    warnings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ingest.prometheus.client.auth import Login
+
+Answer = TypeVar("Answer")
+
+LONGEST_WAIT_S: Final = 30.0
+"""Between two tries; a server that asks for a longer pause (Retry-After) gets this."""
+
+GRACE_S: Final = 2
+"""How much longer we wait than the server may work."""
+
+BITE: Final = 1 << 16
+"""Bytes of an answer that are read at once, at most; less if less has come."""
+
+LARGEST_ANSWER: Final = 1 << 27
+"""Bytes of an answer in JSON, which is held whole; one that goes on is asked for in smaller pieces."""
+
+LARGEST_STREAM: Final = 1 << 32
+"""Bytes of an answer that is not held; one that goes on is asked for in smaller pieces."""
+
+UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+"""For what is large: compressing it took the server six times as long as sending it within a data centre does."""
+
+ONLY_WHOLE_ANSWERS: Final = {"partial_response": "false", "deny_partial_response": "1"}
+"""Thanos and a VictoriaMetrics cluster shall rather fail than leave out what a part of them has."""
+
+
+class Asking:
+    """A connection to a server, and what to do about whatever goes wrong with it."""
+
+    def __init__(
+        self, url: str, login: Login, *, timeout_s: float, retries: int, sleep: Callable[[float], None]
+    ) -> None:
+        self.url = without_secrets(url)
+        self.limits = {"timeout": f"{timeout_s:g}s", **ONLY_WHOLE_ANSWERS}
+        self._full_url, self._login = url, login
+        self._retries = retries
+        self._sleep = sleep
+        self._seen: list[bytes] = []
+        self._warnings: dict[str, None] = {}
+        self._lock = Lock()
+        self._closed = Event()
+        self._session = login.session(url)
+        self._session.hooks["response"].append(self._judge)
+        # The server gives up at `timeout_s`; we wait a little longer, to hear it say so.
+        self._patience_s = math.ceil(timeout_s) + GRACE_S
+        self.library = PrometheusConnect(
+            self.url, session=self._session, retry=Retry(total=0), timeout=self._patience_s
+        )
+
+    def close(self) -> None:
+        """Hang up: who waits to ask again does not, and nobody asks anything more."""
+        self._closed.set()
+        self.library.close()
+
+    def digest(self) -> str:
+        """SHA-256 of all answers since this was last asked, in whatever order they came."""
+        with self._lock:
+            told, self._seen = b"".join(sorted(self._seen)), []
+        return hashlib.sha256(told).hexdigest()
+
+    def warnings(self) -> list[str]:
+        """What the server warned of since this was last asked, each once, without secrets."""
+        with self._lock:
+            told, self._warnings = list(self._warnings), {}
+        return [self.hide(one) for one in told]
+
+    def hide(self, text: str) -> str:
+        """What the server said, without secrets; to be done before it is cut."""
+        return self._login.hide(text, self._full_url)
+
+    def ask(self, question: Callable[[], Answer], *, first: bool = False) -> Answer:
+        """Ask, and again after a pause where that may help.
+
+        Nobody waits for a server that cannot be reached for the first question: most likely its address is wrong.
+
+        Raises:
+            ServerDownError: it does not answer, or not as it should.
+            TooMuchError: a smaller question may be answered.
+        """
+        if self._closed.is_set():  # whoever asked ahead has no one any more who waits for it
+            raise self.down("was hung up on", LATER)
+        for tried in range(self._retries + 1):
+            try:
+                return self.once(question)
+            except AgainError as error:
+                down = error.down
+                if self._closed.is_set() or (first and down.unreachable):
+                    break
+                pause_s = max(2.0**tried, error.pause_s)
+            if tried < self._retries:
+                self._sleep(min(pause_s, LONGEST_WAIT_S))
+        raise down
+
+    def once(self, question: Callable[[], Answer]) -> Answer:
+        """Ask, and turn whatever goes wrong into what to do about it."""
+        try:
+            return question()
+        except AnsweredError as error:
+            if error.is_too_much:
+                raise TooMuchError(error.said) from None
+            said = f": {shown(error.said)}" if error.said else ""
+            down = self.down(f"answers with status {error.status}{said}", error.hint)
+            if error.status in AGAIN:
+                raise AgainError(down, pause_s=error.retry_after_s) from None
+            raise down from None
+        except PartialError as error:
+            raise AgainError(self.down(f"answers only a part: {shown(self.hide(str(error)))}", PART)) from None
+        except (NotPrometheusError, PrometheusApiClientException, KeyError, TypeError) as error:
+            raise self._strange(error) from None
+        except json.JSONDecodeError:  # requests' own, too
+            raise AgainError(self.down("cuts its answer off", LATER)) from None
+        except (requests.exceptions.InvalidURL, requests.exceptions.TooManyRedirects) as error:
+            raise self.down(f"cannot be asked: {shorten(str(error))}", ADDRESS) from None
+        except requests.exceptions.RequestException as error:
+            raise AgainError(self._unreachable(error)) from None
+        except (ValueError, RecursionError) as error:  # JSON that no JSON of Prometheus is: endless depth or numbers
+            raise self._strange(error) from None
+
+    def down(self, what: str, hint: str, *, unreachable: bool = False) -> ServerDownError:
+        """What to say of the server, without secrets."""
+        return ServerDownError(self.url, self.hide(what), hint, unreachable=unreachable)
+
+    def body(self, path: str, params: Mapping[str, Any]) -> bytes:
+        """A whole answer in JSON, not looked into."""
+        return self._session.get(
+            self.url + path,
+            params=dict(params),
+            headers=UNCOMPRESSED,
+            verify=self._session.verify,
+            timeout=self._patience_s,
+        ).content
+
+    def stream(self, path: str, params: Mapping[str, Any]) -> requests.Response:
+        """An answer to be read in parts; an error is raised at once."""
+        return self._session.get(
+            self.url + path,
+            params=dict(params),
+            headers=UNCOMPRESSED,
+            verify=self._session.verify,
+            timeout=self._patience_s,
+            stream=True,
+        )
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> requests.Response:
+        """As `stream`, to a question in a body."""
+        return self._session.post(
+            self.url + path,
+            data=body,
+            headers={**UNCOMPRESSED, **headers},
+            verify=self._session.verify,
+            timeout=self._patience_s,
+            stream=True,
+        )
+
+    def parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
+        """An answer, if all of it comes in time: the library's own limit begins anew with every byte.
+
+        One that is on its way and too long for that is asked for in smaller pieces; a mere drip is silence.
+        """
+        end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
+        size = 0
+        try:
+            while part := response.raw.read1(BITE, decode_content=True):
+                yield part
+                size += len(part)
+                if size > largest:
+                    raise TooMuchError(f"its answer is larger than {largest >> 20} MiB")
+                if time.monotonic() > end and size > BITE:
+                    raise TooMuchError(f"its answer is not through after {self._patience_s} s")
+                if time.monotonic() > end:
+                    raise requests.exceptions.ReadTimeout
+        except ReadTimeoutError as error:
+            raise requests.exceptions.ReadTimeout(error) from error
+        except DecodeError as error:
+            raise requests.exceptions.ContentDecodingError(error) from error
+        except HTTPError as error:
+            raise requests.exceptions.ChunkedEncodingError(error) from error
+        finally:
+            response.close()  # what was read whole goes on being used; what was not is hung up
+
+    def see(self, digest: bytes) -> None:
+        """Count an answer to the digest of all."""
+        with self._lock:
+            self._seen.append(digest)
+
+    def _judge(self, response: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
+        """Turn an error status into its exception before the library makes text of it."""
+        if response.ok and stream and not response.is_redirect:
+            return  # for whoever reads it in parts
+        body = b"".join(self.parts(response, LARGEST_ANSWER))
+        # Handed on to the library; there is no other way.
+        vars(response).update(_content=body, _content_consumed=True)
+        if response.is_redirect:
+            return
+        if not response.ok:
+            said = self.hide(said_by(response))[:LONGEST_REASON]
+            raise AnsweredError(response.status_code, said, response.headers.get("Retry-After", ""))
+        if not body.lstrip().startswith(b"{"):
+            raise NotPrometheusError(response.headers.get("Content-Type", "something"))
+        told = warnings(body)
+        with self._lock:
+            self._warnings.update(dict.fromkeys(told))
+        self.see(hashlib.sha256(body).digest())
+
+    def _strange(self, error: Exception) -> ServerDownError:
+        return self.down(f"answers, but not as Prometheus does (it sent {shorten(self.hide(str(error)), 60)})", ADDRESS)
+
+    def _unreachable(self, error: requests.exceptions.RequestException) -> ServerDownError:
+        cause = innermost(error)
+        if isinstance(error, requests.exceptions.Timeout) or isinstance(cause, TimeoutError):
+            return self.down(
+                "does not answer in time", f"{LATER} Or allow more: prometheus.timeout_s.", unreachable=True
+            )
+        if isinstance(cause, ssl.SSLError) or isinstance(error, requests.exceptions.SSLError):
+            what, hint = next((told for reason, told in _TLS.items() if reason in str(cause)), _TLS[""])
+            return self.down(f"{what}: {in_words(cause)}", hint, unreachable=True)
+        if isinstance(error, requests.exceptions.ChunkedEncodingError):
+            return self.down("hung up in the middle of an answer", LATER, unreachable=True)
+        return self.down(f"cannot be reached: {in_words(cause)}", LATER, unreachable=True)
+
+
+_TLS: Final = {
+    "CERTIFICATE_VERIFY_FAILED": (
+        "cannot be trusted",
+        "Name the certificate of your authority in prometheus.ca_file (PEM), or set prometheus.verify_tls = false: "
+        "then nobody knows who answers.",
+    ),
+    "WRONG_VERSION_NUMBER": ("does not speak TLS", "Is it http:// and not https://?"),
+    "": (
+        "does not agree on TLS with us",
+        "If it wants a certificate of ours, name one and its key: prometheus.cert_file and key_file (PEM).",
+    ),
+}
+"""By what the reason of a failed greeting contains: what to say, and what to do."""

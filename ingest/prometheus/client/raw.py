@@ -1,0 +1,75 @@
+"""Raw readings of any series, whatever road they come by: what everything but averages of GPUs is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.server import Server
+
+Answer = TypeVar("Answer")
+
+GONE_S: Final = 300
+"""A series that was not read for longer than that was gone; Prometheus' own limit. Nothing is told of the time."""
+
+
+class Road(Protocol):
+    """Who gives raw readings."""
+
+    def raw(
+        self,
+        names: Sequence[str],
+        *,
+        since: datetime,
+        until: datetime,
+        each: Callable[[Samples], Answer],
+    ) -> list[Answer]:
+        """What `each` makes of the readings after `since`, up to and with `until`, batch by batch.
+
+        The series are those with one of the `names`; `__name__` is among their labels. A series may be in several
+        batches, later readings in later ones; no reading comes twice.
+
+        Raises:
+            SourceError: they cannot be had.
+        """
+
+
+@dataclass
+class ServerRoad:
+    """Readings from a server, by the quickest way it has. `selector` is label matchers, without braces."""
+
+    server: Server
+    selector: str = ""
+    step: timedelta = timedelta(minutes=1)
+
+    def raw(
+        self,
+        names: Sequence[str],
+        *,
+        since: datetime,
+        until: datetime,
+        each: Callable[[Samples], Answer],
+    ) -> list[Answer]:
+        """See `Road.raw`."""
+        if not names:
+            return []
+        matchers = ",".join(filter(None, [f'__name__=~"{"|".join(names)}"', self.selector]))
+        selector = f"{{{matchers}}}"
+        found = self.server.samples(selector, first=since + self.step, last=until, step=self.step, each=each)
+        if found is not None:
+            return found
+        answers = self.server.each_readings(selector, since=since, until=until, step=self.step)
+        return [each(samples) for samples in answers]
+
+
+def as_samples(samples: Samples, name: str | None = None) -> Samples:
+    """Samples of an answer in JSON; `name` is the metric's where the answer does not have it (averages)."""
+    if name is None:
+        return samples
+    return samples._replace(labels=[{"__name__": name, **labels} for labels in samples.labels])

@@ -1,0 +1,232 @@
+"""What the answers of a server say that are no numbers: refusals, errors, warnings, names; each as its own kind."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from ingest.errors import SHOWN_CHARACTERS, ServerDownError, shorten
+from ingest.slurm.formats.timestamps import LATEST_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import requests
+
+Series = list[dict[str, Any]]
+
+AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses that may be gone a moment later."""
+
+TOO_MUCH: Final = re.compile(
+    r"exceeded maximum resolution|too many (?:samples|points|bytes|chunks|series)|maxSamplesPerQuery|"
+    r"maxPointsPerTimeseries|query timed out|timeout exceeded|deadline exceeded|exceed(?:s|ed)? .*limit|"
+    r"limit .*exceeded|exceeded the maximum|matching (?:unique )?timeseries exceeds|err-mimir-max-",
+    re.IGNORECASE,
+)
+"""What servers say where a smaller question would have been answered."""
+
+TOO_OFTEN: Final = re.compile(r"\brate limit|max-request-rate|outstanding requests", re.IGNORECASE)
+"""What they say where any question would have been refused just then."""
+
+SERIES: Final = re.compile(r"(?:many|number of|unique|matching|max-) ?(?:unique )?(?:time)?series", re.IGNORECASE)
+"""What they say where it is the series that are too many: in a shorter time there are as many."""
+
+TOO_MUCH_STATUSES: Final = frozenset({413, 422})
+WORDS: Final = frozenset({400, 429, 500, 503, 504})
+"""Statuses at which the words say whether it is too much."""
+
+HARMLESS: Final = re.compile(r"PromQL (?:warning|info)\b|No StoreAPIs matched", re.IGNORECASE)
+"""Warnings of an answer that is whole: about the query itself, or of Thanos where no part of it has that time."""
+
+LATER: Final = "What was loaded before stays; the next ingest goes on from there. Is the server up?"
+ADDRESS: Final = "Give the base address of the server, without /graph or /api/v1: --url http://prometheus:9090"
+TOKEN: Final = (
+    "It wants us to log in. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
+    "(or a user: prometheus.username and password_env; a tenant: headers)."
+)
+TENANT: Final = 'It wants to know which tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
+PART: Final = (
+    "Nothing of that answer was used: what is missing would look as if nobody had recorded it. The next ingest asks "
+    "again; is a part of the server down?"
+)
+HINTS: Final = {
+    401: TOKEN,
+    403: TOKEN,
+    404: ADDRESS,
+    405: ADDRESS,
+    429: "It asks us to come less often; what was loaded stays, and the next ingest goes on from there.",
+}
+
+
+LONGEST_REASON: Final = 4000
+"""Characters of what a server says that are looked at."""
+
+
+class TooMuchError(Exception):
+    """The server would have to look at more than it is allowed to at once."""
+
+
+class AnsweredError(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, status: int, said: str, retry_after: str) -> None:
+        self.status = status
+        self.said = said
+        self.retry_after_s = float(retry_after) if retry_after.isdigit() else 0.0
+        super().__init__(f"{status} {said}")
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether a smaller question may be answered."""
+        if TOO_OFTEN.search(self.said):
+            return False
+        return self.status in TOO_MUCH_STATUSES or bool(self.status in WORDS and TOO_MUCH.search(self.said))
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        if self.status in {400, 401} and "no org id" in self.said:
+            return TENANT
+        return HINTS.get(self.status, LATER)
+
+
+class AgainError(Exception):
+    """It did not work, and may if asked again: `down` is what to say if not."""
+
+    def __init__(self, down: ServerDownError, *, pause_s: float = 0.0) -> None:
+        self.down = down
+        self.pause_s = pause_s
+        super().__init__(str(down))
+
+
+class PartialError(Exception):
+    """The server says that its answer is not all that it should have told."""
+
+
+class NotPrometheusError(Exception):
+    """Something answered, but not with JSON, or with other JSON than Prometheus'."""
+
+
+class NotStreamedError(Exception):
+    """Raw readings are not answered, or not as they should be; it can still be asked in JSON."""
+
+
+class _Told(msgspec.Struct):
+    """What stands beside the data of an answer."""
+
+    warnings: list[str] | None = None
+    is_partial: bool = msgspec.field(default=False, name="isPartial")
+
+
+def warnings(body: bytes) -> list[str]:
+    """Warnings of an answer that is whole.
+
+    Raises:
+        PartialError: it is not.
+    """
+    if b'"warnings"' not in body and b'"isPartial"' not in body:
+        return []
+    try:
+        told = msgspec.json.decode(body, type=_Told)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []  # whoever reads the data says what is wrong
+    said = told.warnings or []
+    missing = [one for one in said if not HARMLESS.search(one)]
+    if missing or told.is_partial:
+        raise PartialError(missing[0] if missing else "isPartial")
+    return said
+
+
+@contextlib.contextmanager
+def not_streamed() -> Iterator[None]:
+    """Take a refusal that will not be another one in a moment for: raw readings are not to be had."""
+    try:
+        yield
+    except AnsweredError as error:
+        if error.status in AGAIN or error.is_too_much:
+            raise
+        raise NotStreamedError from error
+    except (NotPrometheusError, PrometheusApiClientException) as error:
+        raise NotStreamedError from error
+
+
+def names_of(found: object) -> list[str]:
+    """Names of metrics, as the server told them; none at all may come as null."""
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise NotPrometheusError("names that are no list of text")
+    return found
+
+
+def series_of(found: object, key: Literal["value", "values"]) -> Series:
+    """Series of an answer: labels, and one value or several, each a time and a number as text."""
+    if not isinstance(found, list):
+        raise NotPrometheusError("a result that is no list of series")
+    for one in found:
+        if not isinstance(one, dict) or not _is_labels(one.get("metric")):
+            raise NotPrometheusError("a series without labels")
+        if not _is_values([one.get(key)] if key == "value" else one.get(key)):
+            raise NotPrometheusError("a series whose values are not pairs of a time and a number as text")
+    return found
+
+
+def _is_labels(found: object) -> bool:
+    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+
+
+def _is_values(found: object) -> bool:
+    try:
+        kinds = {(type(moment), type(value)) for moment, value in found}  # type: ignore[attr-defined]  # caught if not
+        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in found)  # type: ignore[attr-defined]  # as above
+    except (TypeError, ValueError):
+        return False
+
+
+_PAIRS: Final = frozenset({(int, str), (float, str)})
+
+
+def number_of(text: str) -> float:
+    """A number as text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise NotPrometheusError(f"{text!r} for a number") from None
+
+
+def said_by(response: requests.Response) -> str:
+    """What an error answer says: Prometheus' own words, or the beginning of a text; of a page nothing."""
+    try:
+        told = response.json()
+    except (ValueError, RecursionError):
+        text = response.text.strip()
+        return "" if text.startswith("<") else text
+    return str(told.get("error", "")) if isinstance(told, dict) else ""
+
+
+def shown(said: str) -> str:
+    """The beginning and the end of what a server says: some repeat the query before they come to the reason."""
+    whole = shorten(said, LONGEST_REASON)
+    return (
+        whole if len(whole) <= SHOWN_CHARACTERS else f"{whole[: SHOWN_CHARACTERS // 3]} ... {whole[-SHOWN_CHARACTERS:]}"
+    )
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The cause; what lies around it repeats the address, query and all."""
+    while True:
+        around = (error.__cause__, error.__context__, getattr(error, "reason", None), *error.args[:1])
+        below = next((one for one in around if isinstance(one, BaseException)), None)
+        if below is None:
+            return error
+        error = below
+
+
+def in_words(error: BaseException) -> str:
+    """What went wrong in a connection."""
+    return shorten(getattr(error, "verify_message", "") or getattr(error, "strerror", None) or type(error).__name__)

@@ -1,0 +1,454 @@
+"""A server that speaks Prometheus' HTTP API, asked politely: Prometheus, VictoriaMetrics, Thanos, Mimir.
+
+How one question is asked is in `ingest.prometheus.client.http`. Here is which ones: raw readings by the quickest road
+that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller pieces
+where a question is too much (shorter times first, then fewer metrics), and several questions in JSON at the same time,
+within a limit. What is held at once is bounded: of a stream a few batches, of an answer in JSON `LARGEST_ANSWER` bytes,
+and of those answers twice as many as questions may be asked at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import deque
+from datetime import timedelta
+from functools import partial
+from itertools import groupby
+from threading import Semaphore
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ingest.errors import shorten
+from ingest.files.prefetch import started
+from ingest.prometheus.client import remote_read as wire
+from ingest.prometheus.client import victoria as export
+from ingest.prometheus.client.auth import Login
+from ingest.prometheus.client.http import LARGEST_STREAM, ONLY_WHOLE_ANSWERS, Asking
+from ingest.prometheus.client.json_samples import samples_of
+from ingest.prometheus.client.order import merged, tidied
+from ingest.prometheus.client.responses import (
+    AGAIN,
+    LATER,
+    TOO_MUCH,
+    AgainError,
+    AnsweredError,
+    NotStreamedError,
+    TooMuchError,
+    names_of,
+    not_streamed,
+    number_of,
+    series_of,
+    shown,
+)
+from ingest.prometheus.client.split import MILLISECOND, Piece, by_name, epoch_ms, halves, halves_by_name, seconds, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from ingest.errors import ServerDownError
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.responses import Series
+
+Answer = TypeVar("Answer")
+
+BOTH_ENDS: Final = "count_over_time(vector(0)[1s:1s])"
+"""At a whole second: 2 where a window contains both of its ends, 1 where it leaves out the left one."""
+
+
+class Server:
+    """A server that is asked with a time limit, again after a pause, and in smaller pieces where it must be."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        login: Login | None = None,
+        timeout_s: float = 60.0,
+        retries: int = 3,
+        remote_read: bool = True,
+        concurrency: int = 2,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._asking = Asking(url, login or Login(), timeout_s=timeout_s, retries=retries, sleep=sleep)
+        self.url = self._asking.url
+        self._concurrency = concurrency
+        self._turns = Semaphore(concurrency)
+        self._left_open: bool | None = None
+        self._streams: bool | None = None if remote_read else False
+        self._exports: bool | None = None if remote_read else False
+        self._known_labels: dict[bytes, tuple[str, str]] = {}
+
+    def close(self) -> None:
+        """Hang up."""
+        self._asking.close()
+
+    def digest(self) -> str:
+        """SHA-256 of all answers since this was last asked."""
+        return self._asking.digest()
+
+    def warnings(self) -> list[str]:
+        """What the server warned of in answers that are whole, since this was last asked."""
+        return self._asking.warnings()
+
+    def names(self, matcher: str = "", *, since: datetime, until: datetime) -> list[str]:
+        """Names of the metrics that the server has in that time (roughly), those of a series matcher if one is given.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        window = {"start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
+        library = self._asking.library
+
+        def ask(some: str) -> list[str]:
+            params = window | ({"match[]": some} if some else {})
+            return names_of(library.get_label_values("__name__", params=params))
+
+        found: set[str] = set()
+        matchers = [matcher]
+        for some in matchers:
+            try:
+                found.update(self._asking.ask(partial(ask, some), first=True))
+            except TooMuchError as error:
+                smaller = halves_by_name(some)
+                if not smaller:
+                    raise self._too_much(error) from None
+                matchers += smaller
+        return sorted(found)
+
+    def points(self, query: str, *, first: datetime, last: datetime, step: timedelta) -> Samples:
+        """The values of a query at `first`, every `step` after it, and `last`; a series may come several times.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for one point.
+        """
+        (found,) = self.points_of([query], first=first, last=last, step=step)
+        return found
+
+    def points_of(
+        self, queries: Sequence[str], *, first: datetime, last: datetime, step: timedelta
+    ) -> Iterator[Samples]:
+        """`points` of each query, in their order; several are asked at the same time.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for one point.
+        """
+        step_s = f"{step.total_seconds():g}"
+
+        def ask(piece: Piece) -> Samples:
+            params = {"query": piece.what, "start": seconds(piece.low), "end": seconds(piece.high), "step": step_s}
+            return samples_of(self._asking.body("/api/v1/query_range", params | self._limits))
+
+        pieces = [Piece(query, first, last, number) for number, query in enumerate(queries)]
+        found = self._pieces(ask, pieces, step, apart=step, at_once=self._concurrency)
+        for _, answers in groupby(found, key=lambda one: one[0].question):
+            yield merged([samples for _, samples in answers])
+
+    @property
+    def _limits(self) -> dict[str, str]:
+        return self._asking.limits
+
+    def window(self, width: timedelta, *, at: datetime) -> str:
+        """The range that makes a selector's window what lies after its end less `width`, up to and with its end.
+
+        Prometheus until 2 and what is made of it counts a reading at the left end as well, and so needs a range that
+        is a millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. Which one this is, the server is asked
+        once, for `at` (a whole second). One that answers neither 1 nor 2 is taken for the older kind: of the newer it
+        would keep back readings a millisecond after the left end.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self._left_open is None:
+            self._left_open = self._leaves_out_left_end(at)
+        return f"[{width // MILLISECOND - (not self._left_open)}ms]"
+
+    def _leaves_out_left_end(self, at: datetime) -> bool:
+        def ask() -> bool:
+            try:
+                found = self._now(BOTH_ENDS, at)
+            except AnsweredError as error:
+                if error.status in AGAIN:
+                    raise
+                return False  # if it will answer nothing at all, the next question says why
+            return [one["value"][1] for one in found] == ["1"]
+
+        try:
+            return self._asking.ask(ask)
+        except TooMuchError:
+            return False
+
+    def readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Samples:
+        """The raw readings of series after `since` up to and with `until`, in JSON, each once.
+
+        A series may come several times, later readings later.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for `step`.
+        """
+        return merged(list(self.each_readings(selector, since=since, until=until, step=step)))
+
+    def each_readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Iterator[Samples]:
+        """`readings`, answer by answer: each metric by itself where the selector names several.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for `step`.
+        """
+
+        def ask(piece: Piece) -> Samples:
+            # Some servers leave out the left end of the window, some do not; we leave it out.
+            query = f"{piece.what}[{max(1, (piece.high - piece.low) // MILLISECOND)}ms]"
+            params = {"query": query, "time": seconds(piece.high)} | self._limits
+            found = samples_of(self._asking.body("/api/v1/query", params))
+            return tidied(found, epoch_ms(piece.low) + 1, epoch_ms(piece.high))
+
+        low, high = whole(since), whole(until)
+        if low >= high:
+            return
+        pieces = [Piece(one, low, high) for one in by_name(selector)]
+        for _, found in self._pieces(ask, pieces, step, apart=timedelta(0), at_once=self._concurrency):
+            if found.labels:
+                yield found
+
+    def streams(self) -> bool:
+        """Whether it answers remote reads with streamed chunks. It is asked once, for nothing.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self._streams is None:
+            try:
+                self._streams = self._asking.ask(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
+            except (NotStreamedError, TooMuchError):
+                self._streams = False
+        return self._streams
+
+    def exports(self) -> bool:
+        """Whether it exports raw readings as VictoriaMetrics does. It is asked once, for nothing.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self._exports is None:
+            params = {"match[]": export.NOTHING, "start": 0, "end": 1}
+            try:
+                self._exports = self._asking.ask(lambda: self._exported(params, _is_empty))
+            except (NotStreamedError, TooMuchError):
+                self._exports = False
+        return self._exports
+
+    def road(self) -> str:
+        """How raw readings come from it, in words.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        if self.streams():
+            return "remote read"
+        if self.exports():
+            return "VictoriaMetrics' export"
+        return "queries in JSON: it has no remote read with streamed chunks"
+
+    def samples(
+        self,
+        selector: str,
+        *,
+        first: datetime,
+        last: datetime,
+        step: timedelta,
+        each: Callable[[Samples], Answer],
+    ) -> list[Answer] | None:
+        """What `each` makes of the raw readings of series, batch by batch. None: ask in JSON (`each_readings`).
+
+        They come by remote read or by VictoriaMetrics' export. Readings are those after `first` less a step, up to and
+        with `last`. Where it is too much at once, batches begin and end on the grid, or hold some of the metrics; no
+        series' readings of one step are in two of them.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for one step.
+        """
+        all_of_it = Piece(selector, first, last)
+        if wire.matchers(selector) is not None and self.streams():
+            try:
+                names = self._label_names(selector, since=first - step, until=last)
+                return self._in_turn(lambda piece: self._read(piece, step, names, each), all_of_it, step)
+            except NotStreamedError:
+                self._streams = False
+        if self.exports():
+            try:
+                return self._in_turn(lambda piece: self._export(piece, step, each), all_of_it, step)
+            except NotStreamedError:
+                self._exports = False
+        return None
+
+    def _in_turn(self, ask: Callable[[Piece], list[Answer]], piece: Piece, step: timedelta) -> list[Answer]:
+        found = self._pieces(ask, [piece], step, apart=step, at_once=1)
+        return [answer for _, some in found for answer in some]
+
+    def _read(
+        self, piece: Piece, step: timedelta, names: frozenset[str], each: Callable[[Samples], Answer]
+    ) -> list[Answer]:
+        """One remote read."""
+        conditions = wire.matchers(piece.what) or []
+        low, high = epoch_ms(piece.low - step) + 1, epoch_ms(piece.high)
+
+        def take(parts: Iterator[bytes]) -> list[Answer]:
+            return [each(batch) for batch in wire.batches(parts, low, high, names, self._known_labels)]
+
+        return self._streamed(wire.request(conditions, low, high), take)
+
+    def _export(self, piece: Piece, step: timedelta, each: Callable[[Samples], Answer]) -> list[Answer]:
+        """One export."""
+        begin = piece.low - step + MILLISECOND
+        low, high = epoch_ms(begin), epoch_ms(piece.high)
+        params = {"match[]": piece.what, "start": seconds(begin), "end": seconds(piece.high)} | self._limits
+        seen = export.Digest()
+
+        def take(parts: Iterator[bytes]) -> list[Answer]:
+            return [each(batch) for batch in export.batches(parts, low, high, seen)]
+
+        found = self._exported(params, take)
+        self._asking.see(seen.digest())
+        return found
+
+    def _label_names(self, selector: str, *, since: datetime, until: datetime) -> frozenset[str]:
+        """Names of the labels that series have for PromQL; remote read adds the server's own."""
+        params = {"match[]": selector, "start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
+
+        def ask() -> list[str]:
+            with not_streamed():
+                return names_of(self._asking.library.get_label_names(params=dict(params)))
+
+        try:
+            return frozenset(["__name__", *self._asking.ask(ask)])
+        except TooMuchError as error:
+            raise NotStreamedError from error
+
+    def ever(self, selector: str, by: str, *, since: datetime, until: datetime, step: timedelta) -> Series:
+        """One entry for each value of the labels `by` where a series was above zero at any time; some may come twice.
+
+        Raises:
+            ServerDownError: it cannot be asked, or not even for `step`.
+        """
+
+        def ask(piece: Piece) -> Series:
+            width = max(1, -((piece.low - piece.high) // MILLISECOND))
+            return self._now(f"max by ({by}) (max_over_time({piece.what}[{width}ms])) > 0", piece.high)
+
+        pieces = [Piece(selector, since, until)]
+        found = self._pieces(ask, pieces, step, apart=timedelta(0), at_once=self._concurrency)
+        return [one for _, some in found for one in some]
+
+    def latest(self, selector: str, *, at: datetime) -> float | None:
+        """Epoch of the newest reading of series, as far as the server looks back from `at`; None without any.
+
+        Raises:
+            ServerDownError: it cannot be asked.
+        """
+        query = f"max(timestamp({selector}))"
+        try:
+            found = self._asking.ask(lambda: self._now(query, at))
+            moment = self._asking.once(lambda: number_of(found[0]["value"][1])) if found else math.nan
+        except TooMuchError as error:
+            raise self._too_much(error) from None
+        return moment if math.isfinite(moment) else None
+
+    def _now(self, query: str, at: datetime) -> Series:
+        """The series of a query at one time, with one value each."""
+        params = {"time": at.timestamp()} | self._limits
+        return series_of(self._asking.library.custom_query(query, params=dict(params)), "value")
+
+    def _pieces(
+        self,
+        ask: Callable[[Piece], Answer],
+        pieces: Iterable[Piece],
+        step: timedelta,
+        *,
+        apart: timedelta,
+        at_once: int,
+    ) -> Iterator[tuple[Piece, Answer]]:
+        """The answers in the order of the pieces, which are cut where they are too much at once.
+
+        Halves of a time lie so much `apart` (a step on a grid). With several `at_once` they are asked in threads.
+        """
+        ready: deque[tuple[Piece, Callable[[], Answer] | None]] = deque((piece, None) for piece in pieces)
+        while ready:
+            if at_once > 1 and len(ready) > 1:
+                self._start(ask, ready, at_once)
+            piece, answer = ready.popleft()
+            try:
+                yield piece, answer() if answer else self._asking.ask(partial(ask, piece))
+            except TooMuchError as error:
+                smaller = halves(piece, step, apart, error)
+                if not smaller:
+                    raise self._too_much(error) from None
+                ready.extendleft((each, None) for each in reversed(smaller))
+
+    def _start(
+        self,
+        ask: Callable[[Piece], Answer],
+        ready: deque[tuple[Piece, Callable[[], Answer] | None]],
+        at_once: int,
+    ) -> None:
+        """Ask the first ones in threads; those that were asked before are among them or behind, and go on."""
+        for number in range(min(at_once, len(ready))):
+            piece, answer = ready[number]
+            if answer is None:
+                ready[number] = piece, started(partial(self._in_its_turn, ask, piece))
+
+    def _in_its_turn(self, ask: Callable[[Piece], Answer], piece: Piece) -> Answer:
+        with self._turns:
+            return self._asking.ask(partial(ask, piece))
+
+    def _streamed(self, body: bytes, take: Callable[[Iterator[bytes]], Answer]) -> Answer:
+        """What `take` makes of the answer to a remote read, which it gets in parts."""
+        seen = hashlib.sha256()
+        with not_streamed():
+            response = self._asking.post(wire.PATH, body, wire.HEADERS)
+        if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
+            response.close()
+            raise NotStreamedError
+        parts = _hashed(self._asking.parts(response, LARGEST_STREAM), seen.update)
+        found = self._taken(parts, take)
+        self._asking.see(seen.digest())
+        return found
+
+    def _exported(self, params: dict[str, Any], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
+        """What `take` makes of the answer to an export, which it gets in parts."""
+        with not_streamed():
+            response = self._asking.stream(export.PATH, params)
+        if not response.headers.get("Content-Type", "").startswith(export.KIND):
+            response.close()
+            raise NotStreamedError
+        return self._taken(self._asking.parts(response, LARGEST_STREAM), take)
+
+    def _taken(self, parts: Iterator[bytes], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
+        try:
+            return take(parts)
+        except wire.UnknownChunksError as error:
+            raise NotStreamedError from error
+        except export.LongLineError as error:
+            raise TooMuchError(str(error)) from None
+        except wire.GarbledError as error:
+            said = self._asking.hide(str(error))
+            if TOO_MUCH.search(said):
+                raise TooMuchError(said) from None
+            raise AgainError(self._asking.down(f"breaks an answer off: {shorten(said)}", LATER)) from None
+
+    def _too_much(self, error: Exception) -> ServerDownError:
+        hint = (
+            "Even the smallest piece is too much for one query. Narrow prometheus.selector, or raise the server's own "
+            "limit (Prometheus: --query.max-samples, --query.timeout)."
+        )
+        return self._asking.down(f"refuses the query: {shown(str(error))}", hint)
+
+
+def _is_empty(parts: Iterator[bytes]) -> bool:
+    return not any(parts)
+
+
+def _hashed(parts: Iterator[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    for part in parts:
+        update(part)
+        yield part

@@ -1,0 +1,1 @@
+"""Telemetry in files: OpenMetrics text and Parquet."""

@@ -1,0 +1,142 @@
+"""What a file's readings tell of each source: the rows that a server with the same readings would have given.
+
+A reading of a metric that several sources read (a link that went down is a rate, and an event) is a row of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from ingest.prometheus.gpu import readings
+from ingest.prometheus.gpu.samples import end
+from ingest.prometheus.health import events as health
+from ingest.prometheus.health import rules as health_rules
+from ingest.prometheus.node import kubernetes_names
+from ingest.prometheus.node import samples as node_samples
+from ingest.prometheus.node.kubernetes_names import POD_INFO
+from ingest.prometheus.series.gather import batches, named
+from ingest.prometheus.series.hosts import HOST_INFO
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.mapping.mapping import Mapping, Table
+    from ingest.prometheus.series.gather import Gathered
+    from ingest.tables import SourceName
+
+_TABLES: Final[tuple[tuple[SourceName, Table], ...]] = (
+    ("prometheus.node", "node_samples"),
+    ("prometheus.slurm", "cluster_samples"),
+)
+_HEALTH: Final[SourceName] = "prometheus.health"
+
+
+def names(mapping: Mapping) -> frozenset[str]:
+    """Metrics whose readings some source wants."""
+    of_health = health_rules.names(health_rules.builtin())
+    return frozenset((*readings.names(mapping), *mapping.names(), *of_health, HOST_INFO, POD_INFO))
+
+
+def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
+    """What each source that a file feeds makes of it, GPUs first; GPUs alone, and empty, if it feeds none."""
+    told = {*gathered.outside, *(labels["__name__"] for labels in gathered.samples.labels)}
+    gpus = readings.from_readings(gathered, mapping, cluster=cluster, interval_s=interval_s)
+    file = _File(gathered, mapping, cluster, interval_s, origin)
+    found = [gpus] if told & set(readings.names(mapping)) else []
+    found += [file.table(source, table) for source, table in _TABLES if told & set(mapping.names(table))]
+    found += [file.pods()] if POD_INFO in told else []
+    found += [file.health()] if told & set(health_rules.names(health_rules.builtin())) else []
+    first, *others = found or [gpus]
+    reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in found)
+    return [first if reads_hosts else _skipping(first, _count(gathered, {HOST_INFO})), *others]
+
+
+def _skipping(parsed: Parsed, n: int) -> Parsed:
+    """With so many more readings that no source of the file needs."""
+    return replace(parsed, rows_read=parsed.rows_read + n, rows_skipped=parsed.rows_skipped + n)
+
+
+def _count(gathered: Gathered, metrics: set[str]) -> int:
+    """How many readings of these metrics a file has."""
+    series = np.array([each["__name__"] in metrics for each in gathered.samples.labels], bool)
+    outside = sum(count for name, count in gathered.outside.items() if name in metrics)
+    return int(gathered.told[series].sum()) + outside
+
+
+@dataclass(frozen=True)
+class _File:
+    """Readings of one file, and how they are to be looked at."""
+
+    gathered: Gathered
+    mapping: Mapping
+    cluster: str
+    interval_s: int
+    origin: str
+
+    def table(self, source: SourceName, table: Table) -> Parsed:
+        """Node telemetry, or a scheduler's counts."""
+        metrics = {*self.mapping.names(table), *([HOST_INFO] if table == "node_samples" else [])}
+        made = node_samples.from_raw(
+            self._batches(metrics), self.mapping, table, cluster=self.cluster, interval_s=self.interval_s
+        )
+        times = made.frame.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
+        parsed = self._parsed(source, metrics, {table: made.frame}, made.refused, made.counts.loaded)
+        return replace(
+            parsed, warnings=made.warnings, covers_from=times["low"].item(), covers_until=times["high"].item()
+        )
+
+    def pods(self) -> Parsed:
+        """Which Slurm node is which pod on which host."""
+        batches = self._batches({POD_INFO})
+        told = kubernetes_names.from_raw(batches, cluster=self.cluster, interval_s=self.interval_s, names=[POD_INFO])
+        account = self._parsed(told.source, {POD_INFO}, told.frames, {}, told.rows_loaded)
+        return replace(account, covers_from=told.covers_from, covers_until=told.covers_until)
+
+    def health(self) -> Parsed:
+        """What went wrong."""
+        metrics = {*health_rules.names(health_rules.builtin()), HOST_INFO}
+        told = health.from_raw(self._batches(metrics), cluster=self.cluster)
+        loaded = told.readings - told.blanks
+        parsed = self._parsed(_HEALTH, metrics, {"health_events": told.events}, told.refused, loaded)
+        return replace(parsed, covers_from=told.covers_from, covers_until=told.covers_until)
+
+    def _batches(self, metrics: set[str]) -> Iterator[Samples]:
+        """Readings; before all others those that say how hosts call themselves."""
+        yield from batches(named(self.gathered.samples, {HOST_INFO} & metrics))
+        yield from batches(named(self.gathered.samples, metrics - {HOST_INFO}))
+
+    def _parsed(
+        self,
+        source: SourceName,
+        metrics: set[str],
+        frames: dict[str, pl.DataFrame],
+        refused: dict[str, str],
+        loaded: int,
+    ) -> Parsed:
+        """What readings became, with their account.
+
+        A series that is refused is kept once, by its labels, and is one row that is; its other readings are skipped.
+        """
+        labels, sizes = self.gathered.samples.labels, self.gathered.samples.sizes
+        series = np.array([each["__name__"] in metrics for each in labels], bool)
+        told, once = int(self.gathered.told[series].sum()), int(sizes[series].sum())
+        read = _count(self.gathered, metrics)
+        rows = [(self.cluster, source, self.origin, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()]
+        return Parsed(
+            source,
+            frozenset({self.cluster}),
+            frames,
+            pl.DataFrame(rows, REJECTS, orient="row"),
+            rows_read=read,
+            rows_loaded=loaded,
+            rows_duplicate=told - once,
+            rows_skipped=read - loaded - (told - once) - len(rows),
+            rows_rejected=len(rows),
+            columns=sorted({each["__name__"] for each in labels} & metrics),
+        )

@@ -1,0 +1,16 @@
+"""Hours of GPUs: what is left of a cluster's history when raw samples are long gone. Files of them: `sample_files`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingest.prometheus.files import parquet_tables
+from ingest.prometheus.files.table_rules import GPU_HOURS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def once_each(rows: pl.DataFrame) -> pl.DataFrame:
+    """Each GPU's metric of an hour once: the row that knows most of the hour."""
+    return parquet_tables.once_each(rows, GPU_HOURS.key, GPU_HOURS.length)

@@ -1,0 +1,311 @@
+r"""OpenMetrics and Prometheus text with timestamps, line by line: readings of series, and why a line is refused.
+
+    DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 97 1795247700.015
+    {"node.load", instance="n1"} 3 1795247700015
+
+The text comes in pieces, and of each piece only the readings are kept. Nearly all lines are a name with labels, a value
+and a time, one space between them: those are cut by what stands between (`} `), and what stands before it is read once
+for each series. The others (tabs, exemplars, no labels) are taken apart by a regular expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from ingest.errors import InputError, UnrecognisedInputError, UntimedError, shorten
+from ingest.files.input import LONGEST_LINE
+from ingest.future import TOLERANCE
+from ingest.slurm.formats.timestamps import EARLIEST_S
+from ingest.tables import RAW_LIMIT, REAL, TEXT, WHOLE, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from ingest.prometheus.client.xor_chunks import Whole
+    from ingest.prometheus.series.gather import Gathered, Gathering, Real
+
+MILLISECONDS_FROM: Final = 1e11
+"""Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
+
+AHEAD_S: Final = TOLERANCE.total_seconds()
+"""How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
+
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_ITEM = rf"(?:(?:[a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*=[ \t]*)?{_QUOTED}"
+_BRACES = rf"\{{[ \t]*(?:{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?[ \t]*)?\}}"
+_SERIES = rf"(?:{_NAME})?[ \t]*{_BRACES}"
+_LINE = rf"^(?:({_SERIES})[ \t]*|({_NAME})[ \t]+)([^ \t{{}}\"#]+)(?:[ \t]+([^ \t#]+))?[ \t]*(?:#.*)?$"
+_LABEL = re.compile(rf"(?:([a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*=[ \t]*)?({_QUOTED})")
+_ESCAPE = re.compile(r"\\(.)")
+
+_UNWANTED, _INVALID, _UNPLACED = -1, -2, -3
+_UNTIMED: Final = "no timestamp: a scrape alone does not say when it was made"
+_BOM: Final = b"\xef\xbb\xbf"
+_NEWLINE: Final = 10
+REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
+"""Rows that are refused; `line` is null where there are no lines."""
+
+
+class Text(NamedTuple):
+    """What a text tells.
+
+    Attributes:
+        gathered: the readings of the series that are wanted.
+        n_lines: lines that are not comments and not blank.
+        refused: those that were refused: line, reason, raw.
+        n_skipped: those of metrics that are not wanted.
+        warnings: what to say of it.
+    """
+
+    gathered: Gathered
+    n_lines: int
+    refused: pl.DataFrame
+    n_skipped: int
+    warnings: list[str]
+
+
+@dataclass
+class Reading:
+    """One text that is being read.
+
+    Attributes:
+        origin: its name.
+        wanted: metrics whose readings are kept.
+        refuse: why the lines of a series (its labels, `__name__` among them) are refused; None: they are not.
+        gathering: takes the readings.
+        latest_s: an epoch; no reading can be later.
+    """
+
+    origin: str
+    wanted: Collection[str]
+    refuse: Callable[[dict[str, str]], str | None]
+    gathering: Gathering
+    latest_s: float
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _reasons: list[str] = field(default_factory=list)
+    _refused: list[pl.DataFrame] = field(default_factory=list)
+    _n_lines: int = 0
+    _n_skipped: int = 0
+    _n_known: int = 0
+    _n_untimed: int = 0
+    _cut: bool = False
+
+    def read(self, pieces: Iterable[bytes]) -> Text:
+        """All of it.
+
+        Raises:
+            UnrecognisedInputError: it is empty or of another kind.
+            UntimedError: no line of a metric that is wanted has a timestamp.
+            InputError: it has a line that is too long to be one.
+        """
+        at, beginning = 0, ""
+        for lines in self._lines(pieces):
+            first = self._read(lines, at)
+            beginning = beginning or first
+            at += len(lines)
+            if self._n_lines and not self._n_known:
+                break
+        if not self._n_known:
+            raise unrecognised(self.origin, beginning)
+        gathered, refused = self.gathering.finish(), pl.concat([pl.DataFrame(schema=REFUSED), *self._refused])
+        n_wanted = self._n_lines - self._n_skipped
+        if n_wanted and self._n_untimed == n_wanted:
+            raise UntimedError(
+                f"{self.origin}: none of its lines has a timestamp: a scrape alone does not say when it was made\n"
+                "Write it with timestamps, as SERVER/federate, VictoriaMetrics' /api/v1/export/prometheus and promtool "
+                "tsdb dump-openmetrics do"
+            )
+        return Text(gathered, self._n_lines, refused, self._n_skipped, self._warnings(gathered))
+
+    def _warnings(self, gathered: Gathered) -> list[str]:
+        cut = ["the file ends in the middle of a line; what came before is loaded"] if self._cut else []
+        return cut + conflicts(gathered)
+
+    def _lines(self, pieces: Iterable[bytes]) -> Iterator[pl.Series]:
+        """Whole lines of each piece, and at last what stands behind the last end of a line."""
+        rest = b""
+        for number, piece in enumerate(pieces):
+            data = rest + (piece.removeprefix(_BOM) if number == 0 else piece)
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield _as_lines(data[:end])
+            rest = data[end:]
+            if len(rest) > LONGEST_LINE and self._n_known:
+                raise InputError(f"{self.origin}: a line is longer than {LONGEST_LINE:,} bytes; is the file damaged?")
+            if len(rest) > LONGEST_LINE:
+                break
+        if rest:
+            self._cut = rest.strip() not in {b"", b"# EOF"}
+            yield pl.Series([rest[: LONGEST_LINE + 1].decode(errors="replace")])
+
+    def _read(self, lines: pl.Series, at: int) -> str:
+        """Lines, of which `at` come before; returns the first that is no comment."""
+        raw = lines.str.strip_chars(" \t\r\n").alias("raw").to_frame().with_row_index("line", offset=at + 1)
+        parts = raw.with_columns(_apart("raw", "} ", "head", "rest")).unnest("apart")
+        parts = parts.with_columns(_apart("rest", " ", "text", "stamp")).unnest("apart")
+        parts = parts.with_columns(value=pl.col("text").cast(REAL, strict=False), at=_number("stamp"))
+        plain = pl.all_horizontal(pl.col("value", "at").is_not_null())
+        first = self._numbered(parts.filter(plain), "}")
+        fitting = pl.col("number") != _INVALID
+        odd = pl.concat([parts.filter(~plain).select("line", "raw"), first.filter(~fitting).select("line", "raw")])
+        others = self._numbered(_by_expression(odd), "")
+        for rows in (first.filter(fitting), others):
+            self._take(rows)
+        told = others if others.height else first
+        return str(told["raw"].first()) if told.height else ""
+
+    def _numbered(self, rows: pl.DataFrame, closing: str) -> pl.DataFrame:
+        """Rows with `number`, that of the series of their `head` (without the `closing`), or why there is none."""
+        unique = rows["head"].unique().drop_nulls()
+        closed = unique + closing
+        valid = closed.str.contains(rf"^(?:{_SERIES}|{_NAME})$").to_numpy()
+        names = closed.str.extract(rf"^({_NAME})").fill_null("")
+        known = valid & names.is_in([*self.wanted, ""]).to_numpy()
+        numbers = np.where(valid, _UNWANTED, _INVALID)
+        numbers[known] = [self._number_of(head) for head in closed.filter(pl.Series(known)).to_list()]
+        table = pl.DataFrame({"head": unique, "number": numbers}, schema={"head": TEXT, "number": WHOLE})
+        return rows.join(table, on="head", how="left", maintain_order="left").with_columns(
+            pl.col("number").fill_null(_INVALID)
+        )
+
+    def _number_of(self, head: str) -> int:
+        """The number of a series by its text; `_UNPLACED` and below stand for reasons to refuse its lines."""
+        number = self._numbers.get(head)
+        if number is None:
+            number = self._numbers[head] = self._number_of_labels(labels_of(head))
+        return number
+
+    def _number_of_labels(self, labels: dict[str, str]) -> int:
+        if labels.get("__name__") not in self.wanted:
+            return _UNWANTED
+        why = self.refuse(labels)
+        if why is None:
+            return self.gathering.number(labels)
+        if why not in self._reasons:
+            self._reasons.append(why)
+        return _UNPLACED - self._reasons.index(why)
+
+    def _take(self, rows: pl.DataFrame) -> None:
+        """Lines into the account, and readings to the others."""
+        self._n_lines += rows.height
+        told = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
+        self._n_known += rows.filter(pl.col("number") != _INVALID, told).height
+        is_last = pl.lit(self._cut)  # then there is one line, the last
+        unwanted = (pl.col("number") == _UNWANTED) & ~is_last
+        wanted = rows.filter(~unwanted).with_columns(reason=self._reason(is_last))
+        self._n_skipped += rows.height - wanted.height
+        refused = wanted.filter(pl.col("reason").is_not_null())
+        self._n_untimed += refused.filter(pl.col("reason") == _UNTIMED).height
+        if refused.height:
+            said = refused.select(
+                pl.col("line").cast(WHOLE), "reason", pl.col("raw").str.slice(0, RAW_LIMIT).alias("raw")
+            )
+            self._refused.append(said)
+            wanted = wanted.filter(pl.col("reason").is_null())
+        self.gathering.add(
+            wanted["number"].to_numpy(), in_milliseconds(wanted["at"].to_numpy()), wanted["value"].to_numpy()
+        )
+
+    def _reason(self, cut: pl.Expr) -> pl.Expr:
+        """Why a line is refused; null where it is not."""
+        number = pl.col("number")
+        reasons = (
+            (cut, "the file ends in the middle of this line"),
+            (number == _INVALID, "not a line of the text format"),
+            (pl.col("value").is_null(), "the value is not a number"),
+            (pl.col("stamp").is_null(), _UNTIMED),
+            *time_reasons(pl.col("at"), self.latest_s),
+            *((number == _UNPLACED - index, why) for index, why in enumerate(self._reasons)),
+        )
+        return pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+
+
+def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...]:
+    """When a reading is refused for its timestamp (in seconds or milliseconds), and why."""
+    seconds = pl.when(at >= MILLISECONDS_FROM).then(at / 1000).otherwise(at)
+    return (
+        (~(at.is_finite() & (at >= 0)).fill_null(value=False), "not a timestamp"),
+        (seconds < EARLIEST_S, "before the year 2000: the clock was not set"),
+        (seconds > latest_s, "lies in the future"),
+    )
+
+
+def conflicts(gathered: Gathered) -> list[str]:
+    """What to say of series with several values for one time."""
+    count = gathered.n_conflicts
+    return (
+        [f"{count:,} readings have another value than one of the same series and time: the larger counts"]
+        if count
+        else []
+    )
+
+
+def _as_lines(data: bytes) -> pl.Series:
+    """Lines, with their ends; what is no UTF-8 becomes a mark of that."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode(errors="replace").encode()
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+    limits = np.concatenate([[0], ends]).astype(np.int64)
+    return pl.Series(pa.LargeStringArray.from_buffers(ends.size, pa.py_buffer(limits.tobytes()), pa.py_buffer(data)))
+
+
+def _apart(column: str, between: str, *names: str) -> pl.Expr:
+    """What stands before and behind the first `between`, as fields of `apart`; nothing behind is null."""
+    return pl.col(column).str.splitn(between, 2).struct.rename_fields(list(names)).alias("apart")
+
+
+def _by_expression(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines that are no comments (line, raw), taken apart one by one; `head` is null where that cannot be done."""
+    told = lines.filter(~pl.col("raw").str.contains(r"^(?:#|$)")).sort("line")
+    fields = pl.col("raw").str.extract_groups(_LINE).struct.rename_fields(["series", "bare", "text", "stamp"])
+    parts = told.with_columns(fields.alias("fields")).unnest("fields")
+    return parts.with_columns(pl.coalesce("series", "bare").alias("head"), value=_number("text"), at=_number("stamp"))
+
+
+def _number(column: str) -> pl.Expr:
+    return pl.col(column).str.strip_prefix("+").cast(REAL, strict=False)
+
+
+def in_milliseconds(at: Real) -> Whole:
+    """Timestamps in seconds or milliseconds, as milliseconds."""
+    return np.rint(np.where(at >= MILLISECONDS_FROM, at, at * 1000)).astype(np.int64)
+
+
+def labels_of(series: str) -> dict[str, str]:
+    r"""Labels of a series as text writes it, `__name__` among them; a name in quotes is a label without a name.
+
+    >>> labels_of('up{job="a\\"b"}')
+    {'__name__': 'up', 'job': 'a"b'}
+    >>> labels_of('{"node.load",instance="n1"}')
+    {'__name__': 'node.load', 'instance': 'n1'}
+    """
+    name, _, inside = series.partition("{")
+    labels = {"__name__": name.strip()} if name.strip() else {}
+    for label, value in _LABEL.findall(inside):
+        labels[_unquoted(label) if label.startswith('"') else label or "__name__"] = _unquoted(value)
+    return labels
+
+
+def _unquoted(text: str) -> str:
+    """Text without its quotes and escapes."""
+    return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text[1:-1])
+
+
+def unrecognised(origin: str, beginning: str) -> UnrecognisedInputError:
+    """What to say of a file that begins with other things than we know."""
+    begins = f"not telemetry that we know; it begins with\n  {shorten(beginning)}" if beginning.strip() else "empty"
+    return UnrecognisedInputError(
+        f"{origin}: {begins}\n"
+        "Accepted are OpenMetrics text with timestamps, and Parquet with the columns of gpu_samples, gpu_hours, "
+        "node_samples, node_hours, cluster_samples or health_events, or with those of readings: a name, labels, a time "
+        "and a value"
+    )

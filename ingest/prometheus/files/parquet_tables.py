@@ -1,0 +1,242 @@
+"""Parquet files with rows of our tables: those of another warehouse, or what is left of telemetry when servers forgot.
+
+Which table a file holds its columns tell (`ingest.prometheus.files.table_rules`); each row is checked, and refused with
+the reason if it cannot be. A warehouse's own files come back as they were.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.cluster_names import TOO_LONG, fits_a_folder
+from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
+from ingest.prometheus.files.table_rules import nearest, told_by
+from ingest.prometheus.gpu.samples import end
+from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
+from ingest.tables import RAW_LIMIT, REJECTS, TEXT, WHOLE, Parsed, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.files.table_rules import FileTable
+
+MAGIC: Final = b"PAR1"
+"""How Parquet files begin."""
+
+_OVERLAPS: Final = "speaks for time that another row speaks for"
+_FAR: Final = "ts is not between the years 2000 and 2100"
+
+
+def columns_of(data: bytes, origin: str) -> list[str]:
+    """Names of a Parquet file's columns.
+
+    Raises:
+        UnrecognisedInputError: it is none, or cut.
+    """
+    try:
+        return list(pl.read_parquet_schema(io.BytesIO(data)))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        message = f"{origin}: the Parquet file is cut off or damaged ({_first_line(error)}); write it again"
+        raise UnrecognisedInputError(message) from None
+
+
+def parse_table(
+    data: bytes,
+    *,
+    origin: str,
+    cluster: str | None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Parsed:
+    """Rows of a table, checked; those that cannot be are refused with the reason.
+
+    Args:
+        data: a Parquet file with the columns of a table: those that it needs, others if they are there.
+        origin: its name.
+        cluster: of the rows that name none.
+        since: rows that begin earlier are skipped.
+        until: rows that begin then or later are skipped.
+
+    Raises:
+        UnrecognisedInputError, MissingColumnError, InputError: the file as a whole cannot be used.
+    """
+    columns = columns_of(data, origin)
+    table = told_by(columns)
+    if table is None:
+        like = nearest(columns)
+        raise MissingColumnError(
+            f"{origin}: lacks the column(s) {', '.join(like.missing(columns))}; it has {', '.join(columns) or 'none'}\n"
+            f"and is most like {like.name}"
+        )
+    rows = _read(data, table, origin, cluster)
+    reasons = _reasons(table, rows["cluster"])
+    why = pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+    checked = rows.with_columns(reason=why, outside=(~_within(since, until)).fill_null(value=False))
+    good = checked.filter(pl.col("reason").is_null())
+    inside = good.filter(~pl.col("outside"))
+    once = once_each(inside, table.key, table.length)
+    alone = _without_overlaps(once, table)
+    overlapping = once.filter(~alone).with_columns(reason=pl.lit(_OVERLAPS))
+    refused = pl.concat([checked.filter(pl.col("reason").is_not_null()), overlapping])
+    loaded = once.filter(alone).select(list(table.schema))
+    covers = _covers(loaded, table)
+    return Parsed(
+        table.source,
+        _clusters(loaded) or _clusters(refused),
+        {table.name: loaded},
+        _rejects(refused, table, cluster, origin),
+        rows_read=rows.height,
+        rows_loaded=loaded.height,
+        rows_duplicate=inside.height - once.height,
+        rows_skipped=good.height - inside.height,
+        rows_rejected=refused.height,
+        columns=columns,
+        covers_from=covers[0],
+        covers_until=covers[1],
+    )
+
+
+def once_each(rows: pl.DataFrame, key: Sequence[str], length: str | None) -> pl.DataFrame:
+    """Rows of which each key is there once: the one that speaks for most seconds. Millions seldom need sorting."""
+    if rows.select(pl.struct(key).hash().n_unique()).item() == rows.height:
+        return rows
+    ordered = rows.sort(*key, *([length] if length else []))
+    return ordered.unique(list(key), keep="last", maintain_order=True)
+
+
+def _clusters(rows: pl.DataFrame) -> frozenset[str]:
+    """The clusters that rows name, if anything can be kept under the name."""
+    return frozenset(filter(fits_a_folder, rows["cluster"].drop_nulls().unique()))
+
+
+def _covers(rows: pl.DataFrame, table: FileTable) -> tuple[datetime | None, datetime | None]:
+    """From when to when rows speak; events speak for no time."""
+    if table.length is None:
+        return None, None
+    last = pl.col("ts").dt.offset_by("1h") if table.hourly else end("ts", table.length)
+    times = rows.select(pl.col("ts").min().alias("low"), last.max().alias("high"))
+    return times["low"].item(), times["high"].item()
+
+
+# --- reading
+
+
+def _read(data: bytes, table: FileTable, origin: str, cluster: str | None) -> pl.DataFrame:
+    """The file's columns that the table has, in our types, and `far` (see `_in_our_types`)."""
+    try:
+        known = [name for name in table.schema if name in columns_of(data, origin)]
+        frame = pl.read_parquet(io.BytesIO(data), columns=known)
+        _refuse_odd_types(frame.schema, table, origin)
+        return _in_our_types(frame, table, cluster)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        message = f"{origin}: the Parquet file is damaged ({_first_line(error)}); write it again"
+        raise InputError(message) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _refuse_odd_types(schema: pl.Schema, table: FileTable, origin: str) -> None:
+    zoned = schema["ts"]
+    if not isinstance(zoned, pl.Datetime) or zoned.time_zone is None:
+        message = f"{origin}: ts is {zoned}, not a time with a zone; write it as a timestamp in UTC"
+        raise InputError(message)
+    kinds: tuple[tuple[Sequence[str], Callable[[pl.DataType], bool], str], ...] = (
+        (table.numbers, is_number, "a number"),
+        (table.texts, is_text, "text"),
+    )
+    for names, good, said in kinds:
+        odd = [name for name in names if name in schema and not good(schema[name])]
+        if odd:
+            message = f"{origin}: {', '.join(odd)} should be {said}"
+            raise InputError(message)
+
+
+def is_number(dtype: pl.DataType) -> bool:
+    """Whether values of a type can be numbers."""
+    return dtype.is_numeric() or dtype == pl.Null
+
+
+def is_text(dtype: pl.DataType) -> bool:
+    """Whether it is text, or says the same as text: a GPU's number does, bytes and lists do not."""
+    return isinstance(dtype, pl.String | pl.Categorical | pl.Enum | pl.Null) or dtype.is_integer()
+
+
+def _in_our_types(frame: pl.DataFrame, table: FileTable, cluster: str | None) -> pl.DataFrame:
+    """The table's columns and `far`: the number that stands for a time that cannot be; `ts` is null there."""
+    unit = getattr(frame.schema["ts"], "time_unit", "us")
+    second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    raw = pl.col("ts").to_physical()
+    far = ~raw.is_between(EARLIEST_S * second, LATEST_S * second)
+    frame = frame.with_columns(pl.when(far).then(raw.cast(TEXT)).alias("far"), pl.when(~far).then("ts").alias("ts"))
+    frame = frame.with_columns(pl.col("ts").dt.convert_time_zone("UTC").dt.cast_time_unit("us"))
+    filled = {**dict(table.filled), "cluster": cluster}
+    texts = [name for name in table.texts if name in frame.columns]
+    frame = frame.with_columns(pl.col(texts).cast(TEXT))
+    for name, value in filled.items():
+        told = pl.col(name) if name in frame.columns else pl.lit(None, dtype=TEXT)
+        frame = frame.with_columns(pl.coalesce(told, pl.lit(value, dtype=TEXT)).alias(name))
+    return conform(frame, {**table.schema, "far": TEXT})
+
+
+# --- rows that cannot be
+
+
+def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
+    ts, everything = pl.col("ts"), pl.lit(value=True)
+    return (everything if since is None else ts >= since) & (everything if until is None else ts < until)
+
+
+def _reasons(table: FileTable, clusters: pl.Series) -> Iterator[tuple[pl.Expr, str]]:
+    """When a row is refused, and why; the first reason counts. `clusters` are all that the rows name."""
+    names = [name for name, _ in table.names]
+    *most, last = [said for _, said in table.names]
+    numbers = pl.col(*table.numbers) if table.numbers else pl.lit(0.0)
+    long = [name for name in clusters.drop_nulls().unique(maintain_order=True) if not fits_a_folder(name)]
+    yield pl.col("far").is_not_null(), _FAR
+    yield pl.col("cluster").is_in(long), f"cluster: {TOO_LONG}"
+    empty = pl.any_horizontal(pl.col(names).is_null() | (pl.col(names) == ""))
+    yield empty, f"no {', '.join(most)} or {last}"
+    infinite = pl.any_horizontal(numbers.is_infinite() | numbers.is_nan()).fill_null(value=False)
+    yield infinite, "a value is not finite"
+    yield from table.reasons
+
+
+def _without_overlaps(rows: pl.DataFrame, table: FileTable) -> pl.Series:
+    """Which rows (each key once) are to stay: of those that speak for the same time of a thing the first."""
+    if table.length is None or table.hourly or rows.is_empty():
+        return rows.select(pl.int_range(pl.len()) >= 0).to_series()
+    series = [name for name in table.key if name != "ts"]
+    begin, stop = pl.col("ts").dt.epoch("ms"), end("ts", table.length).dt.epoch("ms")
+    spans = rows.select(pl.struct(series).rank("dense").alias("thing"), begin.alias("begin"), stop.alias("end"))
+    spans = spans.with_row_index("row").sort("thing", "begin")
+    if not spans.select((pl.col("begin") < pl.col("end").shift().over("thing")).any()).item():
+        return rows.select(pl.int_range(pl.len()) >= 0).to_series()
+    stay = [False] * rows.height
+    last: tuple[int, int] | None = None
+    for row, thing, low, high in spans.iter_rows():
+        if last is None or last[0] != thing or low >= last[1]:
+            stay[row], last = True, (thing, high)
+    return pl.Series(stay, dtype=pl.Boolean)
+
+
+def _rejects(refused: pl.DataFrame, table: FileTable, cluster: str | None, origin: str) -> pl.DataFrame:
+    """Refused rows as JSON; a Parquet file has no lines."""
+    ts = pl.coalesce(pl.col("ts").dt.to_string("iso:strict"), "far").alias("ts")
+    raw = pl.struct(pl.col(table.schema.keys()).exclude("ts"), ts)
+    return conform(
+        refused.select(
+            pl.col("cluster").fill_null(cluster or ""),
+            pl.lit(table.source).alias("source"),
+            pl.lit(origin).alias("origin"),
+            pl.lit(None, dtype=WHOLE).alias("line"),
+            "reason",
+            raw.struct.json_encode().str.slice(0, RAW_LIMIT).alias("raw"),
+        ),
+        REJECTS,
+    )

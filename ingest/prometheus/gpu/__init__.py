@@ -1,0 +1,1 @@
+"""GPU samples: from readings of exporters to rows."""

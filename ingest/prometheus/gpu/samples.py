@@ -1,0 +1,184 @@
+"""GPU samples on a grid: raw values averaged, loads merged, hours rolled up. Frames in, frames out.
+
+The grid has the width of the configured interval and begins at the epoch. A value that was read at time t speaks for
+the time up to t (DCGM's ratios are averages over the time before), so a cell holds the readings after its beginning
+up to and with its end.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.series.labels import COLUMNS, in_base_units, in_percent
+from ingest.tables import GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
+
+if TYPE_CHECKING:
+    from ingest.prometheus.mapping.mapping import Combine, Mapping
+
+KEY: Final = ("cluster", "node", "gpu", "ts")
+_PLACE: Final = ("cluster", "node", "gpu")
+ACTIVE: Final = "active"
+"""Metric of `gpu_hours` that says how long a GPU was active; its mean is the share."""
+
+HOUR_S: Final = 3600.0
+
+LONG: Final[Schema] = {
+    "column": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "instance": TEXT,
+    "ts": TIME,
+    "value": REAL,
+}
+"""Values in base units, one column of `gpu_samples` each; null where the exporter had none."""
+
+_US: Final = 1_000_000
+
+
+class Usable(NamedTuple):
+    """Values (LONG) that can be believed, how many were left out, and what to say of those."""
+
+    values: pl.DataFrame
+    n_left_out: int
+    warnings: list[str]
+
+
+def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
+    """Values as exported (SAMPLES without blanks, all of one load) in base units, as far as they can be.
+
+    `mapping` says what the names mean; if it is not given, the built-in one.
+    """
+    if exported.is_empty():
+        return Usable(empty(LONG), 0, [])
+    percents = in_percent(exported, mapping)
+    is_percent = pl.col("name").is_in(percents)
+    values = in_base_units(exported.filter(~is_percent), mapping)
+    good = values.drop_nulls("value").select(LONG.keys())
+    strange = values.filter(pl.col("value").is_null())["name"].value_counts().sort("name").rows()
+    warnings = [f"{name}: {count:,} values are outside what it can be, and were left out" for name, count in strange]
+    if percents:
+        warnings.append(_of_percents(percents, exported.height - values.height))
+    return Usable(good, exported.height - good.height, warnings)
+
+
+def _of_percents(names: list[str], count: int) -> str:
+    return (
+        f"{', '.join(names)}: read as a ratio, but there are values above 1, so somebody counts it in percent "
+        "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
+        f"are ratios cannot be told: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
+        "with scale = 0.01"
+    )
+
+
+def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
+    """LONG with one row per column, node, GPU and time.
+
+    Series that say the same (one per job that shares the GPU, one per exporter, old and new name) count once, by the
+    largest. MIG instances make one GPU where it has no value of its own: the busiest, and memory as their sum.
+    """
+    if values.is_empty():
+        return values
+    where = ["column", "node", "gpu", "ts"]
+    value, whole = pl.col("value"), pl.col("instance") == ""
+    once = values.filter(value.is_not_null()).group_by(*where, "instance").agg(value.max())
+    if once.select(whole.all()).item():
+        return once.select(LONG.keys())
+    column = pl.col("column").first()
+    parts = (
+        pl.when(column.is_in(_combined("sum")))
+        .then(value.sum())
+        .when(column.is_in(_combined("mean")))
+        .then(value.mean())
+        .otherwise(value.max())
+    )
+    folded = once.group_by(where).agg(
+        pl.when(whole.any()).then(value.filter(whole).max()).otherwise(parts).alias("value")
+    )
+    return folded.with_columns(instance=pl.lit("")).select(LONG.keys())
+
+
+@cache
+def _combined(how: Combine) -> list[str]:
+    """Columns that MIG instances make one in that way; mappings that people add keep to it."""
+    return sorted({metric.column for metric in builtin().of("gpu_samples") if metric.combine == how})
+
+
+def averaged(values: pl.DataFrame, *, interval_s: int) -> pl.DataFrame:
+    """LONG readings as LONG means of grid cells, with `interval_s`, the time that each speaks for.
+
+    The first and the last cell of a GPU speak only for their part that was read: readings are taken to come as
+    regularly as the median GPU's do. A file that goes on there can then bring the rest.
+    """
+    once = of_whole_gpus(values)
+    width = interval_s * _US
+    moment = pl.col("ts").dt.epoch("us")
+    end = -(-moment // width) * width
+    cells = (
+        once.with_columns(begin=end - width)
+        .group_by("column", "node", "gpu", "begin")
+        .agg(pl.col("value").mean())
+        .join(_edges(once, width), on=["node", "gpu"])
+    )
+    begin, low, high = pl.col("begin"), pl.col("low"), pl.col("high")
+    start, stop = pl.max_horizontal(begin, low), pl.min_horizontal(begin + width, high)
+    return cells.select(
+        "column",
+        "node",
+        "gpu",
+        start.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias("ts"),
+        ((stop - start) / _US).alias("interval_s"),
+        "value",
+    )
+
+
+def _edges(once: pl.DataFrame, width: int) -> pl.DataFrame:
+    """From when to when each GPU's readings speak: `low`, `high` in microseconds (to the millisecond)."""
+    moments = once.select("node", "gpu", pl.col("ts").dt.epoch("us").alias("at")).unique()
+    steps = moments.sort("node", "gpu", "at").select(pl.col("at").diff().over("node", "gpu").alias("step"))
+    median = steps["step"].drop_nulls().median()
+    step = min(round(median / 1000) * 1000, width) if isinstance(median, float) and median >= 1000 else width
+    last = pl.col("at").max()
+    whole_cell = -(-last // width) * width
+    return moments.group_by("node", "gpu").agg(
+        (pl.col("at").min() - step).alias("low"),
+        # With another reading due within its cell, the cell is not whole.
+        pl.when(last + step > whole_cell).then(whole_cell).otherwise(last).alias("high"),
+    )
+
+
+def wide(cells: pl.DataFrame, *, cluster: str) -> pl.DataFrame:
+    """GPU_SAMPLES of averaged cells (LONG and `interval_s`), sorted by node, GPU and time."""
+    if cells.is_empty():
+        return empty(GPU_SAMPLES)
+    value = pl.col("value")
+    made = cells.group_by("node", "gpu", "ts").agg(
+        pl.col("interval_s").first(), *(value.filter(pl.col("column") == name).max().alias(name) for name in COLUMNS)
+    )
+    return conform(made.with_columns(cluster=pl.lit(cluster)), GPU_SAMPLES).sort(*KEY)
+
+
+def end(ts: str, interval_s: str) -> pl.Expr:
+    """End of the time that a sample speaks for, to the millisecond (a 32-bit float holds no microseconds)."""
+    return pl.col(ts) + pl.duration(milliseconds=(pl.col(interval_s).cast(REAL) * 1000).round().cast(pl.Int64))
+
+
+def usual_step(samples: pl.DataFrame) -> float | None:
+    """Median seconds from one sample of a GPU to its next; None where no GPU has two."""
+    steps = samples.sort(*KEY).select(pl.col("ts").diff().over("cluster", "node", "gpu").alias("step"))
+    median = steps.select(pl.col("step").drop_nulls().dt.total_milliseconds().median()).item()
+    return None if median is None else float(median) / 1000
+
+
+def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[str]:
+    """What to say where values come less often than the interval: most of the time nothing is known."""
+    step = usual_step(samples)
+    if step is None or step <= interval_s:
+        return []
+    return [
+        f"values come only every {step:g} s, so of the {interval_s} s intervals many are empty; "
+        f"set prometheus.interval_s to {round(step)} or more"
+    ]

@@ -1,0 +1,357 @@
+"""GPU telemetry from a server that speaks Prometheus' HTTP API, as rows of our tables.
+
+Raw readings come by remote read from servers that have it, and are averaged here: that is quicker than the answer in
+JSON even where that has fewer numbers, and what DCGM could not read is left out of an average as it is from a file's.
+Elsewhere, and for long intervals, averages are computed by the server, one query per metric and piece of time; there a
+blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
+servers differ in whether a window contains its left end; the server is asked which it does (`Server.window`), so that
+no reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import polars as pl
+
+from ingest.prometheus.client.raw import as_samples
+from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
+from ingest.prometheus.health import xid
+from ingest.prometheus.mapping.mapping import Mapping, builtin
+from ingest.prometheus.series.labels import (
+    NODE_LABELS,
+    PLACE_LABELS,
+    READINGS,
+    SOURCE,
+    XID_COUNTS,
+    XID_GAUGES,
+    XID_NAMES,
+    Indexes,
+    identity,
+    is_blank,
+    place,
+    uuid_alone,
+)
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.client.server import Server
+    from ingest.tables import SourceName
+
+XID_LOOKBACK_S: Final = 3600
+"""How far before a piece of time the last XID is looked for, so that one that was there is not taken for a new one."""
+
+RAW_UP_TO_S: Final = 300
+"""Intervals up to this long are averaged here. With a reading every 15 s that took 0.2 of the time of the road in JSON
+for a minute, 0.5 for five, and as long for half an hour."""
+
+HOSTS_AT_ONCE: Final = 40
+"""Nodes whose raw XIDs are asked for in one query."""
+
+_NAMES_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
+
+    `mapping` says which metric means what.
+    """
+
+    cluster: str
+    selector: str
+    interval_s: int
+    mapping: Mapping = field(default_factory=builtin)
+
+    def series(self, name: str, *more: str) -> str:
+        """A selector of PromQL for one metric."""
+        return f"{name}{{{','.join([*filter(None, [self.selector]), *more])}}}"
+
+    def origin(self, url: str) -> str:
+        """Where its rows come from, as `loads.origin` says it and the next load finds it: server and selector."""
+        return f"{url} {{{self.selector}}}" if self.selector else url
+
+    def matcher(self, names: Sequence[str]) -> str:
+        """A selector for all these metrics."""
+        return self.series("", f'__name__=~"{"|".join(names)}"')
+
+
+class Read(Protocol):
+    """How one source reads a piece of time on the grid; `names` are those of its metrics that the server has."""
+
+    def __call__(  # noqa: D102 - said above
+        self, server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime
+    ) -> Parsed: ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One source of those that a server feeds: its name, which metrics it reads, and how."""
+
+    source: SourceName
+    names: Callable[[Wanted], Sequence[str]]
+    read: Read
+
+
+@dataclass
+class _Reading:
+    """One piece of time that is being read."""
+
+    server: Server
+    wanted: Wanted
+    names: Sequence[str]
+    since: datetime
+    until: datetime
+    refused: dict[str, str] = field(default_factory=dict)
+    indexes: Indexes = field(default_factory=Indexes)
+
+    @property
+    def step(self) -> timedelta:
+        """Width of the grid."""
+        return timedelta(seconds=self.wanted.interval_s)
+
+    @property
+    def looked_back(self) -> datetime:
+        """From when on XIDs are read."""
+        return self.since - timedelta(seconds=XID_LOOKBACK_S)
+
+    def averages(self) -> pl.DataFrame:
+        """READINGS of means, at the ends of the intervals that they speak for."""
+        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
+        found = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
+        means = list(self._means_of_server(names)) if found is None else found
+        return pl.concat([empty(READINGS), *means])
+
+    def _means_of_raw(self, names: Sequence[str]) -> list[pl.DataFrame] | None:
+        """Averages of raw readings; None where the server does not give them."""
+        return self.server.samples(
+            self.wanted.series("", f'__name__=~"{"|".join(names)}"'),
+            first=self.since + self.step,
+            last=self.until,
+            step=self.step,
+            each=lambda samples: self._readings(cell_means(samples, self.wanted.interval_s * 1000)),
+        )
+
+    def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Averages as the server computes them."""
+        if not names:
+            return
+        places, queries = ", ".join(PLACE_LABELS), []
+        window = self.server.window(self.step, at=self.until)
+        for name in names:
+            series = self.wanted.series(name, *self.wanted.mapping.of_gpus[name].matchers())
+            queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
+        found = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
+        for name, points in zip(names, found, strict=True):
+            yield self._readings(as_samples(points, name), chosen=True)
+
+    def xids(self) -> pl.DataFrame:
+        """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
+        begin = self.looked_back
+        places = ", ".join(NODE_LABELS)
+        found = [empty(READINGS)]
+        for name in filter(self.names.__contains__, XID_NAMES):
+            hit = self.server.ever(self.wanted.series(name), places, since=begin, until=self.until, step=self.step)
+            for matcher in _matchers([one["metric"] for one in hit]):
+                found += self._raw(name, self.wanted.series(name, *matcher), begin)
+        return pl.concat(found).filter(pl.col("value").is_finite()).unique(maintain_order=True)
+
+    def _raw(self, name: str, selector: str, begin: datetime) -> list[pl.DataFrame]:
+        """READINGS of all raw readings, by the road that the server has."""
+        found = self.server.samples(
+            selector,
+            first=begin + self.step,
+            last=self.until,
+            step=self.step,
+            each=self._readings,
+        )
+        if found is None:
+            raw = self.server.readings(selector, since=begin, until=self.until, step=self.step)
+            return [self._readings(as_samples(raw, name))]
+        return found
+
+    def watched(self, raw: pl.DataFrame) -> pl.DataFrame:
+        """GPUs (node, gpu, ts) that were there when the piece begins, if that matters: when an XID appears right then.
+
+        Of others the piece's own samples tell it.
+        """
+        firsts = raw.group_by("name", "series").agg(pl.col("ts").min())["ts"]
+        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
+        labels: list[dict[str, str]] = []
+        if names and firsts.is_between(self.since, self.since + self.step, closed="right").any():
+            query = f"max by ({', '.join(PLACE_LABELS)}) ({self.wanted.matcher(names)})"
+            labels = self.server.points(query, first=self.since, last=self.since, step=self.step).labels
+        there = [(where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := place(each))]
+        return pl.DataFrame(there, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
+
+    def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
+        """READINGS of samples; series without node or GPU go to `refused`, those that are not meant are left out.
+
+        Where the server has `chosen` the series that are, they do not have all their labels any more.
+        """
+        of_gpus = self.wanted.mapping.of_gpus
+        told: list[tuple[str, ...] | None] = []
+        for labels in samples.labels:
+            name = labels.get("__name__", "")
+            meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
+            told.append(self._told(name, labels) if meant else None)
+        return _frame(told, samples)
+
+    def _told(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
+        """What the labels of a series tell, in the order of READINGS."""
+        self.indexes.hear(labels)
+        where = place(labels)
+        if where is None:
+            self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
+            return None
+        where = where._replace(gpu=uuid_alone(labels) or where.gpu)  # `indexes` will know the index when all were heard
+        return (name, *where, labels.get("xid", ""), identity(name, labels))
+
+    def rejects(self) -> pl.DataFrame:
+        """The series that were refused."""
+        rows = [
+            (self.wanted.cluster, SOURCE, self.server.url, None, reason, raw[:RAW_LIMIT])
+            for raw, reason in self.refused.items()
+        ]
+        return pl.DataFrame(rows, schema=REJECTS, orient="row")
+
+
+def _shown(name: str, labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a series that is refused: of averages those that can tell a place, and no server has others."""
+    return labels if name in XID_NAMES else {label: value for label, value in labels.items() if label in PLACE_LABELS}
+
+
+def cell_means(samples: Samples, width_ms: int) -> Samples:
+    """Means of what is not blank, at the ends of the intervals (multiples of `width_ms`) in which it was read.
+
+    An interval holds what was read after its beginning up to and with its end.
+    """
+    good = ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
+    series = np.repeat(np.arange(len(samples.labels)), samples.sizes)[good]
+    ends, values = -(-samples.times[good] // width_ms) * width_ms, samples.values[good]
+    if not values.size:
+        return Samples([], samples.sizes[:0], ends, values)
+    is_next = (ends[1:] != ends[:-1]) | (series[1:] != series[:-1])
+    first = np.concatenate([[0], np.flatnonzero(is_next) + 1])
+    with np.errstate(over="ignore"):
+        means = np.add.reduceat(values, first) / np.diff(first, append=values.size)
+    sizes = np.bincount(series[first], minlength=len(samples.labels))
+    return Samples(samples.labels, sizes, ends[first], means)
+
+
+def _frame(told: Sequence[tuple[str, ...] | None], samples: Samples) -> pl.DataFrame:
+    """READINGS of samples; `told` is what the labels of each series tell, and None where it is left out."""
+    good = np.array([each is not None for each in told], bool)
+    frame = pl.DataFrame(
+        [each for each in told if each is not None],
+        schema={key: READINGS[key] for key in ("name", "node", "gpu", "instance", "code", "series")},
+        orient="row",
+    )
+    keep = np.repeat(good, samples.sizes)
+    rows = pl.DataFrame({"ts": samples.times[keep], "value": samples.values[keep]})
+    of_series = frame[np.repeat(np.arange(frame.height), samples.sizes[good])]
+    return conform(of_series.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]), READINGS)
+
+
+def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+    """Telemetry of a piece of time on the grid: `gpu_samples` and `health_events`.
+
+    Args:
+        server: whom to ask.
+        wanted: for what.
+        names: the metrics that it has.
+        since: beginning, on the grid.
+        until: end, on the grid.
+
+    Returns:
+        Each point, and each reading of an XID that may have changed, is a row; a series that names no node or GPU is
+        one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
+        answer speaks for no time, though it may tell of XIDs.
+
+    Raises:
+        ServerDownError: a part of it cannot be had; then none of it is.
+    """
+    reading = _Reading(server, wanted, names, since, until)
+    points, raw = reading.averages(), reading.xids()
+    watched = reading.watched(raw)
+    points, raw, watched = map(reading.indexes.renamed, (points, raw, watched))  # now that all series were heard
+    good = usable(points.filter(~is_blank("value")), wanted.mapping)
+    cells = of_whole_gpus(good.values).with_columns(
+        pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s))
+    )
+    samples = wide(cells, cluster=wanted.cluster)
+    # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
+    # knows whether they only repeat what another series told before them.
+    told_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
+    health = xid.events(_seen(raw, samples, watched, reading.step), cluster=wanted.cluster, told_before=told_before)
+    rejects = reading.rejects()
+    times = samples.select(pl.col("ts").min().alias("low"), (pl.col("ts").max() + reading.step).alias("high"))
+    return Parsed(
+        SOURCE,
+        frozenset({wanted.cluster}),
+        {"gpu_samples": samples, "health_events": health},
+        rejects,
+        rows_read=points.height + raw.height + rejects.height,
+        rows_loaded=good.values.height + raw.height,
+        rows_skipped=points.height - good.values.height,
+        rows_rejected=rejects.height,
+        columns=list(names),
+        warnings=[*good.warnings, *too_sparse(samples, interval_s=wanted.interval_s), *_only_xids(samples, health)],
+        covers_from=times["low"].item(),
+        covers_until=times["high"].item(),
+    )
+
+
+def _matchers(found: Sequence[dict[str, str]]) -> Iterator[list[str]]:
+    """Label matchers for the nodes of these series; none at all where no label names them."""
+    by_label: dict[str, set[str]] = {}
+    for labels in found:
+        label = next((name for name in NODE_LABELS if labels.get(name)), "")
+        by_label.setdefault(label, set()).add(labels.get(label, ""))
+    for label, hosts in by_label.items():
+        ordered = sorted(hosts)
+        for begin in range(0, len(ordered), HOSTS_AT_ONCE):
+            some = "|".join(re.escape(host) for host in ordered[begin : begin + HOSTS_AT_ONCE])
+            quoted = some.replace("\\", "\\\\").replace('"', '\\"')
+            yield [f'{label}=~"{quoted}"'] if label else []
+
+
+def _seen(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFrame, width: timedelta) -> xid.Seen:
+    seen = pl.concat([watched, samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
+    present = seen.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
+    gauges, counts = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)
+    return xid.Seen(raw.filter(gauges), raw.filter(counts), present)
+
+
+def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
+    if samples.height or health.is_empty():
+        return []
+    return [
+        "XIDs, but no samples: nothing says what the GPUs did, so this time is not covered and is asked for again. A "
+        "server that never has samples is asked for prometheus.lookback_hours each time: ingest more often than that"
+    ]
+
+
+def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
+    """What to say of a server that answers and has no series for us; `others` are the metrics it has."""
+    more = ", ..." if len(others) > _NAMES_SHOWN else ""
+    has = (
+        f"it has {len(others):,} metrics ({', '.join(others[:_NAMES_SHOWN])}{more})" if others else "it has none at all"
+    )
+    matching = f" that match {{{wanted.selector}}}" if wanted.selector else ""
+    return (
+        f"{url} answers, but has no DCGM series{matching} in that time; {has}. Check prometheus.selector, and that "
+        "dcgm-exporter is scraped. Nothing was loaded, and the next ingest asks for this time again"
+    )
+
+
+READER: Final = Reader(SOURCE, lambda wanted: (*wanted.mapping.of_gpus, *XID_NAMES), read)
+"""Samples of GPUs, and their XIDs."""

@@ -1,0 +1,1 @@
+"""Health events: XIDs, ECC and other signs, by rules in TOML."""

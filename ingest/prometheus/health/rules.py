@@ -1,0 +1,167 @@
+"""Which exported metric tells of which trouble: data in `ingest/prometheus/health/rules.toml`, read here.
+
+    [[rule]]
+    names = ["node_infiniband_link_downed_total"]
+    event = "increase"
+    kind = "ib"
+    code = "link_downed"
+    severity = "critical"
+    says = "an InfiniBand link went down"
+
+What makes a reading an event:
+
+- `increase`: a counter grew by `at_least`, within a stretch of `within_s` seconds (they begin at the epoch). One that
+  restarted counts from 0, unless `restarts = "ignored"`. While it goes on, stretch after stretch, it is told once every
+  `again_s` seconds.
+- `level`: a gauge is `above` or `below` a number, or `other_than` one, or has one of the bits of `bits` set, and was
+  not before. Sticky values are told once; those that come and go within `quiet_s` once an hour.
+- `fall`: a gauge is less than before.
+- `share`: a counter of time (`unit_s` seconds each) grew for at least a `share` of a stretch of `within_s` seconds.
+- `gone`: a series is not read any more, while its exporter's others are.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from ingest.prometheus.series.labels import NODE_LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Event = Literal["increase", "level", "fall", "share", "gone"]
+Severity = Literal["critical", "warning", "info"]
+
+LONGEST_S: Final = 600
+"""No stretch may be longer, or the time that is looked back at would not tell whether the one before was bad, too."""
+
+DCGM: Final = "DCGM_"
+"""How the names of metrics of GPUs begin."""
+
+
+class RuleError(ValueError):
+    """A rule that means nothing; says which, and what to write."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of trouble, and how it shows. Several exported names may show the same (`kind` and `code`).
+
+    Attributes:
+        names: metrics, as exported.
+        event: what makes it one (see the module).
+        kind: as `health_events.kind`.
+        code: as `health_events.code`, where no label says it (`code_from`).
+        severity: critical where it may be why a job died.
+        says: what happened, in words.
+        action: what is asked for.
+        kind_of_cause: as `health_events.class`: HW, NETWORK, FILESYSTEM or NODE. A prior, not a fact.
+        where: labels and what their values must match (regular expressions, whole); series without the label have "".
+        device: labels that, joined by `/`, name what is to blame within the node.
+        code_from: label that is the code; a series without it has `code`, and is refused if that is empty.
+        node_labels: labels that may name the node; the first that is not empty counts.
+        at_least: increase that counts.
+        within_s: length of a stretch.
+        again_s: how often it is told again while it goes on.
+        restarts: what a counter counted since it restarted is told, or `ignored`: so is then what it counted while
+            nothing was read for GONE_S, for it may have restarted and be past its old value.
+        above, below, other_than, bits: when a gauge is bad; bits as in a mask.
+        quiet_s: what came and went within that time before is not told again.
+        share: share of a stretch.
+        unit_s: seconds in one of the counter of time.
+        appears: the series is only there while (or after) it is bad: when it appears, it was good before.
+        found: tell, as information, that it was bad when it was first seen.
+    """
+
+    names: tuple[str, ...]
+    event: Event
+    kind: str
+    code: str
+    severity: Severity
+    says: str
+    action: str | None = None
+    kind_of_cause: str = "HW"
+    where: tuple[tuple[str, str], ...] = ()
+    device: tuple[str, ...] = ()
+    code_from: str = ""
+    node_labels: tuple[str, ...] = NODE_LABELS
+    at_least: float = 1.0
+    within_s: int = 60
+    again_s: int = 3600
+    restarts: Literal["counted", "ignored"] = "counted"
+    above: float | None = None
+    below: float | None = None
+    other_than: float | None = None
+    bits: int | None = None
+    quiet_s: int = 0
+    share: float = 1.0
+    unit_s: float = 1e-9
+    appears: bool = False
+    found: bool = True
+
+    @property
+    def of_gpus(self) -> bool:
+        """Whether its series name a GPU."""
+        return self.names[0].startswith(DCGM)
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether it speaks of a series with these labels (of one of its metrics)."""
+        return all(_pattern(pattern).fullmatch(labels.get(label, "")) for label, pattern in self.where)
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)
+
+
+@cache
+def builtin() -> tuple[Rule, ...]:
+    """The rules that come with Trackside."""
+    file = resources.files("ingest") / "prometheus" / "health" / "rules.toml"
+    told = tomllib.loads(file.read_text(encoding="utf-8"))
+    return tuple(parse_rule(entry, origin=f"health_rules.toml, rule {n}") for n, entry in enumerate(told["rule"], 1))
+
+
+def names(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """Exported names, each once, in order."""
+    return tuple(dict.fromkeys(name for rule in rules for name in rule.names))
+
+
+_LISTS: Final = ("names", "device", "node_labels")
+_FIELDS: Final = frozenset(Rule.__dataclass_fields__) - {"kind_of_cause"} | {"class"}
+
+
+def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
+    """One rule, in the words of the file.
+
+    Raises:
+        RuleError: it means nothing.
+    """
+    unknown = sorted(entry.keys() - _FIELDS)
+    if unknown:
+        raise RuleError(f"{origin}: {', '.join(unknown)}: no such key; there are {', '.join(sorted(_FIELDS))}")
+    missing = [key for key in ("names", "event", "kind", "severity", "says") if not entry.get(key)]
+    if missing:
+        raise RuleError(f"{origin}: {', '.join(missing)} wanted")
+    if entry["event"] not in get_args(Event) or entry["severity"] not in get_args(Severity):
+        raise RuleError(
+            f"{origin}: event is one of {', '.join(get_args(Event))}, severity one of {', '.join(get_args(Severity))}"
+        )
+    if not entry.get("code") and not entry.get("code_from"):
+        raise RuleError(f"{origin}: code or code_from is wanted")
+    if len({name.startswith(DCGM) for name in entry["names"]}) > 1:
+        raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes want rules of their own")
+    bad = [key for key in ("above", "below", "other_than", "bits") if key in entry]
+    if (entry["event"] == "level") != (len(bad) == 1):
+        raise RuleError(f"{origin}: one of above, below, other_than and bits says when a level is bad")
+    if not 0 < entry.get("within_s", 60) <= LONGEST_S:
+        raise RuleError(f"{origin}: within_s is at most {LONGEST_S}")
+    rest = {key: value for key, value in entry.items() if key not in {*_LISTS, "where", "class"}}
+    rest |= {key: tuple(entry[key]) for key in _LISTS if key in entry}
+    rest |= {"kind_of_cause": entry["class"]} if "class" in entry else {}
+    return Rule(**{"code": ""} | rest, where=tuple(sorted(entry.get("where", {}).items())))

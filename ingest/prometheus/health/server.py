@@ -1,0 +1,74 @@
+"""Events of health from a server that speaks Prometheus' HTTP API: raw readings, a piece of time at a time.
+
+Averages hide what happened, so all readings are read, by the quickest road that the server has, and what they say is
+condensed while they come (`ingest.prometheus.health.condense`). A piece looks back as far as its events may depend on.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.gpu.server import Reader, Wanted
+from ingest.prometheus.health.condense import Gathering
+from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, told
+from ingest.prometheus.health.rules import builtin
+from ingest.prometheus.series.hosts import HOST_INFO
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.client.server import Server
+
+
+def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+    """Events that became known after `since`, up to and with `until`.
+
+    Args:
+        server: whom to ask.
+        wanted: for what.
+        names: the metrics that it has.
+        since: beginning, on the grid.
+        until: end, on the grid.
+
+    Returns:
+        Each reading of the piece is a row; a series that names no place is one that is refused. `covers_from` and
+        `covers_until` are its first and last reading's times, whether anything happened or not.
+
+    Raises:
+        ServerDownError: a part of it cannot be had; then none of it is.
+    """
+    gathering = Gathering(builtin(), since)
+    if set(names) != {HOST_INFO}:
+        road = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+        looked_back = since - timedelta(seconds=LOOKBACK_S)
+        for part in road.raw(names, since=looked_back, until=until, each=gathering.condensed):
+            gathering.take(part)
+    found = told(gathering, cluster=wanted.cluster, told_before=since, until=until)
+    rejects = pl.DataFrame(
+        [(wanted.cluster, SOURCE, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in found.refused.items()],
+        schema=REJECTS,
+        orient="row",
+    )
+    return Parsed(
+        SOURCE,
+        frozenset({wanted.cluster}),
+        {"health_events": found.events},
+        rejects,
+        rows_read=found.readings + rejects.height,
+        rows_loaded=found.readings - found.blanks,
+        rows_skipped=found.blanks,
+        rows_rejected=rejects.height,
+        columns=list(names),
+        covers_from=found.covers_from,
+        covers_until=found.covers_until,
+    )
+
+
+READER: Final = Reader(SOURCE, lambda _: Gathering(builtin()).names, read)
+"""What went wrong with GPUs, memory, links, filesystems and nodes."""

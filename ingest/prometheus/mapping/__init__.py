@@ -1,0 +1,1 @@
+"""Mappings: which metric of which exporter is which quantity, in TOML."""

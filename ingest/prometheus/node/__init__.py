@@ -1,0 +1,1 @@
+"""Node samples: counters and gauges of nodes to rows."""

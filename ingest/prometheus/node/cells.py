@@ -1,0 +1,148 @@
+"""What a batch of readings tells of cells of the grid, series by series; gauges here, counters in `counters`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ingest.plausible import COUNTER
+from ingest.prometheus.node.counters import Grown, Increases, beginnings, grown, in_blocks
+from ingest.prometheus.node.table import GAUGES
+from ingest.tables import WHOLE, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.xor_chunks import Whole
+
+    Real = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
+
+NEVER: Final = 1 << 62
+"""Milliseconds that nothing is later than (and, negative, nothing earlier)."""
+
+
+class Readings(NamedTuple):
+    """Readings, stretch by stretch: whose each stretch is (numbers), how many they are, epoch milliseconds, values."""
+
+    uses: Whole
+    sizes: Whole
+    times: Whole
+    values: Real
+
+
+class Window(NamedTuple):
+    """The cells that are wanted, `width_ms` each: those that begin from `low_ms` on and before `high_ms`."""
+
+    width_ms: int
+    low_ms: int = -NEVER
+    high_ms: int = NEVER
+
+    def has(self, cells: Whole) -> Flags:
+        """Which cells are wanted."""
+        begin = cells * self.width_ms
+        return (begin >= self.low_ms) & (begin < self.high_ms)
+
+    def has_read(self, times: Whole) -> Flags:
+        """Which readings lie in them."""
+        return (times > self.low_ms) & (times <= self.high_ms)
+
+    def n_read(self, samples: Samples) -> Whole:
+        """How many readings of each series lie in them."""
+        up_to = np.concatenate([[0], np.cumsum(self.has_read(samples.times))])
+        stops = np.cumsum(samples.sizes)
+        return np.asarray(up_to[stops] - up_to[stops - samples.sizes])
+
+
+class Limits(NamedTuple):
+    """Between which values those of a use can lie, by its number."""
+
+    low: Real
+    high: Real
+
+
+class Gauges(NamedTuple):
+    """GAUGES, and whose values can be none: a use for each."""
+
+    rows: pl.DataFrame
+    strange: Whole
+
+
+def of_gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
+    """What readings of gauges tell."""
+    blocks = [_gauges(Readings(*block), limits, window) for block in in_blocks(*readings)]
+    return Gauges(pl.concat([block.rows for block in blocks]), np.concatenate([block.strange for block in blocks]))
+
+
+def _gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
+    """The same of a block."""
+    uses, sizes, times, values = readings
+    owners = np.repeat(uses, sizes)
+    cells = (times - 1) // window.width_ms
+    good = (values >= limits.low[owners]) & (values <= limits.high[owners])
+    first = beginnings(owners, cells)
+    if not first.size:
+        return Gauges(empty(GAUGES), owners)
+    with np.errstate(over="ignore"):
+        total = np.add.reduceat(np.where(good, values, 0.0), first)
+    n_good, n = np.add.reduceat(good, first, dtype=np.int64), np.diff(first, append=owners.size)
+    columns = where(window.has(cells[first]), (owners[first], cells[first], total, n_good, n))
+    rows = pl.DataFrame(dict(zip(GAUGES, columns, strict=True)), GAUGES)
+    return Gauges(rows, owners[window.has_read(times) & ~good])
+
+
+class Counted(NamedTuple):
+    """What counters grew in cells that are wanted, and whose values can be none."""
+
+    grown: Grown
+    strange: Whole
+
+
+def of_counters(readings: Readings, window: Window) -> Counted:
+    """What readings of counters tell."""
+    found = grown(*readings, width_ms=window.width_ms)
+    kept = Increases(*where(window.has(found.increases.cells), found.increases))
+    strange = ~((readings.values >= 0) & (readings.values <= COUNTER.most))
+    whose = readings.uses[:0]
+    if strange.any():
+        whose = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]
+    return Counted(found._replace(increases=kept), whose)
+
+
+def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The rows that are kept."""
+    return [column[keep] for column in columns]
+
+
+def picked(samples: Samples, places: Whole, uses: Whole) -> Readings:
+    """Readings of the series at some places, by what they say for the uses; a place may be there twice."""
+    if places.size == samples.sizes.size and np.all(np.diff(places, prepend=-1) == 1):
+        return Readings(uses, samples.sizes, samples.times, samples.values)
+    sizes = samples.sizes[places]
+    begins = np.cumsum(samples.sizes)[places] - sizes
+    index = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    return Readings(uses, sizes, samples.times[index], samples.values[index])
+
+
+def stretches(readings: Readings) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """First and last reading of each stretch, and how often which time lay between two readings."""
+    uses, sizes, times, _ = readings
+    some = sizes > 0
+    stops = np.cumsum(sizes)[some]
+    begins = stops - sizes[some]
+    read = pl.DataFrame({"use": uses[some], "first_ms": times[begins], "last_ms": times[stops - 1]})
+    between = np.delete(np.diff(times), stops[:-1] - 1)
+    steps, counts = np.unique(between[between > 0], return_counts=True)
+    return read, pl.DataFrame({"step": steps, "count": counts}, {"step": WHOLE, "count": WHOLE})
+
+
+def median(parts: Sequence[pl.DataFrame]) -> int | None:
+    """The step that half of all are no longer than."""
+    steps = pl.concat(parts).sort("step")
+    half = steps.filter(pl.col("count").cum_sum() * 2 >= pl.col("count").sum())
+    return half["step"].item(0) if half.height else None

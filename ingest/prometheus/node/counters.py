@@ -1,0 +1,206 @@
+"""How much counters grew in each cell of the grid: all series of a batch at once, and from batch to batch.
+
+A counter only grows. A value below the one before says that it began again at 0, so its increase is the new value.
+What it grew from one reading to the next is spread evenly over the time between them, and so split among the cells
+that the time crosses. Of a series that was not read for longer than `GONE_S` nothing is told until it is read again;
+its first reading tells no increase, for nobody knows since when it had grown. Values that are no number, endless or
+below 0 are no counter's, and are left out: the readings beside them then lie next to each other.
+
+None of it depends on how the readings are cut into batches, nor on where the time is cut: who wants all of the cells
+from one time to another needs the readings from `GONE_S` before the first to `GONE_S` behind the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ingest.plausible import COUNTER
+from ingest.prometheus.client.raw import GONE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from ingest.prometheus.client.xor_chunks import Whole
+
+    Real = npt.NDArray[np.float64]
+
+NEVER: Final = -(1 << 62)
+"""Time of the last reading of a series that had none. In milliseconds no time is as far from it as `GONE_S`."""
+
+BLOCK: Final = 1 << 15
+"""Readings that are worked on together, roughly: what is made of them on the way stays in the processor's cache."""
+
+
+class Increases(NamedTuple):
+    """By series and cell, in order of both: what the counters grew, and in which time. Milliseconds since the epoch.
+
+    Cells of which nothing is known are not there. `covered_ms` is the time that is known of; it lies between
+    `begin_ms` and `end_ms`, and is all of that unless there is a gap in it.
+    """
+
+    series: Whole
+    cells: Whole
+    increase: Real
+    covered_ms: Whole
+    begin_ms: Whole
+    end_ms: Whole
+
+
+class Grown(NamedTuple):
+    """What a batch tells by itself: increases between its readings, and the first and the last reading of each series.
+
+    `n_left_out` is how many readings were: those that are no counter's, and those of a time that was read already.
+    """
+
+    increases: Increases
+    series: Whole
+    first_ms: Whole
+    first: Real
+    last_ms: Whole
+    last: Real
+    n_left_out: int
+
+
+def grown(series: Whole, sizes: Whole, times: Whole, values: Real, *, width_ms: int) -> Grown:
+    """What a batch tells by itself.
+
+    Args:
+        series: numbers of the series (small ones, from 0 on), one for each stretch of readings.
+        sizes: how many readings each stretch has.
+        times: epoch milliseconds of the readings, stretch by stretch.
+        values: what was read.
+        width_ms: width of the grid. Cell n lies behind n times that, and ends with its end.
+    """
+    blocks = [
+        _grown(np.repeat(some, many), moments, read, width_ms)
+        for some, many, moments, read in in_blocks(series, sizes, times, values)
+    ]
+    return Grown(
+        _joined([block.increases for block in blocks]),
+        np.concatenate([block.series for block in blocks]),
+        np.concatenate([block.first_ms for block in blocks]),
+        np.concatenate([block.first for block in blocks]),
+        np.concatenate([block.last_ms for block in blocks]),
+        np.concatenate([block.last for block in blocks]),
+        sum(block.n_left_out for block in blocks),
+    )
+
+
+def _grown(owners: Whole, times: Whole, values: Real, width_ms: int) -> Grown:
+    """The same of a block; `owners` are the readings' series."""
+    n = owners.size
+    owners, times, values = _usable(owners, times, values)
+    first = beginnings(owners)
+    last = np.append(first, owners.size)[1:] - 1
+    before, below = np.empty_like(times), np.empty_like(values)
+    before[1:], below[1:] = times[:-1], values[:-1]
+    before[first], below[first] = times[first], values[first]
+    increases = _split(owners, before, times, _rise(below, values), width_ms)
+    return Grown(increases, owners[first], times[first], values[first], times[last], values[last], n - owners.size)
+
+
+@dataclass
+class Counters:
+    """Counters that are read batch by batch: knows the last reading of each series."""
+
+    width_ms: int
+    _times: Whole = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    _values: Real = field(default_factory=lambda: np.empty(0), repr=False)
+
+    def last_ms(self, series: Whole) -> Whole:
+        """When series were read last (NEVER: they were not)."""
+        known = np.append(self._times, NEVER)
+        return np.asarray(known[np.minimum(series, self._times.size)])
+
+    def add(self, found: Grown) -> Increases:
+        """Add a batch; later readings of a series come in later batches.
+
+        Returns:
+            What the time up to the last reading of each series tells, from the last reading before on. Series and
+            cells may be there twice (now or with the next batch): increases and covered times then add up.
+        """
+        series = found.series
+        more = int(series.max(initial=-1)) + 1 - self._times.size
+        if more > 0:
+            more = max(more, self._times.size)
+            self._times = np.concatenate([self._times, np.full(more, NEVER, np.int64)])
+            self._values = np.concatenate([self._values, np.zeros(more)])
+        before, below = self._times[series], self._values[series]
+        between = _split(series, before, found.first_ms, _rise(below, found.first), self.width_ms)
+        later = found.last_ms > before
+        self._times[series[later]], self._values[series[later]] = found.last_ms[later], found.last[later]
+        return _joined([between, found.increases])
+
+
+def _usable(owners: Whole, times: Whole, values: Real) -> tuple[Whole, Whole, Real]:
+    """Readings that a counter can have had, by series and time, each later than the one before."""
+    good = (values >= 0) & (values <= COUNTER.most)
+    if not good.all():
+        owners, times, values = owners[good], times[good], values[good]
+    first = beginnings(owners)
+    back = times[1:] <= times[:-1]
+    back[first[1:] - 1] = False
+    if not back.any() and np.unique(owners[first]).size == first.size:
+        return owners, times, values
+    order = np.lexsort((times, owners))
+    owners, times, values = owners[order], times[order], values[order]
+    once = np.ones(owners.size, bool)
+    once[1:] = (owners[1:] != owners[:-1]) | (times[1:] != times[:-1])
+    return owners[once], times[once], values[once]
+
+
+def _rise(below: Real, values: Real) -> Real:
+    """What counters grew from one value to the next."""
+    rise = values - below
+    np.copyto(rise, values, where=rise < 0)
+    return rise
+
+
+def _split(owners: Whole, before: Whole, times: Whole, rise: Real, width_ms: int) -> Increases:
+    """The increases from `before` to `times`, by series and cell. Of a time that is too long nothing is told."""
+    length = times - before
+    speed = rise / np.maximum(length, 1)
+    cells = before // width_ms
+    crossed = np.where((length > 0) & (length <= GONE_S * 1000), (times - 1) // width_ms - cells + 1, 0)
+    if np.any(crossed != 1):
+        cells += crossed - crossed.cumsum()
+        owners, before, times, speed, cells = (each.repeat(crossed) for each in (owners, before, times, speed, cells))
+        cells += np.arange(cells.size)
+    low = cells * width_ms
+    begin, end = np.maximum(before, low), np.minimum(times, low + width_ms)
+    known = end - begin
+    first = beginnings(owners, cells)
+    if not first.size:
+        return Increases(owners, cells, speed, known, begin, end)
+    last = np.append(first, owners.size)[1:] - 1
+    increase, covered = np.add.reduceat(speed * known, first), np.add.reduceat(known, first)
+    return Increases(owners[first], cells[first], increase, covered, begin[first], end[last])
+
+
+def _joined(parts: Iterable[Increases]) -> Increases:
+    return Increases(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def in_blocks(series: Whole, sizes: Whole, times: Whole, values: Real) -> Iterator[tuple[Whole, Whole, Whole, Real]]:
+    """A batch in blocks of whole series, at least one; in a single one where a series has several stretches."""
+    stops = np.cumsum(sizes)
+    apart = np.unique(series).size == series.size
+    cuts = np.flatnonzero(np.diff(stops // BLOCK)) + 1 if apart else stops[:0]
+    low = 0
+    for some, many in zip(np.split(series, cuts), np.split(stops, cuts), strict=True):
+        high = int(many[-1]) if many.size else low
+        yield some, np.diff(many, prepend=low), times[low:high], values[low:high]
+        low = high
+
+
+def beginnings(*keys: Whole) -> Whole:
+    """Where another stretch of the same keys begins."""
+    new = keys[0][1:] != keys[0][:-1]
+    for key in keys[1:]:
+        new |= key[1:] != key[:-1]
+    return np.concatenate([np.zeros(min(keys[0].size, 1), np.int64), np.flatnonzero(new) + 1])

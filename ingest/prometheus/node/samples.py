@@ -1,0 +1,456 @@
+"""Rows of `node_samples` and `cluster_samples` from raw readings, by whatever road those come.
+
+    made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60)                # a file
+    made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60, since=a, until=b)  # a server
+
+`made.frame` are the rows, `made.refused` the series that name no node, with the reason, `made.warnings` what to say,
+`made.counts` an account of the readings. With `since` and `until` (both on the grid) rows are those of the cells in
+between, and readings up to `GONE_S` beside them are only looked at: they complete the counters' first and last cells.
+Without, rows are of all cells, as far as readings reach. Batches may hold series that nothing is wanted of.
+
+How readings become a row, step by step:
+
+1. Each series by itself: of a gauge the mean of what was read in the cell, of a counter its increase in the cell by
+   the seconds that are known of (`ingest.prometheus.node.counters`).
+2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: what knows of more of the
+   cell counts, and of those that know as much the larger.
+3. What is left is combined (`Metric.combine`) to one value of a node and device. Rates are combined for that time of
+   the cell which all its series know of; where they have none in common, there is no row. A series that knows nothing
+   of the cell was not there: it began later, or was gone. A sum of gauges weighs each series by how often it was read
+   in the cell, so one that came or went counts for its part of the cell only; if one of them has no value that can
+   be, there is no sum.
+4. What several exported names (or entries) say of one thing is one value, picked as in 2.
+
+A row of rates speaks for the seconds that it knows of, one of gauges for the whole cell; in a file the first and the
+last cell of a node speak for the part that was read, as in `ingest.prometheus.gpu.samples`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ingest.plausible import of_telemetry
+from ingest.prometheus.client.raw import GONE_S
+from ingest.prometheus.node.cells import NEVER, Limits, Window, median, of_counters, of_gauges, picked, stretches, where
+from ingest.prometheus.node.counters import Counters, Grown
+from ingest.prometheus.node.table import (
+    GAUGES,
+    RATES,
+    USES,
+    VALUES,
+    gauges_added_up,
+    once_each,
+    rates_added_up,
+    values_of_gauges,
+    values_of_rates,
+)
+from ingest.prometheus.series.hosts import HOST_INFO, Hosts, Told, told
+from ingest.prometheus.series.labels import SLACK
+from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, TEXT, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.xor_chunks import Whole
+    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
+    from ingest.tables import Schema
+
+    Real = npt.NDArray[np.float64]
+
+_NAMES_SHOWN: Final = 5
+_FRAMES: Final[dict[str, Schema]] = {"node_samples": NODE_SAMPLES, "cluster_samples": CLUSTER_SAMPLES}
+
+
+class Counts(NamedTuple):
+    """Readings within the time asked for, of series that something is wanted of.
+
+    Attributes:
+        loaded: those that count.
+        left_out: those whose value can be none.
+        refused: those of series that were refused.
+    """
+
+    loaded: int
+    left_out: int
+    refused: int
+
+
+class Made(NamedTuple):
+    """What readings tell.
+
+    Attributes:
+        frame: NODE_SAMPLES or CLUSTER_SAMPLES.
+        refused: series as text, with the reason.
+        warnings: what to say.
+        counts: an account of the readings.
+        latest_ms: the last reading's time (0: none).
+        last_ms: the last reading's time of each counter.
+    """
+
+    frame: pl.DataFrame
+    refused: dict[str, str]
+    warnings: list[str]
+    counts: Counts
+    latest_ms: int
+    last_ms: Whole
+
+
+def from_raw(
+    batches: Iterable[Samples],
+    mapping: Mapping,
+    table: Table,
+    *,
+    cluster: str,
+    interval_s: int,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Made:
+    """Rows of a table from readings; see above.
+
+    Args:
+        batches: readings. A series may be in several batches, later readings in later ones.
+        mapping: which metric fills what.
+        table: `node_samples` or `cluster_samples`.
+        cluster: whose rows they are.
+        interval_s: width of the grid.
+        since: beginning of the cells that are wanted, on the grid; None: all.
+        until: their end, on the grid; None: all.
+
+    Returns:
+        NODE_SAMPLES or CLUSTER_SAMPLES, sorted by node, metric, device and time, with an account of the readings.
+    """
+    readings = NodeReadings(mapping.of(table), table, cluster, interval_s, since, until)
+    for samples in batches:
+        readings.take(samples)
+    return readings.made()
+
+
+class _Use(NamedTuple):
+    """What one series says for one entry: numbers of both, and what its labels tell."""
+
+    series: int
+    entry: int
+    told: Told
+
+
+class Seen(NamedTuple):
+    """What a batch of readings tells, in numbers of series and uses.
+
+    Attributes:
+        series: those that something is wanted of.
+        n_read: how many readings of each lie within the time asked for.
+        uses: what those series say for entries, one for each stretch of readings.
+        grown: what counters grew.
+        gauges: GAUGES.
+        strange: uses of the values that can be none, one for each.
+        edges: when gauges were read first and last, and in which steps, where that is wanted
+            (`ingest.prometheus.node.cells`).
+        latest_ms: the last reading's time (0: none).
+    """
+
+    series: Whole
+    n_read: Whole
+    uses: Whole
+    grown: Grown
+    gauges: pl.DataFrame
+    strange: Whole
+    edges: tuple[pl.DataFrame, pl.DataFrame] | None
+    latest_ms: int
+
+
+@dataclass
+class NodeReadings:
+    """Readings that are taken batch by batch; of each series only what it knows of the cells is kept.
+
+    Attributes are the arguments of `from_raw`; `hosts` may know of hosts that others told of.
+    """
+
+    metrics: Sequence[Metric]
+    table: Table
+    cluster: str
+    interval_s: int
+    since: datetime | None = None
+    until: datetime | None = None
+    hosts: Hosts = field(default_factory=Hosts)
+
+    def __post_init__(self) -> None:
+        self._width = self.interval_s * 1000
+        low = -NEVER if self.since is None else _epoch_ms(self.since)
+        self._window = Window(self._width, low, NEVER if self.until is None else _epoch_ms(self.until))
+        self._entries: dict[str, list[int]] = {}
+        for number, metric in enumerate(self.metrics):
+            self._entries.setdefault(metric.name, []).append(number)
+        self._known: dict[tuple[tuple[str, str], ...], tuple[int, list[int]]] = {}
+        self._uses: list[_Use] = []
+        self._limits: list[tuple[bool, float, float]] = []
+        self._counters = Counters(self._width)
+        self._rates: list[pl.DataFrame] = []
+        self._gauges: list[pl.DataFrame] = []
+        self._n_read = np.zeros(0, np.int64)  # by series
+        self._n_strange = np.zeros(0, np.int64)  # by use
+        self._n_stretches = np.zeros(0, np.int64)  # by use
+        self._edges: list[tuple[pl.DataFrame, pl.DataFrame]] = []
+        self._latest = 0
+        self.n_cells = 0  # that were told of, by series
+        self._n_rates = 0  # of those that were of counters
+        self._settled: list[pl.DataFrame] = []
+        self._refused: dict[str, str] = {}
+        self._jumped = 0
+        self._jumps: set[str] = set()
+        self._is_refused = np.zeros(0, bool)  # by use
+
+    # --- readings
+
+    def take(self, samples: Samples) -> None:
+        """Take a batch."""
+        self.add(self.look(samples))
+
+    def look(self, samples: Samples) -> Seen:
+        """What a batch tells; nothing is taken yet (it may be that an answer breaks off, and comes again)."""
+        told = [self._number(labels) for labels in samples.labels]
+        wanted = [(at, *each) for at, each in enumerate(told) if each and each[1]]
+        places = np.array([at for at, _, uses in wanted for _ in uses], np.int64)
+        uses = np.array([use for _, _, uses in wanted for use in uses], np.int64)
+        limits = np.array(self._limits, np.float64).reshape(-1, 3)
+        is_counter = limits[uses, 0] > 0
+        counters = of_counters(picked(samples, places[is_counter], uses[is_counter]), self._window)
+        read = picked(samples, places[~is_counter], uses[~is_counter])
+        gauges = of_gauges(read, Limits(limits[:, 1], limits[:, 2]), self._window)
+        return Seen(
+            np.array([series for _, series, _ in wanted], np.int64),
+            self._window.n_read(samples)[[at for at, _, _ in wanted]],
+            uses,
+            counters.grown,
+            gauges.rows,
+            np.concatenate([counters.strange, gauges.strange]),
+            stretches(read) if self.since is None else None,
+            int(samples.times.max(initial=0)),
+        )
+
+    def add(self, seen: Seen) -> None:
+        """Take what a batch tells; later readings of a series come in later ones."""
+        self._n_read = _room(self._n_read, len(self._known))
+        self._n_stretches = _room(self._n_stretches, len(self._uses))
+        self._n_strange = _room(self._n_strange, len(self._uses))
+        np.add.at(self._n_read, seen.series, seen.n_read)
+        np.add.at(self._n_stretches, seen.uses, 1)
+        np.add.at(self._n_strange, seen.strange, 1)
+        increases = self._counters.add(seen.grown)
+        kept = where(self._window.has(increases.cells), increases)
+        rates = pl.DataFrame(dict(zip(RATES, kept, strict=True)), RATES)
+        self._rates.append(rates)
+        self._gauges.append(seen.gauges)
+        self.n_cells += rates.height + seen.gauges.height
+        if seen.edges is not None:
+            self._edges.append(seen.edges)
+        self._latest = max(self._latest, seen.latest_ms)
+
+    def _number(self, labels: dict[str, str]) -> tuple[int, list[int]] | None:
+        """Number of a series, and those of its uses; none where it is not one of those that are mapped."""
+        name = labels.get("__name__", "")
+        if name == HOST_INFO:
+            self.hosts.hear(labels)
+        entries = self._entries.get(name)
+        if entries is None:
+            return None
+        key = tuple(sorted(labels.items()))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self._known), []
+            for entry in entries:
+                metric = self.metrics[entry]
+                if metric.matches(labels):
+                    found[1].append(len(self._uses))
+                    self._uses.append(_Use(found[0], entry, told(metric, labels)))
+                    self._limits.append(_limits(metric))
+        return found
+
+    # --- rows
+
+    def settle(self, before: datetime | None) -> None:
+        """Make rows of all that is known of cells that end by then (None: of all cells), and forget the rest of it.
+
+        No reading that tells of them may come any more: those up to `GONE_S` later must be here.
+        """
+        last = NEVER if before is None else _epoch_ms(before) // self._width
+        rates, gauges = _all(self._rates, RATES), _all(self._gauges, GAUGES)
+        self._rates, self._gauges = ([each.filter(pl.col("cell") >= last)] for each in (rates, gauges))
+        rates, gauges = (each.filter(pl.col("cell") < last) for each in (rates, gauges))
+        if self._n_stretches.max(initial=0) > 1:
+            rates, gauges = rates_added_up(rates), gauges_added_up(gauges)
+        self._n_rates += rates.height
+        things, uses = self._judged()
+        steady = values_of_gauges(gauges, uses, width_ms=self._width)
+        cut = self._cut(steady, things, uses) if self.since is None and steady.height else steady
+        values = once_each(pl.concat([self._plausible(values_of_rates(rates, uses), things), cut]))
+        self._settled.append(_rows(values, things, self.cluster, self.table))
+
+    def _plausible(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
+        """Values of counters without those that no counter can reach: one that jumped, not one that grew."""
+        metrics = pl.Series([metric for _, metric, _ in things], dtype=pl.String)
+        most = pl.Series([of_telemetry(metric).most for metric in metrics], dtype=pl.Float64)
+        beyond = values["value"].fill_null(0.0) > most.gather(values["thing"])
+        self._jumped += int(beyond.sum())
+        self._jumps |= set(metrics.gather(values.filter(beyond)["thing"]))
+        return values.filter(~beyond)
+
+    def made(self) -> Made:
+        """The rows of all that was taken."""
+        self.settle(None)
+        frame = one_frame(self._settled, self.table, interval_s=self.interval_s)
+        warnings = [*self._of_strange(), *self._of_jumps(), *self._of_sparse(frame), *self._of_silent()]
+        counters = [use for use, limits in enumerate(self._limits) if limits[0] and not self._is_refused[use]]
+        last = self._counters.last_ms(np.array(counters, np.int64))
+        return Made(frame, self._refused, warnings, self._counts(), self._latest, last)
+
+    def _judged(self) -> tuple[list[tuple[str, str, str]], pl.DataFrame]:
+        """What there are rows of (node, metric, device, in order), and USES; takes note of series that are refused."""
+        things: list[tuple[str, str, str] | None] = []
+        keys = list(self._known)
+        for use in self._uses:
+            node, why = self.hosts.node(use.told) if self.table == "node_samples" else ("", "")
+            things.append(None if why else (node, self.metrics[use.entry].column, use.told.device))
+            if why:
+                labels = dict(keys[use.series])
+                self._refused[f"{labels.pop('__name__')} {labels}"] = why
+        ordered = sorted({thing for thing in things if thing is not None})
+        number = {thing: at for at, thing in enumerate(ordered)}
+        groups: dict[tuple[int, int], int] = {}
+        twins: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
+        rows = []
+        for use, thing in zip(self._uses, things, strict=True):
+            metric = self.metrics[use.entry]
+            told_of: tuple[int | None, ...] = (None, None, None)
+            if thing is not None:
+                group = groups.setdefault((number[thing], use.entry), len(groups))
+                told_of = number[thing], group, twins.setdefault((group, use.told.rest), len(twins))
+            rows.append((*told_of, metric.scale, metric.high, metric.one_minus, metric.combine))
+        self._is_refused = np.array([thing is None for thing in things], bool)
+        return ordered, pl.DataFrame(rows, USES, orient="row")
+
+    def _cut(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]], uses: pl.DataFrame) -> pl.DataFrame:
+        """Values of gauges that speak for no time before a node's first reading or behind its last."""
+        nodes = pl.DataFrame({"node": [node for node, _, _ in things]}).with_row_index("thing")
+        read = pl.concat([each.with_columns(uses["thing"].gather(each["use"])) for each, _ in self._edges])
+        step = min(median([steps for _, steps in self._edges]) or self._width, self._width)
+        last = pl.col("last_ms").max()
+        whole = -(-last // self._width) * self._width
+        edges = (
+            read.join(nodes, on="thing")
+            .group_by("node")
+            .agg(
+                (pl.col("first_ms").min() - step).alias("low"),
+                # With another reading due within its cell, the cell is not whole.
+                pl.when(last + step > whole).then(whole).otherwise(last).alias("high"),
+            )
+        )
+        begin = pl.max_horizontal("begin_ms", "low")
+        end = pl.min_horizontal(pl.col("begin_ms") + self._width, "high")
+        found = values.join(nodes, on="thing").join(edges, on="node")
+        return found.with_columns(begin_ms=begin, known_ms=end - begin).select(VALUES.keys())
+
+    def _counts(self) -> Counts:
+        owners, refused = np.array([use.series for use in self._uses], np.int64), self._is_refused
+        strange, read = _room(self._n_strange, len(self._uses)), _room(self._n_read, len(self._known))
+        left_out = np.zeros(read.size, np.int64)
+        np.maximum.at(left_out, owners[~refused], strange[~refused])
+        gone = int(read[np.unique(owners[refused])].sum())
+        return Counts(int(read.sum() - left_out.sum()) - gone, int(left_out.sum()), gone)
+
+    # --- what to say
+
+    def _of_strange(self) -> list[str]:
+        found = np.flatnonzero(self._n_strange)
+        if not found.size:
+            return []
+        names = sorted({self.metrics[self._uses[use].entry].name for use in found.tolist()})
+        more = ", ..." if len(names) > _NAMES_SHOWN else ""
+        count = int(self._n_strange.sum())
+        return [
+            f"{count:,} values of {', '.join(names[:_NAMES_SHOWN])}{more} are outside what their metric can be, and "
+            "were left out"
+        ]
+
+    def _of_jumps(self) -> list[str]:
+        if not self._jumped:
+            return []
+        names = sorted(self._jumps)
+        more = ", ..." if len(names) > _NAMES_SHOWN else ""
+        return [
+            f"{self._jumped:,} intervals of {', '.join(names[:_NAMES_SHOWN])}{more} are left out: "
+            "their counters jumped by more than can be"
+        ]
+
+    def _of_sparse(self, frame: pl.DataFrame) -> list[str]:
+        """Where gauges are read less often than the interval, most of the time nothing is known."""
+        columns = [metric.column for metric in self.metrics if not metric.counter]
+        gauges = frame.filter(pl.col("metric").is_in(columns))
+        step = pl.col("ts").diff().over([name for name in ("node", "metric", "device") if name in frame.columns])
+        median = gauges.select((step.dt.total_milliseconds() / 1000).median()).item()
+        if not isinstance(median, float) or median <= self.interval_s:
+            return []
+        return [
+            f"gauges come only every {median:g} s, so of the {self.interval_s} s intervals many are empty; "
+            f"set prometheus.interval_s to {round(median)} or more"
+        ]
+
+    def _of_silent(self) -> list[str]:
+        counters = [use for use, limits in enumerate(self._limits) if limits[0]]
+        read = _room(self._n_read, len(self._known))[[self._uses[use].series for use in counters]]
+        if self._n_rates or not np.any(read > 1):
+            return []
+        return [f"counters are read less often than every {GONE_S} s, so nothing can be told of them"]
+
+
+def _rows(values: pl.DataFrame, things: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:
+    """Rows as declared, of VALUES."""
+    names = pl.DataFrame(things, dict.fromkeys(("node", "metric", "device"), TEXT), orient="row")
+    beside = names[values["thing"]] if values.height else names.clear()
+    made = pl.concat([beside, values], how="horizontal").with_columns(
+        cluster=pl.lit(cluster),
+        ts=pl.col("begin_ms").cast(pl.Datetime("ms", "UTC")),
+        interval_s=pl.col("known_ms") / 1000,
+    )
+    return conform(made, _FRAMES[table])
+
+
+def one_frame(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -> pl.DataFrame:
+    """Rows of several questions as one frame, sorted; what several names say of one thing is one value (see above)."""
+    if len(frames) == 1:
+        return frames[0]
+    rows = pl.concat([empty(_FRAMES[table]), *frames])
+    key = [name for name in ("node", "metric", "device") if name in rows.columns]
+    things = rows.select(key).unique().sort(key).with_row_index("thing")
+    cell = pl.col("ts").dt.epoch("ms") // (interval_s * 1000)
+    values = rows.join(things, on=key).with_columns(cell=cell, known_ms="interval_s", begin_ms="ts")
+    return conform(once_each(values), _FRAMES[table])
+
+
+def _all(parts: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
+    return pl.concat([empty(schema), *parts])
+
+
+def _limits(metric: Metric) -> tuple[bool, float, float]:
+    """Whether it is a counter, and between which values (of gauges) one can be."""
+    most = of_telemetry(metric.column).most / metric.scale
+    return metric.counter, metric.low, most if metric.high is None else min(metric.high * (1 + SLACK), most)
+
+
+def _room(counts: Whole, size: int) -> Whole:
+    """Room for so many counts."""
+    return np.concatenate([counts, np.zeros(max(size - counts.size, 0), np.int64)])
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _epoch_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,171 @@
+"""Telemetry of nodes, networks and filesystems from a server, as rows of `node_samples`.
+
+Readings are taken raw, by the quickest road that the server has, and are judged here
+(`ingest.prometheus.node.samples`): what counters grew within an interval cannot be had from averages, and a server that
+computes it makes up what lies between two readings in ways of its own. Of metrics of which only some series are wanted
+the others are not asked for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from ingest.prometheus.client.raw import GONE_S, ServerRoad
+from ingest.prometheus.gpu.samples import end
+from ingest.prometheus.gpu.server import Reader, Wanted
+from ingest.prometheus.node.samples import Counts, Made, NodeReadings, one_frame
+from ingest.prometheus.series.hosts import HOST_INFO, Hosts
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.mapping.mapping import Mapping, Table
+    from ingest.tables import SourceName
+
+SOURCE: Final = "prometheus.node"
+"""Name of the source in `loads` and `rejects`."""
+
+LONGEST_NAMES: Final = 3_000
+"""Characters of metrics' names that are asked for at once: the question may be an address."""
+
+FIRST_STEP: Final = timedelta(seconds=3 * GONE_S)
+
+CELLS: Final = 1_000_000
+"""How many cells of series are held at once, about: what is made of them on the way takes some 250 bytes each."""
+
+_GONE: Final = timedelta(seconds=GONE_S)
+
+
+def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+    """Telemetry of nodes in a piece of time on the grid: `node_samples`.
+
+    Args:
+        server: whom to ask.
+        wanted: for what.
+        names: the metrics that it has.
+        since: beginning, on the grid.
+        until: end, on the grid.
+
+    Returns:
+        Each reading within that time is a row; readings up to `GONE_S` beside it are looked at, and no rows. A series
+        that names no node is a row that is refused. `covers_from` and `covers_until` are where samples begin and end.
+
+    Raises:
+        ServerDownError: a part of it cannot be had; then none of it is.
+    """
+    return read_table(server, wanted, names, source=SOURCE, table="node_samples", since=since, until=until)
+
+
+def read_table(
+    server: Server,
+    wanted: Wanted,
+    names: Sequence[str],
+    *,
+    source: SourceName,
+    table: Table,
+    since: datetime,
+    until: datetime,
+) -> Parsed:
+    """Telemetry of one table; see `read`."""
+    hosts = Hosts()
+    made: list[Made] = []
+    for some, matchers in questions(wanted.mapping, table, names):
+        metrics = wanted.mapping.of(table)
+        readings = NodeReadings(metrics, table, wanted.cluster, wanted.interval_s, since, until, hosts)
+        road = ServerRoad(server, ",".join(filter(None, [wanted.selector, *matchers])))
+        for low, high in _steps(readings, since - _GONE, until + _GONE):
+            for seen in road.raw(some, since=low, until=high, each=readings.look):
+                readings.add(seen)
+            readings.settle(high - _GONE)
+        made.append(readings.made())
+    frame = one_frame([each.frame for each in made], table, interval_s=wanted.interval_s)
+    refused = {raw: why for each in made for raw, why in each.refused.items()}
+    rejects = pl.DataFrame(
+        [(wanted.cluster, source, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()],
+        REJECTS,
+        orient="row",
+    )
+    begin, finish = covered(frame, until, made, wanted.interval_s)
+    counts = Counts(*map(sum, zip(*(each.counts for each in made), strict=True))) if made else Counts(0, 0, 0)
+    return Parsed(
+        source,
+        frozenset({wanted.cluster}),
+        {table: frame},
+        rejects,
+        rows_read=counts.loaded + counts.left_out + rejects.height,
+        rows_loaded=counts.loaded,
+        rows_skipped=counts.left_out,
+        rows_rejected=rejects.height,
+        columns=[name for name in names if name != HOST_INFO],
+        warnings=list(dict.fromkeys(said for each in made for said in each.warnings)),
+        covers_from=begin,
+        covers_until=finish,
+    )
+
+
+def _steps(readings: NodeReadings, since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The time in pieces of which readings fill some `CELLS` cells: the first is short, to see how many they are."""
+    length = FIRST_STEP
+    while since < until:
+        before = readings.n_cells
+        yield since, min(since + length, until)
+        since += length
+        length = min(until - since, length * CELLS // max(readings.n_cells - before, 1))
+        length = max(FIRST_STEP, timedelta(seconds=length // timedelta(seconds=1)))
+
+
+def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """What to ask for, as names and label matchers: first how hosts call themselves, then what is measured.
+
+    Names of which the same series are wanted are asked for together, up to `LONGEST_NAMES`.
+    """
+    if table == "node_samples" and HOST_INFO in names:
+        yield [HOST_INFO], []
+    by_matchers: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        wanted = {tuple(metric.matchers()) for metric in mapping.of(table) if metric.name == name}
+        if wanted:
+            by_matchers.setdefault(wanted.pop() if len(wanted) == 1 else (), []).append(name)
+    for matchers, some in by_matchers.items():
+        begin = 0
+        for at in range(1, len(some) + 1):
+            if at == len(some) or sum(map(len, some[begin : at + 1])) > LONGEST_NAMES:
+                yield some[begin:at], list(matchers)
+                begin = at
+
+
+def covered(
+    frame: pl.DataFrame, until: datetime, made: Sequence[Made], interval_s: int
+) -> tuple[datetime | None, datetime | None]:
+    """From when to when samples are complete.
+
+    Counters of which another reading is due have no samples from their last reading on: the next ingest, which goes on
+    an interval before the end, has to go on there. What was read last more than `GONE_S` ago is gone, and not due.
+    """
+    times = frame.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
+    low, high = times["low"].item(), times["high"].item()
+    if low is None:
+        return None, None
+    until_ms = round(until.timestamp() * 1000)
+    last = np.concatenate([each.last_ms for each in made])
+    gone = max(until_ms, *(each.latest_ms for each in made)) - GONE_S * 1000
+    due = last[(last > gone) & (last < until_ms)]
+    if not due.size:
+        return low, high
+    width = timedelta(seconds=interval_s)
+    since = datetime.fromtimestamp(int(due.min()) // 1000 // interval_s * interval_s, UTC)
+    return min(low, since), min(high, since + width)
+
+
+def _names(wanted: Wanted) -> Sequence[str]:
+    return (*wanted.mapping.names("node_samples"), HOST_INFO)
+
+
+READER: Final = Reader(SOURCE, _names, read)
+"""CPUs, memory, networks, disks and filesystems of nodes."""

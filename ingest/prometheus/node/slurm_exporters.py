@@ -1,0 +1,45 @@
+"""What Slurm's exporters count, from a server, as rows of `cluster_samples`: a cross-check of accounting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingest.prometheus.gpu.server import Reader, Wanted
+from ingest.prometheus.node.server import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.client.server import Server
+    from ingest.tables import Parsed
+
+SOURCE: Final = "prometheus.slurm"
+"""Name of the source in `loads` and `rejects`."""
+
+
+def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+    """Counts of a cluster in a piece of time on the grid: `cluster_samples`. They are of no node.
+
+    Args:
+        server: whom to ask.
+        wanted: for what.
+        names: the metrics that it has.
+        since: beginning, on the grid.
+        until: end, on the grid.
+
+    Returns:
+        As `ingest.prometheus.node.server.read`.
+
+    Raises:
+        ServerDownError: a part of it cannot be had; then none of it is.
+    """
+    return read_table(server, wanted, names, source=SOURCE, table="cluster_samples", since=since, until=until)
+
+
+def _names(wanted: Wanted) -> Sequence[str]:
+    return wanted.mapping.names("cluster_samples")
+
+
+READER: Final = Reader(SOURCE, _names, read)
+"""GPUs, nodes and jobs as the scheduler counts them."""

@@ -1,0 +1,1 @@
+"""Series: labels, hosts, samples gathered by series."""

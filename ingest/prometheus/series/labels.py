@@ -1,0 +1,278 @@
+"""What tells GPUs apart and which of their values can be believed: labels of node, GPU and MIG instance, blanks, units.
+
+Which metric fills which column stands in `ingest/prometheus/mapping`. Sources: dcgm-exporter's `etc/default-counters.csv` and
+its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that the mappings name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from ingest.prometheus.mapping.mapping import GPU_COLUMNS, GPU_RATIOS, builtin
+from ingest.tables import REAL, TEXT, TIME, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping as Labels
+
+    from ingest.prometheus.mapping.mapping import Mapping
+
+SOURCE: Final = "prometheus.gpu"
+"""Name of the source in `loads`, `rejects` and `health_events`."""
+
+BLANK_INT32: Final = 0x7FFFFFF0
+"""DCGM's blank value of 32 bits, which with its fifteen successors says why there is no value."""
+
+BLANK_REAL: Final = 2.0**47
+"""DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No value of ours is as large."""
+
+COLUMNS: Final = GPU_COLUMNS
+RATIOS: Final = GPU_RATIOS
+
+SLACK: Final = 1e-3
+"""What a value may be over its highest, as a share of that: rounding."""
+
+STRAY: Final = 1e-3
+"""Share of the values above 0 of a ratio that may be above 1 by accident. Where more are, they are percents."""
+
+XID_GAUGES: Final = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR")
+"""Gauges that hold the last XID until the driver is loaded anew."""
+
+XID_COUNTS: Final = ("DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL")
+"""By label `xid`: how many in the exporter's last window (a gauge), and how many since it started (a counter)."""
+
+XID_NAMES: Final = (*XID_GAUGES, *XID_COUNTS)
+
+ADDRESS_LABELS: Final = ("exported_instance", "instance")
+"""Labels that hold what was scraped, which on Kubernetes is a pod's address."""
+
+NODE_LABELS: Final = (
+    *("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node", "host"),
+    *ADDRESS_LABELS,
+)
+"""Labels that may name the node; the first that is not empty counts, but for names of pods (`node_of`)."""
+
+POD_LABELS: Final = ("pod", "exported_pod", "pod_name")
+"""Labels of the pod that works, or of the exporter's own."""
+
+EXPORTER: Final = "exporter"
+"""Stands in the names of exporters' pods."""
+
+UUID_LABELS: Final = ("UUID", "uuid", "gpu_uuid")
+
+INDEX_LABELS: Final = ("gpu", "ordinal", "gpu_id", "card")
+"""Labels that may say which of a node's GPUs it is: DCGM's and NVML's index."""
+
+MINOR_LABELS: Final = ("minor_number", "device")
+"""Labels that may tell the device's minor number, which is another one after a GPU fell off; `device` is nvidia3."""
+
+GPU_LABELS: Final = (*INDEX_LABELS, *MINOR_LABELS, *UUID_LABELS)
+
+INSTANCE_LABEL: Final = "GPU_I_ID"
+"""Tells the MIG instances of a GPU apart."""
+
+PLACE_LABELS: Final = (*NODE_LABELS, *GPU_LABELS, INSTANCE_LABEL, *POD_LABELS)
+
+SAMPLES: Final[Schema] = {
+    "name": TEXT,
+    "node": TEXT,
+    "gpu": TEXT,
+    "instance": TEXT,
+    "code": TEXT,
+    "ts": TIME,
+    "value": REAL,
+}
+"""Values as they were exported: metric `name`, and `code` the label `xid` of the metrics that count by it."""
+
+READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
+"""Values as they were exported, with the `identity` of their series."""
+
+_PORT = re.compile(r":[\w-]+$")
+_ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
+
+
+class Place(NamedTuple):
+    """What a series is about. `instance` is empty for the whole GPU."""
+
+    node: str
+    gpu: str
+    instance: str
+
+
+def place(labels: Labels[str, str]) -> Place | None:
+    """Node, GPU and MIG instance of a series; None where no label tells the node or the GPU.
+
+    >>> place({"gpu": "3", "Hostname": "n7.cluster.local", "instance": "10.0.0.7:9400"})
+    Place(node='n7', gpu='3', instance='')
+    >>> place({"device": "nvidia3", "instance": "10.0.0.7:9400", "GPU_I_ID": "1"})
+    Place(node='10.0.0.7', gpu='3', instance='1')
+    """
+    node, gpu = node_of(labels), _gpu_of(labels)
+    return Place(node, gpu, labels.get(INSTANCE_LABEL, "")) if node and gpu else None
+
+
+def node_of(labels: Labels[str, str]) -> str:
+    """The node of a series; empty where no label names it.
+
+    In a pod, some exporters take the pod's name for the host's: it counts only where no other label names a node (in
+    clusters whose nodes are pods it is right), and that of an exporter's own pod never does.
+
+    >>> node_of({"Hostname": "dcgm-exporter-x7k2q", "pod": "dcgm-exporter-x7k2q", "node": "n7"})
+    'n7'
+    >>> node_of({"Hostname": "worker-3", "pod": "worker-3", "instance": "10.0.0.7:9400"})
+    'worker-3'
+    """
+    label = node_label(labels)
+    return bare_host(labels[label]) if label else ""
+
+
+def node_label(labels: Labels[str, str], among: Sequence[str] = NODE_LABELS) -> str:
+    """Which of some labels names the node, as `node_of` has it; empty where none does.
+
+    >>> node_label({"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"})
+    'instance'
+    """
+    pods = {labels[label] for label in POD_LABELS if labels.get(label)}
+    told = [label for label in among if labels.get(label) and not (labels[label] in pods and EXPORTER in labels[label])]
+    return min(told, key=lambda label: (label in ADDRESS_LABELS, labels[label] in pods), default="")
+
+
+def _gpu_of(labels: Labels[str, str]) -> str:
+    return _first(labels, GPU_LABELS).removeprefix("nvidia")
+
+
+def uuid_alone(labels: Labels[str, str]) -> str:
+    """The UUID of a GPU whose index a series does not tell; empty where it does, or has no UUID."""
+    return "" if _first(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
+
+
+def _short(uuid: str) -> str:
+    """A UUID as all exporters would write it: some leave the GPU- out."""
+    return uuid.lower().removeprefix("gpu-")
+
+
+@dataclass
+class Indexes:
+    """Which GPU has which UUID: some exporters tell the index, some the UUID, and some both.
+
+    Where none tells a GPU's index, its minor number stands for it. A UUID that is told with several of them (a GPU that
+    was numbered anew) has none.
+    """
+
+    _known: dict[str, set[str]] = field(default_factory=dict)
+    _minor: dict[str, set[str]] = field(default_factory=dict)
+
+    def hear(self, labels: Labels[str, str]) -> None:
+        """Take note of a series."""
+        uuid = _short(_first(labels, UUID_LABELS))
+        for names, told in ((INDEX_LABELS, self._known), (MINOR_LABELS, self._minor)):
+            number = _first(labels, names).removeprefix("nvidia")
+            if uuid and number:
+                told.setdefault(uuid, set()).add(number)
+
+    def of(self, uuid: str) -> str | None:
+        """The index of a GPU, as far as one is known."""
+        known = self._known.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
+        return next(iter(known)) if len(known) == 1 else None
+
+    def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame with `gpu`, in which UUIDs whose index is known are replaced by that."""
+        names = frame["gpu"].unique().to_list()
+        found = {name: index for name in names if (index := self.of(name)) is not None}
+        return frame.with_columns(pl.col("gpu").replace(found)) if found else frame
+
+
+def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Labels of series, with the index of the GPU where they do not tell it, and another with the same UUID does.
+
+    >>> with_indexes([{"UUID": "GPU-1f", "gpu": "3"}, {"uuid": "1f"}])
+    [{'UUID': 'GPU-1f', 'gpu': '3'}, {'uuid': '1f', 'gpu': '3'}]
+    """
+    indexes = Indexes()
+    for labels in series:
+        indexes.hear(labels)
+    told = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
+    return [labels if index is None else {**labels, "gpu": index} for labels, index in told]
+
+
+def identity(name: str, labels: Labels[str, str]) -> str:
+    """What tells the series of an XID metric apart, whatever the order of its labels. That of others is empty.
+
+    XIDs are edges, and every series has its own: those of two exporters, MIG instances or jobs of one GPU.
+
+    >>> identity("DCGM_FI_DEV_XID_ERRORS", {"gpu": "3", "Hostname": "n7"})
+    '[["Hostname", "n7"], ["gpu", "3"]]'
+    """
+    if name not in XID_NAMES:
+        return ""
+    return json.dumps(sorted((label, value) for label, value in labels.items() if label != "__name__"))
+
+
+def _first(labels: Labels[str, str], names: Iterable[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def bare_host(name: str) -> str:
+    """A host's name without port (on Kubernetes it may have a name) and domain; addresses stay whole.
+
+    >>> bare_host("n7.local:9400"), bare_host("n7:metrics"), bare_host("10.0.0.7:9400"), bare_host("[fd00::7]:1")
+    ('n7', 'n7', '10.0.0.7', 'fd00::7')
+    """
+    host = _PORT.sub("", name) if name.count(":") == 1 or "]:" in name else name
+    return host.strip("[]") if _ADDRESS.fullmatch(host) else host.split(".")[0]
+
+
+def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.DataFrame:
+    """Samples (SAMPLES) of GPUs with `column`, and `value` in base units; implausible values are null.
+
+    `blank` marks values that DCGM gives where it has none (a missing value then, not a strange one). A ratio a trifle
+    above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before. `mapping` is the built-in one
+    if it is not given.
+    """
+    metrics = (mapping or builtin()).of_gpus.values()
+    told = pl.DataFrame(
+        [
+            (each.name, each.column, each.scale, each.low, math.inf if each.high is None else each.high, each.one_minus)
+            for each in metrics
+        ],
+        schema={"name": TEXT, "column": TEXT, "scale": REAL, "low": REAL, "high": REAL, "one_minus": pl.Boolean},
+        orient="row",
+    )
+    value = pl.col("value")
+    plausible = value.is_finite() & value.is_between(pl.col("low"), pl.col("high") * (1 + SLACK))
+    scaled = pl.min_horizontal(value, pl.col("high")) * pl.col("scale")
+    turned = pl.when("one_minus").then(1 - scaled).otherwise(scaled)
+    return samples.join(told, on="name", maintain_order="left").select(
+        *("name", "column", "node", "gpu", "instance", "ts"),
+        is_blank("value").alias("blank"),
+        pl.when(plausible).then(turned).alias("value"),
+    )
+
+
+def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[str]:
+    """Names of ratios that count percents in these samples (SAMPLES of one load): they have values from 1 to 100.
+
+    Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or half of all of another
+    that is newer. Where all GPUs of a load idle, percents look like ratios and pass for them; nothing in the values
+    tells them apart. DCGM's headers know of one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
+    in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
+    all versions, but recording rules may write anything.
+    """
+    metrics = (mapping or builtin()).of_gpus.values()
+    as_ratios = sorted(metric.name for metric in metrics if metric.column in RATIOS and metric.high == 1)
+    value = pl.col("value")
+    told = pl.col("name").is_in(as_ratios) & value.is_between(0, 100 * (1 + SLACK), closed="right")
+    above = samples.filter(told).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
+    return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
+
+
+def is_blank(column: str) -> pl.Expr:
+    """Whether a value is one of DCGM's or Prometheus' words for "there is none"."""
+    value = pl.col(column)
+    return ~value.is_finite() | (value >= BLANK_REAL) | value.is_between(BLANK_INT32, BLANK_INT32 + 15)

@@ -1,0 +1,1 @@
+"""Telemetry in the warehouse: merging samples, hourly roll-ups."""

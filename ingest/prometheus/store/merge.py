@@ -1,0 +1,114 @@
+"""Samples of several loads as one: no two rows of a series speak for the same time, and none of it is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ingest.prometheus.gpu.samples import end
+from ingest.tables import CLUSTER_SAMPLES, GPU_SAMPLES, NODE_SAMPLES, Schema
+
+_US: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of samples: its columns, and which of them tell a series; the others but its time are values."""
+
+    name: str
+    place: tuple[str, ...]
+    schema: Schema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell a row."""
+        return (*self.place, "ts")
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Columns that were measured."""
+        return tuple(name for name in self.schema if name not in {*self.key, "interval_s"})
+
+
+GPUS: Final = Table("gpu_samples", ("cluster", "node", "gpu"), GPU_SAMPLES)
+NODES: Final = Table("node_samples", ("cluster", "node", "metric", "device"), NODE_SAMPLES)
+CLUSTERS: Final = Table("cluster_samples", ("cluster", "metric", "device"), CLUSTER_SAMPLES)
+TABLES: Final = (GPUS, NODES, CLUSTERS)
+
+
+def merge(there: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:
+    """Both as one, sorted by series and time; no two rows of a series speak for the same time.
+
+    Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
+    replace those that they overlap, except that within a cell of the grid the one that speaks for more stays whole,
+    and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
+    meet within a cell no second is lost.
+    """
+    new = new.unique(list(of.key), keep="last", maintain_order=True)
+    if there.is_empty():
+        return new.select(of.schema.keys()).sort(of.key)
+    exact = [*of.key, "interval_s"]
+    new = _beside(new, there.join(new, on=exact, how="anti"), interval_s, of, longer=True)
+    old_only = there.join(new, on=exact, how="anti")
+    new_only = new.join(there, on=exact, how="anti")
+    both = new.join(there, on=exact, how="inner", suffix="_old").select(
+        *exact, *(pl.coalesce(name, f"{name}_old").alias(name) for name in of.values)
+    )
+    kept_old = _not_replaced(_beside(old_only, new, interval_s, of, longer=False), new, of)
+    return pl.concat([kept_old, new_only, both.select(of.schema.keys())]).sort(of.key)
+
+
+def _beside(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table, *, longer: bool) -> pl.DataFrame:
+    """What is left of rows where others within their cell of the grid go before them; the rest as it is.
+
+    With `longer` only those others do that speak for more time. No other lies inside a row then, so what is left of
+    one is one stretch.
+    """
+    if rows.is_empty() or others.is_empty():
+        return rows
+    cell = pl.col("ts").dt.epoch("us") // (interval_s * _US)
+    spans = [*of.place, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")]
+    pairs = (
+        rows.filter(pl.col("interval_s") <= interval_s)
+        .select(spans)
+        .join(others.filter(pl.col("interval_s") <= interval_s).select(spans), on=[*of.place, "cell"], suffix="_other")
+        .filter(pl.col("ts_other") < pl.col("end"), pl.col("end_other") > pl.col("ts"))
+    )
+    if longer:
+        pairs = pairs.filter(pl.col("interval_s_other") > pl.col("interval_s"))
+    if pairs.is_empty():
+        return rows
+    before = pl.col("ts_other") <= pl.col("ts")
+    low, high = pl.col("end_other").filter(before).max(), pl.col("ts_other").filter(~before).min()
+    cut = pairs.group_by(of.key).agg(
+        pl.coalesce(low, pl.col("ts").first()).alias("low"), pl.coalesce(high, pl.col("end").first()).alias("high")
+    )
+    left = rows.join(cut, on=list(of.key), how="inner").filter(pl.col("low") < pl.col("high"))
+    seconds = (pl.col("high") - pl.col("low")).dt.total_milliseconds() / 1000
+    trimmed = left.with_columns(ts=pl.col("low"), interval_s=seconds.cast(of.schema["interval_s"]))
+    return pl.concat([rows.join(cut, on=list(of.key), how="anti"), trimmed.select(rows.columns)])
+
+
+def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFrame:
+    """Old rows that no new row overlaps."""
+    if old.is_empty():
+        return old.select(of.schema.keys())
+    spans = new.select(*of.place, "ts", end("ts", "interval_s").alias("end")).sort("ts")
+    # New rows do not overlap one another, so the last that begins before an old row ends is the one to look at.
+    beside = (
+        old.with_columns(old_end=end("ts", "interval_s"))
+        .sort("old_end")
+        .join_asof(
+            spans.rename({"ts": "begin"}),
+            left_on="old_end",
+            right_on="begin",
+            by=of.place,
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+    )
+    free = pl.col("end").is_null() | (pl.col("end") <= pl.col("ts"))
+    return beside.filter(free).select(of.schema.keys())

@@ -1,0 +1,1 @@
+"""Run logs: what a training loop records of its own steps."""

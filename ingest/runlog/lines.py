@@ -1,0 +1,278 @@
+"""The lines of a run log, one by one: what each kind holds, and what is refused (`runlog.parse` describes them)."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from ingest.errors import shorten
+from ingest.plausible import LONGEST_NAME, RUN_LOG
+from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
+
+VERSION: Final = 1
+"""Of the format."""
+
+SAVE: Final = "checkpoint_save"
+"""Kind under which a `ckpt` line is stored."""
+
+MILLISECONDS: Final = 1e11
+"""A larger number counts milliseconds, or something finer."""
+
+US: Final = 1_000_000
+"""Microseconds in a second."""
+
+_Time = float | str
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_StepNumber = Annotated[int, msgspec.Meta(ge=0, le=int(RUN_LOG["step"].most))]
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Run(msgspec.Struct, tag_field="type", tag="run"):
+    """The beginning of a session."""
+
+    run_id: str | int
+    t: _Time
+    v: int = VERSION
+    cluster: str | None = None
+    scheduler: str | None = None
+    job_id: str | int | None = None
+    restart_count: int | None = None
+    node: str | None = None
+    rank: _Count | None = None
+    world: int | None = None
+    gpu_model: str | None = None
+    n_gpus: int | None = None
+    dtype: str | None = None
+    params: float | None = None
+    params_active: float | None = None
+    layers: int | None = None
+    heads: int | None = None
+    head_dim: int | None = None
+    seq_len: int | None = None
+    flops_per_token: float | None = None
+    flop_convention: str | None = None
+    hidden: int | None = None
+    ffn_hidden: int | None = None
+    kv_heads: int | None = None
+    vocab: int | None = None
+    gated: bool | None = None
+    tied: bool | None = None
+    attention_layers: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    shared_experts: int | None = None
+    expert_ffn_hidden: int | None = None
+    expert_layers: int | None = None
+    expert_params: float | None = None
+    recompute: str | None = None
+
+
+class Step(msgspec.Struct, tag_field="type", tag="step"):
+    """A training step that was finished."""
+
+    step: _StepNumber
+    t: _Time
+    duration_s: _Amount | None = None
+    tokens: _Amount | None = None
+    loss: float | None = None
+
+
+class Ckpt(msgspec.Struct, tag_field="type", tag="ckpt"):
+    """A checkpoint being saved."""
+
+    step: _StepNumber
+    begin: _Time
+    end: _Time | None = None
+    durable: bool | float | str | None = None
+    blocking: bool | None = None
+
+
+class Event(msgspec.Struct, tag_field="type", tag="event"):
+    """Anything else that takes time."""
+
+    kind: str
+    begin: _Time
+    end: _Time | None = None
+    step: _StepNumber | None = None
+    detail: str | None = None
+
+
+Line = Run | Step | Ckpt | Event
+
+STRICT: Final = msgspec.json.Decoder(Line)
+"""Reads a line that is plainly right."""
+
+SIZES: Final = (
+    "world",
+    "n_gpus",
+    "params",
+    "params_active",
+    "layers",
+    "heads",
+    "head_dim",
+    "seq_len",
+    "flops_per_token",
+    "hidden",
+    "ffn_hidden",
+    "kv_heads",
+    "vocab",
+    "attention_layers",
+    "experts",
+    "top_k",
+    "shared_experts",
+    "expert_ffn_hidden",
+    "expert_layers",
+    "expert_params",
+)
+"""Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
+
+MAY_BE_NONE: Final = {"attention_layers", "experts", "shared_experts"}
+"""Of these a model may have none."""
+
+RECOMPUTED: Final = ("none", "selective", "full")
+"""How much of the activations is computed again in the backward pass."""
+
+_TYPE_RUN: Final = re.compile(rb'"type"\s*:\s*"run"')
+
+
+class RefusedLineError(Exception):
+    """A line cannot be used; the text says why."""
+
+
+def convert(found: object) -> Line:
+    """A decoded object as one of the four kinds; text that is a number counts as one here."""
+    if not isinstance(found, dict):
+        raise RefusedLineError("not a JSON object")
+    if "type" not in found:
+        found = found | {"type": _kind(found)}
+    if str(found["type"]) not in {"run", "step", "ckpt", "event"}:
+        raise RefusedLineError(f"type is {shorten(str(found['type']))!r}; known are run, step, ckpt and event")
+    try:
+        told: Line = msgspec.convert(found, Line, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusedLineError(_spelled(error)) from None
+    for name, value in msgspec.structs.asdict(told).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RefusedLineError(f"{name} is {value}, which is no number")
+    return told
+
+
+def _kind(found: dict[str, Any]) -> str:
+    """The kind of an object that does not say it."""
+    names = found.keys()
+    if {"v", "run_id"} <= names:
+        return "run"
+    if {"kind", "begin"} <= names:
+        return "event"
+    if {"begin", "step"} <= names and "kind" not in names:
+        return "ckpt"
+    if {"step", "t"} <= names:
+        return "step"
+    raise RefusedLineError("no `type`, and its fields do not tell one (run, step, ckpt or event)")
+
+
+def _spelled(error: msgspec.ValidationError) -> str:
+    """Msgspec's complaint with the field in front.
+
+    >>> _spelled(msgspec.ValidationError("Expected `int`, got `str` - at `$.step`"))
+    'step: expected int, got str'
+    """
+    said, _, place = str(error).replace("`", "").partition(" - at $.")
+    said = said[0].lower() + said[1:]
+    return f"{place}: {said}" if place else said
+
+
+def is_of_run(line: bytes) -> bool:
+    """Whether a line that could not be used was meant to begin a session."""
+    return bool(_TYPE_RUN.search(line)) or (b'"type"' not in line and b'"run_id"' in line)
+
+
+def microseconds(name: str, value: float | str) -> int:
+    """Microseconds since 1970.
+
+    >>> microseconds("t", 1790812800.5), microseconds("t", "2026-10-01T02:00:00+02:00")
+    (1790812800500000, 1790812800000000)
+    """
+    if isinstance(value, str):
+        value = _seconds_of_text(name, value)
+    if value > MILLISECONDS:
+        raise RefusedLineError(f"{name} is {value:.0f}: milliseconds? Times are in seconds since 1970; divide by 1000")
+    if not EARLIEST_S <= value <= LATEST_S:
+        raise RefusedLineError(f"{name} is {value:g}, not a time between 2000 and 2100 (seconds since 1970)")
+    return round(value * US)
+
+
+def _seconds_of_text(name: str, text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise RefusedLineError(f"{name}: not a time: {shorten(text, 60)!r}") from None
+    if moment.tzinfo is None:
+        raise RefusedLineError(f"{name}: {text!r} has no zone; end it with Z or an offset such as +02:00")
+    return moment.timestamp()
+
+
+def text_or_none(value: str | int | None) -> str | None:
+    """A name or an id as text; blank is none."""
+    return None if value is None else str(value).strip() or None
+
+
+def save_row(found: Ckpt) -> dict[str, Any]:
+    """A `ckpt` line as a row of `run_events`, times in microseconds."""
+    begin, end = _span(found.begin, found.end)
+    durable = None
+    if found.durable is True:
+        if end is None:
+            raise RefusedLineError("durable is true, which means from its end on, but there is no end")
+        durable = end
+    elif found.durable is not None and found.durable is not False:
+        durable = microseconds("durable", found.durable)
+        if durable < begin:
+            raise RefusedLineError("durable is before begin")
+    return {
+        "ts": begin,
+        "kind": SAVE,
+        "ended_at": end,
+        "step": found.step,
+        "durable_at": durable,
+        "blocking": found.blocking is not False,
+        "detail": None,
+    }
+
+
+def event_row(found: Event) -> dict[str, Any]:
+    """An `event` line as a row of `run_events`, times in microseconds."""
+    begin, end = _span(found.begin, found.end)
+    kind = found.kind.strip()
+    if not kind:
+        raise RefusedLineError("kind is empty")
+    if len(kind) > LONGEST_NAME:
+        raise RefusedLineError(f"kind is longer than {LONGEST_NAME} characters")
+    if kind == SAVE:
+        raise RefusedLineError(
+            'a save is a line of its own type: {"type":"ckpt","step":..,"begin":..,"end":..,"durable":..}'
+        )
+    return {
+        "ts": begin,
+        "kind": kind,
+        "ended_at": end,
+        "step": found.step,
+        "durable_at": None,
+        "blocking": None,
+        "detail": text_or_none(found.detail),
+    }
+
+
+def _span(begin: float | str, end: float | str | None) -> tuple[int, int | None]:
+    first = microseconds("begin", begin)
+    last = None if end is None else microseconds("end", end)
+    if last is not None and last < first:
+        raise RefusedLineError(f"end is {(first - last) / US:g} s before begin")
+    if last is not None and last - first > RUN_LOG["event_s"].most * US:
+        days = (last - first) / US / 86_400
+        raise RefusedLineError(f"end is {days:,.0f} days after begin, which cannot be: {RUN_LOG['event_s'].why}")
+    return first, last

@@ -1,0 +1,546 @@
+r"""Run logs: what a training loop says of itself. The format, version 1, is a public contract; this is its description.
+
+A run log is a file of JSON objects, one a line, in UTF-8, appended to as training goes on; gzip is accepted. The
+recorder (`trackside recorder > trackside_log.py`) writes it, and so can anything else. Every object has a `type`:
+
+`run` begins a session. Each process start writes one; a file may hold the sessions of many restarts.
+
+    {"type":"run","v":1,"t":1790812800.5,"run_id":"llama-8b","cluster":"alpha","scheduler":"slurm","job_id":"29",
+     "restart_count":0,"node":"n1","rank":0,"world":16,"gpu_model":"H100 SXM","n_gpus":16,"dtype":"bf16",
+     "params":8.03e9,"params_active":8.03e9,"layers":32,"heads":32,"head_dim":128,"seq_len":8192,
+     "flops_per_token":null,"flop_convention":"palm_full",
+     "hidden":4096,"ffn_hidden":14336,"kv_heads":8,"vocab":128256,"gated":true,"tied":false,"recompute":"none"}
+
+    `t` and `run_id` must be there. `job_id` is the scheduler's raw id (SLURM_JOB_ID, also in an array). `n_gpus` are
+    the GPUs that train. `params_active` are the parameters active per token, all if it is left out. `flops_per_token`
+    is for those who count themselves; `flop_convention` then says how. A `cluster` that is left out comes from whoever
+    loads the log, a `scheduler` is slurm if there is a job id and none otherwise, a `rank` is 0.
+
+    All that is told of the model is optional; each FLOP convention needs some of it. `attention_layers` are the layers
+    with full attention where those are not all `layers` (hybrid models). A mixture of experts has `experts` routed
+    ones in a layer, of which a token is sent to `top_k`, `shared_experts` that all tokens go through,
+    `expert_ffn_hidden` where an expert is not as wide as `ffn_hidden`, and `expert_layers` where not all layers have
+    experts; `expert_params` are the parameters of all routed experts together, if you know them. With them `params`
+    alone will do: the active ones follow. `recompute` says what the backward pass computes again: `none`, `selective`
+    or `full` (activation checkpointing); without it executed FLOP (HFU) cannot be told. `dtype` names all types that
+    matrix products are done in: `fp8+bf16`.
+
+`step` is a training step that was finished. `t` is its beginning. Lines of a step that was cut off are not written.
+
+    {"type":"step","step":17,"t":1790812861.25,"duration_s":1.93,"tokens":1048576,"loss":2.31}
+
+    `step` and `t` must be there. A step that is run again after a restart has its old number. A loss that is NaN is
+    kept as missing; the step counts.
+
+`ckpt` is a checkpoint being saved.
+
+    {"type":"ckpt","step":17,"begin":1790812870,"end":1790812881.5,"durable":true,"blocking":true}
+
+    `durable` is the time from which it is safe, `true` for from its end on, or null (or false, or left out) while
+    nobody has confirmed it. `blocking` says whether training waited from `begin` to `end` (true if left out). Where
+    the confirmation comes later, the line is written again with the same `step` and `begin` and more known.
+
+`event` is anything else that takes time.
+
+    {"type":"event","kind":"checkpoint_load","begin":1790812801,"end":1790812850,"step":16,"detail":null}
+
+    Kinds with a meaning: `init`, `compile`, `data` (training waits for data), `checkpoint_load` (with the step it
+    goes on from), `eval`. `step_start` (with the step, and no end) says that a step begins; the `step` line follows
+    when it is finished. Other names are kept as they are.
+
+Times are seconds since 1970 (a whole or a broken number) or ISO 8601 text with a zone. Fields that we do not know are
+ignored. Where `type` is left out the fields tell: `v` and `run_id` make a run; `begin` and `step` without `kind` a
+checkpoint; `kind` and `begin` an event; `step` and `t` a step. Only the lines of rank 0 count; of other ranks the
+session is kept and their other lines are skipped, since rank 0's step is the step of all.
+
+A line that cannot be used is refused with its number and the reason. A process that was killed while writing leaves a
+cut line; it is refused as that, and a whole line glued to it is saved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from ingest.cluster_names import TOO_LONG, fits_a_folder
+from ingest.delimited.reader import clean
+from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.future import latest
+from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
+from ingest.runlog.lines import (
+    MAY_BE_NONE,
+    RECOMPUTED,
+    SIZES,
+    STRICT,
+    US,
+    VERSION,
+    Ckpt,
+    Line,
+    RefusedLineError,
+    Run,
+    Step,
+    convert,
+    event_row,
+    is_of_run,
+    microseconds,
+    save_row,
+    text_or_none,
+)
+from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
+from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CUT: Final = "cut line (the process was killed while writing)"
+"""Reason for a line that ends too early."""
+
+SESSION_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "rank", "started_at")
+STEP_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "step", "ts")
+EVENT_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "ts", "kind", "step")
+
+_OF: Final = ("cluster", "run_id", "scheduler", "job_id")
+_IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
+
+MAX_TAILS: Final = 20
+"""Places in a damaged line at which a whole line is looked for."""
+
+
+@dataclass
+class _Session:
+    """One `run` line, and how far what it begins reaches. Times are microseconds since 1970."""
+
+    row: dict[str, Any]
+    rank: int
+    began: int
+    ended: int
+    first_step: int
+    """How many steps the sessions before it had."""
+
+
+@dataclass
+class _Log:
+    """What has been read so far."""
+
+    origin: str
+    cluster: str | None
+    latest_us: float = math.inf
+    sessions: list[_Session] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    step_lines: list[int] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    open: bool = False
+    lost_at: int | None = None
+    n_read: int = 0
+    n_skipped: int = 0
+    n_losses: int = 0
+
+    def take(self, number: int, line: bytes) -> None:
+        """Read one line, slowly and with care."""
+        self.n_read += 1
+        try:
+            self.add(number, self._understood(number, line))
+        except RefusedLineError as error:
+            self.refuse(number, str(error), line)
+            if is_of_run(line):
+                self.open, self.lost_at = False, number
+
+    def add(self, number: int, found: Line) -> None:
+        """Book one line that was understood."""
+        if isinstance(found, Run):
+            self.open, self.lost_at = False, number
+            session = _session(found, self.cluster, self.origin, len(self.steps), self.warnings)
+            self._is_past(session.began)
+            self.sessions.append(session)
+            self.open = True
+            return
+        if not self.open:
+            raise RefusedLineError(
+                "it comes before any `run` line, so it belongs to no run"
+                if self.lost_at is None
+                else f"the `run` line that it belongs to was refused (line {self.lost_at})"
+            )
+        if isinstance(found, Step):
+            self.steps.append(found)
+            self.step_lines.append(number)
+            return
+        session = self.sessions[-1]
+        event = save_row(found) if isinstance(found, Ckpt) else event_row(found)
+        told = [event[name] for name in ("ts", "ended_at", "durable_at") if event[name] is not None]
+        self._is_past(*told)
+        session.ended = max(session.ended, *told)
+        if session.rank:
+            self.n_skipped += 1
+        else:
+            self.events.append(_of(session) | event)
+
+    def _is_past(self, *told: int) -> None:
+        if max(told) > self.latest_us:
+            raise RefusedLineError(_ahead(max(told)))
+
+    def refuse(self, number: int, reason: str, line: bytes, session: int = -1) -> None:
+        """Keep a line that cannot be used, under the cluster of its session."""
+        cluster = self.sessions[session].row["cluster"] if self.sessions else self.cluster
+        self.refused.append((number, reason, line.decode(errors="replace")[:RAW_LIMIT], cluster))
+
+    def _understood(self, number: int, line: bytes) -> Line:
+        """A line that was not plainly right: numbers as text, no `type`, NaN, cut, or nonsense."""
+        try:
+            found = msgspec.json.decode(line)
+        except RecursionError:
+            raise RefusedLineError("objects within objects without end") from None
+        except msgspec.DecodeError as error:
+            if b"NaN" in line or b"Infinity" in line or "range" in str(error):
+                return self._with_nan(line, error)
+            return self._after_a_cut(number, line, error)
+        return convert(found)
+
+    def _with_nan(self, line: bytes, error: Exception) -> Line:
+        """Python's json module writes NaN, which is not JSON. A loss may be one; nothing else may."""
+        try:
+            found = json.loads(line)
+            msgspec.json.encode(found)  # fails on halves of characters, which Python's json lets through
+        except (ValueError, RecursionError):
+            raise RefusedLineError(f"not JSON: {error}") from None
+        if isinstance(found, dict) and isinstance(found.get("loss"), float) and not math.isfinite(found["loss"]):
+            found["loss"] = None
+            self.n_losses += 1
+        return convert(found)
+
+    def _after_a_cut(self, number: int, line: bytes, error: Exception) -> Line:
+        """A killed process leaves no line end: the next one's first line may stand right behind the cut one."""
+        at = 0
+        for _ in range(MAX_TAILS):
+            at = line.find(b'{"', at + 1)
+            if at < 0:
+                break
+            try:
+                found = convert(msgspec.json.decode(line[at:]))
+            except (msgspec.DecodeError, RecursionError, RefusedLineError):
+                continue
+            self.refuse(number, CUT, line[:at])
+            self.n_read += 1
+            if is_of_run(line[:at]):
+                self.open, self.lost_at = False, number
+            return found
+        raise RefusedLineError(CUT if "truncated" in str(error) else f"not JSON: {error}")
+
+
+def _ahead(us: float) -> str:
+    return f"it lies in the future: {_moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_runlog(
+    data: bytes, *, origin: str = "input", cluster: str | None = None, now: datetime | None = None
+) -> Parsed:
+    """Read a run log.
+
+    Args:
+        data: the bytes, unpacked.
+        origin: where they came from, for messages and for `run_sessions.origin`.
+        cluster: the cluster of sessions that name none.
+        now: the time: lines of later are refused, and so are those of a session that begins later.
+
+    Returns:
+        `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
+
+    Raises:
+        UnrecognisedInputError: there is no `run` line in it.
+        InputError: a session names no cluster, and `cluster` is None.
+    """
+    data, warnings = clean(data, origin)
+    latest_us = math.inf if now is None else latest(now).timestamp() * US
+    log = _read(data, _Log(origin, cluster, latest_us, warnings=warnings))
+    if not log.sessions:
+        raise UnrecognisedInputError(_no_session(log, data))
+    if any(session.row["cluster"] is None for session in log.sessions):
+        message = f"{origin}: a `run` line names no cluster, and nobody else did.\nSay it: --cluster NAME"
+        raise InputError(message)
+    steps = _good_steps(log)
+    sessions = pl.DataFrame([_session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
+    found = {
+        "run_sessions": merge_sessions(sessions),
+        "steps": merge_steps(steps),
+        "run_events": merge_events(conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)),
+    }
+    n_whole = sessions.height + steps.height + len(log.events)
+    loaded = sum(frame.height for frame in found.values())
+    rejects = _rejects(log)
+    return Parsed(
+        source="runlog",
+        clusters=frozenset(sessions["cluster"]),
+        frames=found,
+        rejects=rejects,
+        rows_read=log.n_read,
+        rows_loaded=loaded,
+        rows_duplicate=n_whole - loaded,
+        rows_skipped=log.n_skipped,
+        rows_rejected=rejects.height,
+        columns=[],
+        warnings=[*log.warnings, *_warnings(log, steps)],
+        covers_from=_moment(min(session.began for session in log.sessions)),
+        covers_until=_moment(max(session.ended for session in log.sessions)),
+    )
+
+
+def _read(data: bytes, log: _Log) -> _Log:
+    """Read all lines; nearly all are plainly right, and quick."""
+    decode, take, add = STRICT.decode, log.take, log.add
+    log.lines = data.split(b"\n")
+    for number, line in enumerate(log.lines, 1):
+        try:
+            found = decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            if line.strip():
+                take(number, line)
+            continue
+        log.n_read += 1
+        try:
+            add(number, found)
+        except RefusedLineError as error:
+            log.refuse(number, str(error), line)
+    return log
+
+
+def _no_session(log: _Log, data: bytes) -> str:
+    first = next((line for line in data.decode(errors="replace").split("\n") if line.strip()), "")
+    why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
+    return (
+        f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n  {shorten(first)}{why}\n"
+        "Run logs are JSON lines as the recorder writes them: trackside recorder --help"
+    )
+
+
+def _moment(us: int) -> datetime:
+    return datetime.fromtimestamp(us / US, tz=UTC)
+
+
+def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnings: list[str]) -> _Session:
+    """What a `run` line says."""
+    if run.v != VERSION:
+        raise RefusedLineError(
+            f"run log version {run.v} is not known here (only {VERSION}); a newer Trackside may read it"
+        )
+    began = microseconds("t", run.t)
+    run_id, job_id = str(run.run_id).strip(), text_or_none(run.job_id)
+    if not run_id:
+        raise RefusedLineError("run_id is empty")
+    if max(len(run_id), len(job_id or "")) > LONGEST_NAME:
+        raise RefusedLineError(f"run_id or job_id is longer than {LONGEST_NAME} characters")
+    named = text_or_none(run.cluster) or cluster
+    if named is not None and not fits_a_folder(named):
+        raise RefusedLineError(f"cluster: {TOO_LONG}")
+    facts = {name: getattr(run, name) for name in SIZES}
+    facts["restart_count"] = run.restart_count
+    for name, value in facts.items():
+        if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
+            warnings.append(
+                f"run {run_id}: {name} is {value:g}, which cannot be (at most {RUN_LOG[name].most:g}: "
+                f"{RUN_LOG[name].why}); it counts as unknown"
+            )
+            facts[name] = None
+    if facts["params_active"] is None and not _routes(run):
+        facts["params_active"] = facts["params"]
+    row = facts | {
+        "cluster": named,
+        "run_id": run_id,
+        "scheduler": text_or_none(run.scheduler) or ("none" if job_id is None else "slurm"),
+        "job_id": job_id,
+        "rank": run.rank or 0,
+        "node": text_or_none(run.node),
+        "gpu_model": text_or_none(run.gpu_model),
+        "dtype": text_or_none(run.dtype),
+        "flop_convention": text_or_none(run.flop_convention),
+        "gated": run.gated,
+        "tied": run.tied,
+        "recompute": _recomputed(run, run_id, warnings),
+        "origin": origin,
+    }
+    return _Session(row, run.rank or 0, began, began, first_step)
+
+
+def _routes(run: Run) -> bool:
+    """Whether it is a mixture of experts: not all of its parameters are active."""
+    return run.experts is not None and run.experts > 1
+
+
+def _recomputed(run: Run, run_id: str, warnings: list[str]) -> str | None:
+    told = (text_or_none(run.recompute) or "").lower() or None
+    if told is None or told in RECOMPUTED:
+        return told
+    warnings.append(f"run {run_id}: recompute is {shorten(told, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out")
+    return None
+
+
+def _session_row(session: _Session) -> dict[str, Any]:
+    return session.row | {"started_at": _moment(session.began), "ended_at": _moment(session.ended)}
+
+
+def _of(session: _Session) -> dict[str, Any]:
+    return {name: session.row[name] for name in ("cluster", "run_id", "scheduler", "job_id")}
+
+
+def _good_steps(log: _Log) -> pl.DataFrame:
+    """The steps of rank 0 as rows of `steps`, in the order of the log. Sessions learn how far they reach."""
+    table = _step_table(log)
+    whole = table.filter(pl.col("ts").is_not_null())
+    for row in whole.group_by("session").agg(pl.col("end").max()).iter_rows(named=True):
+        session = log.sessions[row["session"]]
+        session.ended = max(session.ended, row["end"])
+    mine = pl.DataFrame(
+        [{"session": number, "_rank": one.rank} | _of(one) for number, one in enumerate(log.sessions)],
+        schema={"session": pl.UInt32, "_rank": pl.Int64} | {name: STEPS[name] for name in _OF},
+    )
+    known = whole.join(mine, on="session", how="left", maintain_order="left")
+    first = known.filter(pl.col("_rank") == 0)
+    log.n_skipped += known.height - first.height
+    log.warnings.extend(_backwards(first))
+    return conform(first.with_columns(pl.col("ts").cast(TIME)), STEPS)
+
+
+def _step_table(log: _Log) -> pl.DataFrame:
+    """All steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused."""
+    steps = log.steps
+    starts = [session.first_step for session in log.sessions] + [len(steps)]
+    bad: dict[int, str] = {}
+    moments: list[float | None] = []
+    for at, one in enumerate(steps):
+        moment = one.t
+        if type(moment) is not float or not EARLIEST_S <= moment <= LATEST_S:
+            try:
+                moment = microseconds("t", moment) / US
+            except RefusedLineError as error:
+                bad[at] = str(error)
+                moment = math.nan
+        moments.append(moment)
+    table = pl.DataFrame(
+        {
+            "step": pl.Series([one.step for one in steps], dtype=pl.Int64),
+            "t": pl.Series(moments, dtype=pl.Float64),
+            "duration_s": pl.Series([one.duration_s for one in steps], dtype=pl.Float64),
+            "tokens": pl.Series([one.tokens for one in steps], dtype=pl.Float64),
+            "loss": pl.Series([one.loss for one in steps], dtype=pl.Float64),
+            "session": pl.concat(
+                [
+                    pl.repeat(number, after - before, dtype=pl.UInt32, eager=True)
+                    for number, (before, after) in enumerate(itertools.pairwise(starts))
+                ]
+            ),
+        }
+    )
+    end = pl.col("t") + pl.col("duration_s").fill_null(0)
+    bound = RUN_LOG["duration_s"]
+    too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
+    bad |= {at: f"duration_s is {steps[at].duration_s:g}, which cannot be: {bound.why}" for at in too_long}
+    ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
+    bad |= {at: _ahead(moments[at] * US + (steps[at].duration_s or 0) * US) for at in ahead if at not in bad}
+    table = table.with_columns(_if_plausible(table, name, log) for name in ("tokens", "loss"))
+    for at, reason in bad.items():
+        number = log.step_lines[at]
+        log.refuse(number, reason, log.lines[number - 1], table["session"][at])
+    fine = pl.lit(value=True) if not bad else ~pl.int_range(pl.len()).is_in(list(bad))
+    return table.with_columns(
+        ts=pl.when(fine).then((pl.col("t") * US).round().cast(pl.Int64, strict=False)),
+        end=pl.when(fine).then((end * US).round().cast(pl.Int64, strict=False)),
+    )
+
+
+def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
+    """A column of the steps without the values that cannot be; a warning says how many steps lack them for that."""
+    bound = RUN_LOG[name]
+    wrong = table.select((pl.col(name).abs() > bound.most).fill_null(value=False)).to_series()
+    if not wrong.any():
+        return table[name]
+    at = int(wrong.arg_true()[0])
+    log.warnings.append(
+        f"{wrong.sum()} steps have {name} that cannot be (the first in line {log.step_lines[at]}: {table[name][at]:g}; "
+        f"at most {bound.most:g}: {bound.why}); they count, without it"
+    )
+    return table[name].set(wrong, None)
+
+
+def _backwards(steps: pl.DataFrame) -> list[str]:
+    """Steps that begin before the step that was logged before them: somebody set the clock."""
+    back = steps.select((pl.col("ts").diff().over("session") < 0).sum()).item()
+    if not back:
+        return []
+    return [f"{back} steps begin before the step logged before them: the node's clock was set back"]
+
+
+def _warnings(log: _Log, steps: pl.DataFrame) -> list[str]:
+    found = []
+    if log.n_losses:
+        found.append(f"{log.n_losses} steps have a loss that is not a number; they count, without it")
+    if steps.is_empty() and log.n_skipped and all(session.rank for session in log.sessions):
+        ranks = sorted({session.rank for session in log.sessions})
+        found.append(
+            f"all lines are of rank {ranks[0]}, and only those of rank 0 count; pass rank=0 where one rank writes"
+        )
+    return found
+
+
+def _rejects(log: _Log) -> pl.DataFrame:
+    anyone = next(session.row["cluster"] for session in log.sessions)
+    rows = [
+        {
+            "cluster": cluster or anyone,
+            "source": "runlog",
+            "origin": log.origin,
+            "line": number,
+            "reason": reason,
+            "raw": raw,
+        }
+        for number, reason, raw, cluster in sorted(log.refused, key=lambda each: each[0])
+    ]
+    return pl.DataFrame(rows, schema=REJECTS)
+
+
+# Merging: each of these may be given the same rows again, in any order, and says the same. --------------------------
+
+
+def merge_sessions(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per session, the one that knows most: a log that has grown since ends later.
+
+    Reading the same again counts as having read it later; an older copy does not.
+    """
+    again = pl.col("read_at").max().over([*SESSION_KEY, "ended_at"])
+    return _best(rows.with_columns(read_at=again), SESSION_KEY, latest="ended_at")
+
+
+def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per execution of a step, by run and time."""
+    return _best(rows, STEP_KEY).sort("run_id", "ts", "job_id", "step", nulls_last=True)
+
+
+def merge_events(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per event, with all that its lines tell: when it ended, when it was safe."""
+    told = [
+        pl.col("submitted_at").max(),
+        pl.col("ended_at").max(),
+        pl.col("durable_at").min(),
+        pl.col("blocking").max(),
+        pl.col("detail").max(),
+    ]
+    merged = rows.group_by(EVENT_KEY).agg(told)
+    return conform(merged, RUN_EVENTS).sort(EVENT_KEY, nulls_last=True)
+
+
+def _best(rows: pl.DataFrame, key: Iterable[str], latest: str | None = None) -> pl.DataFrame:
+    """One row for each key. Which one does not depend on the order in which they come."""
+    names = list(key)
+    if not rows.select(names).is_duplicated().any():
+        return rows.sort(names, nulls_last=True)
+    others = [name for name in rows.columns if name not in names and name != latest]
+    order = [*names, *([latest] if latest else []), *others]
+    downwards = [name == latest for name in order]
+    return rows.sort(order, descending=downwards, nulls_last=True).unique(names, keep="first", maintain_order=True)

@@ -1,0 +1,474 @@
+"""Run log v1 recorder: copy this one file beside your training script. Standard library only, Python 3.8 or later.
+
+    import trackside_log
+
+    log = trackside_log.start("run.jsonl", run_id="llama-8b", n_gpus=16, gpu_model="H100 SXM", dtype="bf16",
+                              params_active=8.03e9, layers=32, heads=32, head_dim=128, seq_len=8192,
+                              recompute="none")   # none, selective or full: HFU beside MFU
+    with log.event("checkpoint_load", step=first):
+        load(first)
+    for step in range(first, last):
+        with log.step(step, tokens=batch_tokens) as this:
+            this.loss = train()          # a number; optional
+        if step % 500 == 0:
+            with log.checkpoint(step):   # training waits for it, and it is safe at the end
+                save(step)
+    log.close()
+
+A save that goes on in the background is safe only when somebody says so:
+
+    with log.checkpoint_async(step) as saving:   # what training waits for
+        future = begin_save(step)
+    future.add_done_callback(lambda _: saving.durable())
+
+It is made for training loops: whatever happens to the log (a full disk, a missing folder), it warns once on stderr and
+training goes on. A line is written by one system call, so a killed process leaves at most one cut line. Only rank 0
+writes. The rank comes from RANK or SLURM_PROCID; if neither torchrun nor srun starts your processes, pass `rank=`.
+Where another rank should write (with pipeline parallelism the last one knows the loss), pass `rank=0` there and
+`rank=1` elsewhere. A loss is turned into a number at the end of the step: one that lies on the GPU makes the step wait
+for it, so leave it out, or set it every so many steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import os
+import socket
+import sys
+import time
+
+VERSION = 1
+"""Of the format; Trackside's `ingest/runlog/parse.py` describes it."""
+
+START_LOGGED_S = 1.0
+"""The begin of a step is logged, too, if the step before took so many seconds (and of the first one)."""
+
+
+def start(
+    path: str | os.PathLike[str],
+    *,
+    run_id: str,
+    n_gpus: int | None = None,
+    gpu_model: str | None = None,
+    dtype: str | None = None,
+    params: float | None = None,
+    params_active: float | None = None,
+    layers: int | None = None,
+    heads: int | None = None,
+    head_dim: int | None = None,
+    seq_len: int | None = None,
+    flops_per_token: float | None = None,
+    flop_convention: str | None = None,
+    hidden: int | None = None,
+    ffn_hidden: int | None = None,
+    kv_heads: int | None = None,
+    vocab: int | None = None,
+    gated: bool | None = None,
+    tied: bool | None = None,
+    attention_layers: int | None = None,
+    experts: int | None = None,
+    top_k: int | None = None,
+    shared_experts: int | None = None,
+    expert_ffn_hidden: int | None = None,
+    expert_layers: int | None = None,
+    expert_params: float | None = None,
+    recompute: str | None = None,
+    cluster: str | None = None,
+    scheduler: str | None = None,
+    job_id: str | None = None,
+    restart_count: int | None = None,
+    node: str | None = None,
+    rank: int | None = None,
+    world: int | None = None,
+) -> Log:
+    """Begin a session: open the log for appending and write its `run` line. Call it first thing, before init.
+
+    Args:
+        path: the log; restarts of the run append to the same file, or use one each.
+        run_id: name of the logical run, the same after every restart.
+        n_gpus: GPUs that train.
+        gpu_model: as `nvidia-smi -L` or torch.cuda.get_device_name names it.
+        dtype: data type of the matrix products: bf16, fp16, fp8, ... (several: fp8+bf16).
+        params: parameters of the model.
+        params_active: parameters active per token, where that differs (mixture of experts).
+        layers: its layers.
+        heads: attention heads.
+        head_dim: size of a head.
+        seq_len: sequence length.
+        flops_per_token: FLOP per token, if you count them yourself.
+        flop_convention: how you count them.
+        hidden: width of the model; this and the following allow more FLOP conventions (Megatron's, torchtitan's).
+        ffn_hidden: width of the MLP.
+        kv_heads: attention heads of keys and values.
+        vocab: size of the vocabulary, with its padding.
+        gated: whether the MLP has a gate (SwiGLU).
+        tied: whether the input embedding is the output's.
+        attention_layers: layers with full attention, where those are not all (hybrid models).
+        experts: routed experts of a layer (mixture of experts).
+        top_k: routed experts that a token is sent to.
+        shared_experts: experts that every token goes through.
+        expert_ffn_hidden: width of an expert, where it is not ffn_hidden.
+        expert_layers: layers with experts, where those are not all.
+        expert_params: parameters of all routed experts of all layers; with `params` the active ones follow.
+        recompute: what the backward pass computes again: none, selective or full (activation checkpointing).
+        cluster: Slurm's name of the cluster (SLURM_CLUSTER_NAME).
+        scheduler: what started the job: slurm (where SLURM_JOB_ID is set), kubernetes, ...
+        job_id: the scheduler's raw id (SLURM_JOB_ID).
+        restart_count: how often the scheduler had restarted the job (SLURM_RESTART_COUNT).
+        node: this host.
+        rank: of this process (RANK, SLURM_PROCID); only rank 0 writes.
+        world: number of ranks (WORLD_SIZE, SLURM_NTASKS).
+
+    Returns:
+        The log. On other ranks than 0 it takes everything and writes nothing, and so it does where something that was
+        told cannot even be made into text; then it says so.
+    """
+    told = dict(locals())
+    try:
+        return _started(**told)
+    except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
+        return Log(path, error)
+
+
+def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
+    """What `start` does, if nothing goes wrong."""
+    slurm_job = os.environ.get("SLURM_JOB_ID")
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
+    rank = _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
+    log = Log(path if rank == 0 else None)
+    log.write(
+        {
+            "type": "run",
+            "v": VERSION,
+            "t": round(time.time(), 6),  # noqa: TID251 - this file runs in training jobs, where this is the clock
+            "run_id": str(run_id),
+            "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
+            "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else None)),
+            "job_id": _text(_first(told["job_id"], slurm_job)),
+            "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
+            "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
+            "rank": rank,
+            "world": _whole(_first(told["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
+            "gpu_model": _text(told["gpu_model"]),
+            "n_gpus": _whole(told["n_gpus"]),
+            "dtype": _text(told["dtype"]),
+            "params": _number(told["params"]),
+            "params_active": _number(told["params_active"]),
+            "layers": _whole(told["layers"]),
+            "heads": _whole(told["heads"]),
+            "head_dim": _whole(told["head_dim"]),
+            "seq_len": _whole(told["seq_len"]),
+            "flops_per_token": _number(told["flops_per_token"]),
+            "flop_convention": _text(told["flop_convention"]),
+            **{name: _whole(told[name]) for name in _WIDTHS if told[name] is not None},
+            **{name: bool(told[name]) for name in ("gated", "tied") if told[name] is not None},
+            **{name: _number(told[name]) for name in ("expert_params",) if told[name] is not None},
+            **{name: _text(told[name]) for name in ("recompute",) if told[name] is not None},
+        }
+    )
+    return log
+
+
+_WIDTHS = (
+    "hidden",
+    "ffn_hidden",
+    "kv_heads",
+    "vocab",
+    "attention_layers",
+    "experts",
+    "top_k",
+    "shared_experts",
+    "expert_ffn_hidden",
+    "expert_layers",
+)
+"""Whole numbers of the model that are written only where they are told."""
+
+
+class Log:
+    """A session's log. Every method is safe in a training loop: none raises, except for what your own code raises."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, problem: Exception | None = None) -> None:
+        """Open the log; with a `problem` it is said, and nothing is ever written."""
+        self._path: object = path
+        self._fd = -1
+        self._torn = False
+        self._took = math.inf  # the last step; infinite before the first
+        self._warned = path is None and problem is None  # another rank than 0 has nothing to say
+        if problem is not None:
+            self._warn(problem)
+        if path is None or problem is not None:
+            return
+        try:
+            folder = os.path.dirname(os.fspath(path))  # noqa: PTH120 - paths may be bytes or text here
+            if folder:
+                os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+            self._torn = _ends_within_a_line(path)  # the process before this one was killed while writing
+        except Exception as error:  # noqa: BLE001 - a path may be any object
+            self._warn(error)
+
+    def step(self, step: int, tokens: float | None = None, loss: float | None = None) -> _Step:
+        """Time one training step: `with log.step(17, tokens=1048576):`. If its body raises, the step is not logged."""
+        return _Step(self, step, tokens, loss)
+
+    def record_step(
+        self,
+        step: int,
+        begin: float,
+        duration_s: float | None = None,
+        tokens: float | None = None,
+        loss: float | None = None,
+    ) -> None:
+        """Log a step that you timed yourself; `begin` is in seconds since 1970 (time.time())."""
+        whole, began = _whole(step), _number(begin)
+        if whole is None or began is None:
+            self._warn(f"step {_safe(step)} that began at {_safe(begin)}: a whole number and a time are needed")
+            return
+        self.write(
+            {
+                "type": "step",
+                "step": whole,
+                "t": round(began, 6),
+                "duration_s": _second(duration_s),
+                "tokens": _number(tokens),
+                "loss": _number(loss),
+            }
+        )
+
+    def checkpoint(self, step: int) -> _Checkpoint:
+        """Time a save that training waits for: `with log.checkpoint(17): save()`. It counts as safe at the end.
+
+        If its body raises, the time counts as spent, and the checkpoint as not made.
+        """
+        return _Checkpoint(self, step, safe_at_end=True)
+
+    def checkpoint_async(self, step: int) -> _Checkpoint:
+        """A save that goes on in the background; it counts as safe from when you call `durable()` on what this returns.
+
+        Use it as a context manager around the part that training waits for, if there is one.
+        """
+        return _Checkpoint(self, step, safe_at_end=False)
+
+    def record_checkpoint(
+        self, step: int, begin: float, end: float, durable: object = None, *, blocking: bool = True
+    ) -> None:
+        """Log a save that you timed yourself; `durable` is since when it is safe, None while that is not known."""
+        self.write(
+            {
+                "type": "ckpt",
+                "step": _whole(step),
+                "begin": _second(begin),
+                "end": _second(end),
+                "durable": True if durable is True else _second(durable),
+                "blocking": blocking,
+            }
+        )
+
+    def event(self, kind: str, step: int | None = None, detail: str | None = None) -> _Event:
+        """Time something else than steps: `with log.event("eval"):`. A body that raises has taken its time too.
+
+        Trackside knows init, compile, data (waiting for data), checkpoint_load (with `step`) and eval; other names are
+        kept as they are.
+        """
+        return _Event(self, kind, step, detail)
+
+    def record_event(
+        self, kind: str, begin: float, end: float, step: int | None = None, detail: str | None = None
+    ) -> None:
+        """Log an event that you timed yourself."""
+        self.write(
+            {
+                "type": "event",
+                "kind": _safe(kind),
+                "begin": _second(begin),
+                "end": _second(end),
+                "step": _whole(step),
+                "detail": None if detail is None else _safe(detail),
+            }
+        )
+
+    def _begin_step(self, step: int, begin: float) -> None:
+        """Log that a step begins: what is under way when the log is read, or the process killed, is known by that.
+
+        Where steps are short it is left out, for their ends tell nearly the same.
+        """
+        if self._took >= START_LOGGED_S:
+            whole, began = _whole(step), round(begin, 6)
+            self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
+
+    def write(self, line: dict[str, object]) -> None:
+        """Append one line: one system call, whole or not at all (bar a kill or a full disk in the middle of it)."""
+        if self._fd < 0:
+            if not self._warned:
+                self._warn("it is closed")
+            return
+        try:
+            data = (json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n").encode()
+            if self._torn:
+                data = b"\n" + data
+            self._torn = os.write(self._fd, data) != len(data)
+            if self._torn:
+                self._warn("a line was cut; is the disk full?")
+        except Exception as error:  # noqa: BLE001 - nothing that is in a line may stop training
+            self._warn(error)
+
+    def close(self) -> None:
+        """Close the file. A log that is never closed loses nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            try:
+                os.close(fd)
+            except OSError as error:
+                self._warn(error)
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _warn(self, problem: object) -> None:
+        """Say once what is wrong; a training job's output must not fill with it."""
+        if self._warned:
+            return
+        self._warned = True
+        where, what = _safe(self._path), _safe(problem)
+        try:
+            sys.stderr.write(f"trackside_log: {where}: {what}. Training goes on; the run log will lack lines.\n")
+        except Exception:  # noqa: BLE001 - there is no stderr (any more), or somebody's own: nothing to say it on
+            return
+
+
+class _Step:
+    """A step being timed; `loss` and `tokens` may be set inside."""
+
+    __slots__ = ("_began", "_clock", "_log", "_number", "loss", "tokens")
+
+    def __init__(self, log: Log, number: int, tokens: float | None, loss: float | None) -> None:
+        self._log = log
+        self._number = number
+        self.tokens = tokens
+        self.loss = loss
+
+    def __enter__(self) -> _Step:
+        self._began = time.time()  # noqa: TID251 - the training node's clock
+        self._log._begin_step(self._number, self._began)  # noqa: SLF001 - of this file
+        self._clock = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            took = self._log._took = time.perf_counter() - self._clock  # noqa: SLF001 - of this file
+            self._log.record_step(self._number, self._began, took, self.tokens, self.loss)
+
+
+class _Span:
+    """Something being timed from its making, or from `with`, on."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._restart()
+
+    def _restart(self) -> None:
+        self._began = time.time()  # noqa: TID251 - the training node's clock
+        self._clock = time.perf_counter()
+
+    def _now(self) -> float:
+        """The time, by the clock that nobody sets."""
+        return self._began + (time.perf_counter() - self._clock)
+
+
+class _Event(_Span):
+    """An event being timed."""
+
+    def __init__(self, log: Log, kind: str, step: int | None, detail: str | None) -> None:
+        super().__init__(log)
+        self._kind, self._step, self._detail = kind, step, detail
+
+    def __enter__(self) -> _Event:
+        self._restart()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.record_event(self._kind, self._began, self._now(), self._step, self._detail)
+
+
+class _Checkpoint(_Span):
+    """A save being timed."""
+
+    def __init__(self, log: Log, step: int, *, safe_at_end: bool) -> None:
+        super().__init__(log)
+        self._step, self._safe_at_end = step, safe_at_end
+        self._end: float | None = None  # of the part that training waited for
+        self._failed = False
+
+    def __enter__(self) -> _Checkpoint:
+        self._restart()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._end = self._now()
+        self._failed = kind is not None
+        safe = self._safe_at_end and not self._failed
+        self._log.record_checkpoint(self._step, self._began, self._end, self._end if safe else None)
+
+    def durable(self) -> None:
+        """Say that the checkpoint is safe now. From any thread; after a body that raised it says nothing."""
+        if self._failed:
+            return
+        now = self._now()
+        end = now if self._end is None else self._end
+        self._log.record_checkpoint(self._step, self._began, end, now, blocking=self._end is not None)
+
+
+def _first(*values: object) -> object:
+    """The first value that is there."""
+    return next((value for value in values if value is not None and value != ""), None)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _safe(value: object) -> str:
+    """Text, also of what cannot be made into any."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - its own code, which may do anything
+        return "something without a name (" + type(value).__name__ + ")"
+
+
+def _number(value: object) -> float | None:
+    """A finite number, from whatever can be one; None for the rest (a loss that has become NaN, for one)."""
+    if type(value) is int:  # nearly always
+        return value
+    try:
+        found = float(value)  # type: ignore[arg-type]  # what cannot be a number says so
+    except Exception:  # noqa: BLE001 - a tensor's own code, on a device that may be gone
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _second(value: object) -> float | None:
+    found = _number(value)
+    return None if found is None else round(found, 6)
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, from whatever can be one (text from the environment, a one-element array)."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # what is none says so
+    except Exception:  # noqa: BLE001 - as above
+        found = _number(value)
+        return None if found is None or found != int(found) else int(found)
+
+
+def _ends_within_a_line(path: str | os.PathLike[str]) -> bool:
+    """Whether the file's last line was cut."""
+    if os.path.getsize(path) == 0:  # noqa: PTH202 - paths may be bytes or text here
+        return False
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -1,0 +1,1 @@
+"""Slurm: what its commands, slurmrestd and slurmdbd report."""

@@ -1,0 +1,1 @@
+"""Accounting: rows of sacct, as text or JSON, to attempts."""

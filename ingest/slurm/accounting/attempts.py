@@ -1,0 +1,404 @@
+"""Rows of sacct text to attempts: what each column means, and which rows cannot be believed.
+
+A row whose identity, times, nodes or GPUs cannot be read is refused. Anything else that cannot be read is null and
+counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
+
+A TRES without gres/gpu does not say that a job held no GPUs: a site need not record them. Its GPUs are null then, and
+what other columns tell of them stands beside (`gpus_steps`, `gpus_asked`, `exclusive`): the view
+`attempts` decides by everything that was loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest import future
+from ingest.delimited.reader import LINE
+from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
+from ingest.slurm.accounting.gpu_requests import of_submit_lines
+from ingest.slurm.formats import values
+from ingest.slurm.formats.columns import Columns
+from ingest.slurm.formats.submit_line import without_values
+from ingest.slurm.formats.timestamps import settle
+from ingest.tables import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SCHEDULER: Final = "slurm"
+
+CLOCKS_S: Final = 60
+"""How far an End may lie before its Start: where the clock was set back in between, or two machines tell them."""
+
+ZOMBIE_S: Final = 30 * 86_400
+"""A job open for longer may be one whose end slurmdbd never heard of."""
+
+
+GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Attempts as read, one per row, and the reason for each refusal by line.
+
+    `until` is the last moment that each row speaks of, `lists` are the node lists that attempts held
+    (`frames.NODE_LISTS`), and `gpus` tells how many GPUs there were at most in a job of each cluster (null: no TRES
+    names any).
+    """
+
+    attempts: pl.DataFrame
+    refused: pl.DataFrame
+    warnings: list[str]
+    until: pl.Series
+    lists: pl.DataFrame
+    gpus: pl.DataFrame
+
+
+def read_facts(
+    frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
+) -> Facts:
+    """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is given."""
+    columns = Columns(frame, timezone=timezone, origin=origin)
+    table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
+    table = pl.concat([table, _holdings(columns, table)], how="horizontal")
+    table = pl.concat([table, _requests(columns, table), _labels(columns)], how="horizontal")
+    table = table.with_columns(frame[LINE], _ahead(now).alias("!future"))
+    bad = pl.coalesce([name for name in table.columns if name.startswith("!")])
+    refused = table.select(LINE, "cluster", bad.alias("reason")).filter(pl.col("reason").is_not_null())
+    good = table.filter(bad.is_null())
+    attempts = conform(good, ATTEMPTS)
+    return Facts(
+        attempts=attempts,
+        refused=refused,
+        warnings=_warnings(columns, good),
+        until=good["seen_until"],
+        lists=_held(columns.lists, attempts),
+        gpus=_gpus_seen(good),
+    )
+
+
+def _ahead(now: datetime | None) -> pl.Expr:
+    """Why a row cannot be of now. The Start of a waiting job is an estimate, and may lie ahead."""
+    shown = {"submitted_at": "Submit", "started_at": "Start", "ended_at": "End"}
+    if now is None:
+        return pl.lit(None, dtype=pl.String)
+    latest = future.latest(now)
+    return pl.coalesce(pl.when(pl.col(name) > latest).then(future.reason(name, said)) for name, said in shown.items())
+
+
+def _held(lists: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Those of the node lists that attempts held."""
+    named = lists.select(pl.col("text").alias("node_list"), "nodes")
+    return conform(named.join(attempts, on="node_list", how="semi"), NODE_LISTS)
+
+
+def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
+    """Which attempt a row is. Columns whose name begins with `!` are reasons to refuse the row."""
+    display = columns.word("jobid", "jobidraw")
+    raw = columns.word("jobidraw", "jobid")
+    parts, raw_parts = values.job_ids(display), values.job_ids(raw)
+    table = pl.DataFrame(
+        {
+            "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
+            "raw": raw,
+            "display_id": display,
+            "db_index": columns.whole("dbindex"),
+            "pending_tasks": raw_parts["tasks"],
+            "raw_base": raw_parts["base"],
+            "state_text": columns.word("state"),
+        }
+    )
+    is_array = parts["task"].is_not_null() | parts["tasks"].is_not_null()
+    return pl.concat([table, parts, columns.state()], how="horizontal").select(
+        "cluster",
+        "display_id",
+        "db_index",
+        "state",
+        "cancelled_by",
+        "known",
+        pl.lit(SCHEDULER).alias("scheduler"),
+        pl.when(pl.col("pending_tasks").is_null()).then("raw").otherwise("raw_base").alias("job_id"),
+        pl.when(is_array).then("base").alias("array_job_id"),
+        pl.col("task").alias("array_task_id"),
+        pl.when(pl.col("het").is_not_null()).then("base").alias("het_job_id"),
+        pl.col("het").alias("het_offset"),
+        pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name")).alias("!cluster"),
+        pl.when(pl.col("raw_base").is_null()).then(_quoted("no job id", "raw")).alias("!job"),
+        pl.when(pl.col("state").is_null()).then(_no_state("state_text")).alias("!state"),
+    )
+
+
+def _no_state(name: str) -> pl.Expr:
+    return pl.when(pl.col(name).is_null()).then(pl.lit("no state")).otherwise(_quoted("no state", name))
+
+
+def _quoted(what: str, name: str) -> pl.Expr:
+    return pl.format("{}: '{}'", pl.lit(what), pl.col(name).fill_null("").str.slice(0, 60))
+
+
+def _times(columns: Columns) -> pl.DataFrame:
+    """When things happened, every repeated hour settled."""
+    submit, eligible, start, end = (columns.time(name) for name in ("submit", "eligible", "start", "end"))
+    elapsed, suspended = columns.duration("elapsedraw", "elapsed"), columns.duration("suspended")
+    times = settle(submit=submit, eligible=eligible, start=start, end=end, elapsed_s=elapsed, suspended_s=suspended)
+    columns.unreadable["eligible"] += eligible.error.count()
+    missing = pl.when(pl.col("submit").is_null()).then(pl.lit("no Submit time"))
+    behind = pl.col("start") - pl.col("end")
+    backwards = pl.when(behind > pl.duration(seconds=CLOCKS_S)).then(pl.lit("End is before Start"))
+    table = times.with_columns(
+        elapsed_s=elapsed, suspended=suspended, submit_error=submit.error, start_error=start.error, end_error=end.error
+    )
+    return table.select(
+        "elapsed_s",
+        "suspended",
+        pl.col("submit").alias("submitted_at"),
+        pl.col("eligible").alias("eligible_at"),
+        pl.col("start").alias("start"),
+        pl.when(behind > pl.duration()).then("start").otherwise("end").alias("end"),
+        "unsure",
+        (behind > pl.duration()).alias("backwards"),
+        pl.coalesce("submit_error", missing, "start_error", "end_error", backwards).alias("!time"),
+    )
+
+
+def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+    """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES say."""
+    lists, expanded = columns.word("nodelist"), columns.nodes()
+    asked, given = columns.tres("reqtres"), columns.tres("alloctres")
+    table = table.select("submitted_at", "start", "end", "state", "elapsed_s", "suspended").with_columns(
+        node_list=lists,
+        n_listed=expanded["n"],
+        list_error=expanded["error"],
+        told_nodes=columns.whole("nnodes", "allocnodes"),
+        told_cpus=columns.whole("alloccpus", "ncpus"),
+        alloc_tres=columns.word("alloctres", "allocgres"),
+        given_gpus=_recorded_gpus(columns),
+        given_model=given["model"],
+        given_cpus=given["cpus"],
+        given_memory=given["memory_bytes"],
+        given_error=given["error"],
+        given_parts=given["parts"],
+        asked_gpus=asked["gpus"],
+        asked_model=asked["model"],
+    )
+    # Revoked on this cluster of a federation because another one runs the job: whatever the row says, it held nothing.
+    pending = pl.col("state").is_in(["PENDING", "REVOKED"])
+    final = pl.col("state").is_in(values.ENDED_STATES)
+    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
+    # if it has an End.
+    ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
+    # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it tells one.
+    guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
+    table = table.with_columns(guessed=guessed).with_columns(
+        end=pl.when("guessed").then(_last_seen_running()).otherwise("end")
+    )
+    held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
+    # An allocation without steps of its own may be recorded with its node list and request only.
+    only_request = pl.col("alloc_tres").is_null() | (
+        (pl.col("told_nodes") == 0) & (pl.col("given_gpus").fill_null(0) == 0)
+    )
+    gpus = pl.when(only_request).then(pl.col("asked_gpus").fill_null(pl.col("given_gpus"))).otherwise("given_gpus")
+    table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
+    table = table.with_columns(
+        n_cpus=pl.coalesce("told_cpus", "given_cpus"),
+        too_many_gpus=pl.col("held") & beyond("gpus", GPUS_PER_NODE, pl.col("n_listed")),
+    )
+    too_many_cpus = beyond("n_cpus", CPUS_PER_NODE, pl.col("n_listed"))
+    too_much_memory = beyond("given_memory", MEMORY_PER_NODE, pl.col("n_listed"))
+    return table.select(
+        "held",
+        *_period(),
+        pl.when("held").then("node_list").alias("node_list"),
+        pl.when("held").then(pl.col("n_listed").cast(pl.Int64)).otherwise(0).alias("n_nodes"),
+        pl.when(~pl.col("held")).then(0).when(~too_many_cpus).then("n_cpus").alias("n_cpus"),
+        pl.when("held").then("gpus").otherwise(0).cast(GPUS).alias("n_gpus"),
+        pl.coalesce("given_model", "asked_model").alias("gpu_model"),
+        pl.when(pl.col("held") & ~too_much_memory).then("given_memory").alias("alloc_mem_bytes"),
+        "alloc_tres",
+        (pl.col("held") & (pl.col("told_nodes") > 0) & (pl.col("told_nodes") != pl.col("n_listed"))).alias(
+            "miscounted"
+        ),
+        (~pl.col("held") & ~pending & (pl.col("elapsed_s") > 0)).alias("nowhere"),
+        (pl.col("held") & pl.col("given_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
+        (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
+        "guessed",
+        pl.when("guessed").then(pl.lit(value=True)).alias("end_guessed"),
+        (pl.col("held") & ~pl.col("ended") & pl.col("end").is_not_null()).alias("cut"),
+        pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
+        pl.when("held").then("given_error").alias("!tres"),
+        pl.when("too_many_gpus").then(_too_many_gpus()).alias("!gpus"),
+        (pl.col("held") & (too_many_cpus | too_much_memory)).alias("oversized"),
+        pl.when(pl.col("final") & pl.col("end").is_null())
+        .then(pl.format("{} without an End time", pl.col("state")))
+        .alias("!end"),
+    )
+
+
+def _too_many_gpus() -> pl.Expr:
+    return pl.format(
+        "{} GPUs on {} nodes cannot be (at most {} a node: {})",
+        pl.col("gpus").cast(pl.Int64),
+        "n_listed",
+        pl.lit(f"{GPUS_PER_NODE.most:g}"),
+        pl.lit(GPUS_PER_NODE.why),
+    )
+
+
+def _recorded_gpus(columns: Columns) -> pl.Series:
+    """GPUs allocated as accounting recorded them. A request by TRES shows that it does; then what is not there is 0."""
+    asked, given = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
+    held_none = pl.select(pl.when(asked > 0).then(pl.lit(0, GPUS))).to_series()
+    return given.fill_null(columns.gres("allocgres")).fill_null(held_none)
+
+
+def _period() -> list[pl.Expr]:
+    """Start, end and suspension of the attempt itself.
+
+    The row after a RESIZING one keeps the original Start, and so may a requeue's; its time begins with its own Submit.
+    The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows. What Suspended
+    tells may be older than this row, too; more than the row's own time it cannot be.
+    """
+    ended_at = pl.when("ended").then("end")
+    started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
+    excess = (ended_at - pl.col("start")).dt.total_microseconds() / 1e6 - pl.col("elapsed_s")
+    suspended = pl.coalesce("suspended", pl.when("held").then(excess.clip(lower_bound=0)))
+    own = (ended_at - started_at).dt.total_microseconds() / 1e6
+    suspended = pl.min_horizontal(suspended, pl.when(suspended.is_not_null()).then(own))
+    still = pl.when(pl.col("held") & ~pl.col("ended")).then(_last_seen_running())
+    return [
+        pl.when("held").then(started_at).alias("started_at"),
+        ended_at.alias("ended_at"),
+        suspended.alias("suspended_s"),
+        pl.max_horizontal("submitted_at", pl.when("held").then("start"), ended_at, still).alias("seen_until"),
+    ]
+
+
+def _last_seen_running() -> pl.Expr:
+    """How far a row's own Elapsed reaches: for a running job the time when sacct was asked."""
+    run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
+    return pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
+
+
+def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+    """What was asked for."""
+    asked = columns.tres("reqtres")
+    columns.unreadable["reqtres"] += asked["error"].count()
+    nodes, cpus = columns.whole("reqnodes"), columns.whole("reqcpus")
+    submitted = columns.label("submitline")
+    by_line = of_submit_lines(submitted, table["n_nodes"])
+    gres = columns.gres("reqgres")
+    held_or = table.select(
+        pl.when(pl.col("n_nodes") > 0).then("n_nodes").otherwise(nodes).alias("n"),
+        pl.when(pl.col("n_cpus") > 0).then("n_cpus").otherwise(cpus).alias("c"),
+    )
+    return pl.DataFrame(
+        {
+            "req_nodes": nodes.fill_null(asked["nodes"]),
+            "req_cpus": cpus.fill_null(asked["cpus"]),
+            "req_gpus": asked["gpus"].set(asked.select(beyond("gpus", GPUS_OF_REQUEST)).to_series(), None),
+            "gpus_asked": by_line["gpus"].cast(GPUS).fill_null(gres),
+            "exclusive": by_line["exclusive"],
+            "req_mem_bytes": columns.memory(held_or["n"], held_or["c"]),
+            "req_tres": columns.word("reqtres", "reqgres"),
+            "time_limit_s": columns.time_limit(),
+            "priority": columns.whole("priority"),
+        }
+    )
+
+
+def _labels(columns: Columns) -> pl.DataFrame:
+    """What people and the scheduler say about the job."""
+    code, derived = columns.exit_code("exitcode"), columns.exit_code("derivedexitcode")
+    chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment", "wckey")
+    return pl.DataFrame(
+        {
+            "exit_code": code["code"],
+            "exit_signal": code["signal"],
+            "derived_exit_code": derived["code"],
+            "derived_exit_signal": derived["signal"],
+            "reason": columns.word("reason"),
+            "uid": columns.whole("uid"),
+            "name": columns.text("jobname"),
+            "work_dir": columns.text("workdir"),
+            "sluid": columns.word("sluid"),
+            "restarts": columns.whole("restarts"),
+            "flags": columns.word("flags"),
+            "failed_node": columns.word("failednode"),
+            "constraints": columns.label("constraints"),
+            "admin_comment": columns.label("admincomment"),
+            "submit_line": without_values(columns.label("submitline")),
+            **{name: columns.label(name) for name in chosen},
+        }
+    )
+
+
+UNSURE: Final = (
+    "rows have a local time in the hour that occurs twice in autumn, and nothing tells which was meant; the earlier "
+    "was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+)
+
+
+BACKWARDS: Final = (
+    "rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when they start"
+)
+
+
+CUT: Final = (
+    "rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window asked for. "
+    "Their End is not believed, but what their Start was cannot be told. Export again without it"
+)
+
+
+CUT_LIST: Final = (
+    "jobs run and tell an End: slurmdbd cuts Start and End to the window of a request, unless it says otherwise. Their "
+    "End is not believed, but what their Start was cannot be told. Request the list again with "
+    "disable_truncate_usage_time=true"
+)
+"""The same of a list from slurmrestd: nobody ran sacct."""
+
+
+def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
+    """What a person should know about these rows."""
+    unread = [
+        f"{name}: {count} values could not be read" for name, count in sorted(columns.unreadable.items()) if count
+    ]
+    novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()
+    return [
+        *unread,
+        *(f"unknown state {state}: {count} rows" for state, count in novel),
+        *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
+        *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
+        *_counted(good, "cut", CUT),
+        *_counted(good.filter(pl.col("ended_at").is_not_null()), "backwards", BACKWARDS),
+        *_counted(good, "unsure", UNSURE),
+        *_counted(good, "oversized", "rows tell more CPUs or memory than their nodes can have, which are left out"),
+        *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),
+        *_counted(
+            good, "zombie", "rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
+        ),
+        *_counted(good, "nowhere", "rows ran for some time but name no node, or no Start; they hold no GPUs here"),
+        *no_gpus(_gpus_seen(good)),
+    ]
+
+
+def _counted(good: pl.DataFrame, column: str, sentence: str) -> list[str]:
+    count = int(good[column].fill_null(value=False).sum())
+    return [f"{count} {sentence}"] if count else []
+
+
+def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
+    """The most GPUs in the TRES of a job of each cluster, null where none names any; no row where no job held nodes."""
+    most = pl.max_horizontal("n_gpus", "req_gpus").max().alias("most")
+    return conform(good.filter("held").group_by("cluster").agg(most), GPUS_SEEN)
+
+
+def no_gpus(seen: pl.DataFrame) -> list[str]:
+    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs: they are unknown, not 0."""
+    return [
+        f"cluster {cluster}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
+        f"in slurm.conf; until then their use cannot be known from accounting"
+        for cluster in sorted(seen.filter(pl.col("most").is_null())["cluster"])
+    ]

@@ -1,0 +1,191 @@
+"""GPUs of jobs as slurmctld shows them: `scontrol show job -d`, and its jobs in JSON (squeue --json, slurmrestd).
+
+slurmctld knows which GPUs a job holds whether or not accounting records them, but only until it forgets the job
+(MinJobAge). No attempts are made of it: its rows belong to those of accounting with the same id and second of
+submission.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from ingest.delimited.reader import clean
+from ingest.errors import InputError, MissingColumnError
+from ingest.slurm.accounting.gpu_requests import Request, detail, gpus_in
+from ingest.slurm.formats.json_answer import Whole, Words, is_json, read_rows, whole, words
+from ingest.slurm.formats.nodelist import expand_column
+from ingest.slurm.formats.timestamps import read_instants
+from ingest.tables import JOB_GPUS, RAW_LIMIT, REJECTS, Parsed, conform
+
+if TYPE_CHECKING:
+    from ingest.context import Given
+
+SOURCE: Final = "slurm.jobs"
+
+IS_LISTING: Final = re.compile(r"(?m)^\s*JobId=\d+ ")
+"""How a text of `scontrol show job` begins."""
+
+_RECORD: Final = re.compile(r"(?m)^[ \t]*(?=JobId=\d)")
+_NAME: Final = re.compile(r"\sJobName=.*?(?=\sUserId=\S+\(\d+\))")
+"""Free text, in which anything may stand."""
+_END: Final = re.compile(r"\s(?:Command|Comment|AdminComment|SystemComment|WorkDir|SubmitLine)=")
+"""From here on there is free text only."""
+_VALUE: Final = re.compile(r"(?:^|\s)([A-Za-z_:/]+)=(\S*)")
+_HELD: Final = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
+
+
+def parse_jobs(data: bytes, given: Given) -> Parsed:
+    """What slurmctld's jobs tell of their GPUs: rows of `frames.JOB_GPUS`; jobs that tell nothing of them are skipped.
+
+    Raises:
+        MissingColumnError: Nobody names the cluster.
+        TimeZoneError: The times are local and no zone is given.
+        InputError: The text cannot be read.
+    """
+    if given.cluster is None:
+        message = f"{given.origin}: it does not name its cluster; say which one it is of with --cluster NAME"
+        raise MissingColumnError(message)
+    cleaned, _ = clean(data, given.origin)
+    found = _of_json(cleaned, given) if is_json(cleaned) else _of_text(cleaned.decode(), given.origin)
+    table = pl.DataFrame(found, schema=_READ, orient="row")
+    times = read_instants(table["submitted"].alias("SubmitTime"), timezone=given.timezone, origin=given.origin)
+    missing = pl.when(pl.col("submitted_at").is_null()).then(pl.lit("no SubmitTime"))
+    table = table.with_columns(
+        times.early.dt.truncate("1s").alias("submitted_at"),
+        times.error.alias("error"),
+        pl.lit(given.cluster).alias("cluster"),
+    ).with_columns(pl.coalesce("error", missing).alias("reason"))
+    refused = table.filter(pl.col("reason").is_not_null())
+    telling = pl.any_horizontal(pl.col("gpus_held", "gpus_asked", "exclusive").is_not_null())
+    good = table.filter(pl.col("reason").is_null() & telling)
+    once = merge_job_gpus(conform(good, JOB_GPUS))
+    rejects = refused.select(
+        "cluster", pl.lit(SOURCE).alias("source"), pl.lit(given.origin).alias("origin"), "line", "reason",
+        pl.col("job_id").str.slice(0, RAW_LIMIT).alias("raw"),
+    )  # fmt: skip
+    return Parsed(
+        source=SOURCE,
+        clusters=frozenset({given.cluster}),
+        frames={"job_gpus": once},
+        rejects=conform(rejects, REJECTS),
+        rows_read=table.height,
+        rows_loaded=once.height,
+        rows_duplicate=good.height - once.height,
+        rows_skipped=table.height - good.height - refused.height,
+        rows_rejected=refused.height,
+        columns=list(JOB_GPUS),
+    )
+
+
+_READ: Final = {
+    "line": pl.Int64,
+    "job_id": pl.String,
+    "submitted": pl.String,
+    "gpus_held": pl.Float64,
+    "gpus_asked": pl.Float64,
+    "exclusive": pl.Boolean,
+}
+
+_Row = tuple[int, str, str | None, float | None, float | None, bool | None]
+
+
+def merge_job_gpus(*frames: pl.DataFrame) -> pl.DataFrame:
+    """One row per job and second of submission, the most that any of them tells: the order of loads means nothing."""
+    rows = pl.concat([frame.select(list(JOB_GPUS)) for frame in frames])
+    key = ["cluster", "job_id", "submitted_at"]
+    return rows.group_by(key).agg(pl.col("gpus_held", "gpus_asked", "exclusive").max()).sort(key)
+
+
+# --- scontrol show job -d ------------------------------------------------------------------------------
+
+
+def _of_text(text: str, origin: str) -> list[_Row]:
+    starts = [found.end() for found in _RECORD.finditer(text)]
+    if not starts:
+        message = f"{origin}: no job in it (JobId=...): this is not what `scontrol show job -d` prints"
+        raise InputError(message)
+    rows = []
+    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+        record = _NAME.sub("", text[start:stop], count=1)
+        end = _END.search(record)
+        rows.append(_row_of_text(text.count("\n", 0, start) + 1, record[: end.start()] if end else record))
+    return rows
+
+
+def _row_of_text(line: int, record: str) -> _Row:
+    told: dict[str, str] = {}
+    for key, value in _VALUE.findall(record):
+        told.setdefault(key, value)
+    lists = _HELD.findall(record)
+    held = _held_on([(nodes, gres) for nodes, gres in lists]) if lists else None
+    asked = Request(
+        total=gpus_in(told.get("TresPerJob")),
+        per_node=gpus_in(told.get("TresPerNode")),
+        per_task=gpus_in(told.get("TresPerTask")),
+        tasks=_count(told.get("NumTasks")),
+    )
+    exclusive = told.get("OverSubscribe") in {"NO", "EXCLUSIVE"} or None
+    n_nodes = _count(told.get("NumNodes"))
+    return line, told["JobId"], told.get("SubmitTime"), held, asked.gpus(n_nodes), exclusive
+
+
+def _held_on(lists: list[tuple[str, str]]) -> float | None:
+    """GPUs on all nodes: `Nodes=n[1-2] ... GRES=gpu:h100:8(IDX:0-7)` are so many on each. No GRES on any: none held."""
+    nodes = {text: names for text, names, _ in expand_column(pl.Series([text for text, _ in lists])).iter_rows()}
+    total = 0.0
+    for text, gres in lists:
+        gpus, names = detail(gres) if gres and gres != "(null)" else 0.0, nodes[text]
+        if gpus is None or names is None:
+            return None
+        total += gpus * len(names)
+    return total
+
+
+def _count(text: str | None) -> int | None:
+    found = re.match(r"\d{1,9}", text or "", re.ASCII)
+    return int(found[0]) if found else None
+
+
+# --- JSON ----------------------------------------------------------------------------------------------
+
+
+class ControllerJob(msgspec.Struct, gc=False):
+    """The fields that are read of a job of squeue --json or slurmrestd's /slurm/ jobs."""
+
+    job_id: int
+    submit_time: Whole = None
+    gres_detail: list[str] | None = None
+    tres_per_job: str | None = None
+    tres_per_node: str | None = None
+    tres_per_task: str | None = None
+    node_count: Whole = None
+    tasks: Whole = None
+    shared: Words = None
+    exclusive: Any = None
+
+
+def _of_json(data: bytes, given: Given) -> list[_Row]:
+    rows = read_rows(data, "jobs", ControllerJob, origin=given.origin, accept_truncated=given.accept_truncated)
+    if rows.refused:
+        number, reason, _ = rows.refused[0]
+        message = f"{given.origin}: job {number} of the list cannot be read: {reason}"
+        raise InputError(message)
+    return [_row_of_json(number, job) for number, job in rows.rows]
+
+
+def _row_of_json(number: int, job: ControllerJob) -> _Row:
+    asked = Request(
+        total=gpus_in(job.tres_per_job),
+        per_node=gpus_in(job.tres_per_node),
+        per_task=gpus_in(job.tres_per_task),
+        tasks=whole(job.tasks),
+    )
+    submitted = whole(job.submit_time)
+    exclusive = "none" in words(job.shared) or (isinstance(job.exclusive, list) and "true" in job.exclusive) or None
+    held = detail(",".join(job.gres_detail)) if job.gres_detail else None
+    gpus = asked.gpus(whole(job.node_count))
+    return number, str(job.job_id), None if submitted is None else str(submitted), held, gpus, exclusive

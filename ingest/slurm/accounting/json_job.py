@@ -1,0 +1,184 @@
+"""A job as slurmdbd tells it in JSON: the fields that are read, of all versions together, and their types.
+
+Fields that are not named here are passed over. Of the steps the resources are read, and only where they are needed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ingest.slurm.formats.json_answer import Whole, Words  # noqa: TC001 - msgspec looks them up while it runs
+
+
+class Comments(msgspec.Struct, gc=False):
+    """What people and their tools noted."""
+
+    administrator: str | None = None
+    job: str | None = None
+
+
+class Running(msgspec.Struct, gc=False):
+    """How many tasks of an array may run at a time."""
+
+    tasks: Whole = None
+
+
+class Most(msgspec.Struct, gc=False):
+    """The level above `Running`."""
+
+    running: Running | None = None
+
+
+class Limits(msgspec.Struct, gc=False):
+    """The level above `Most`."""
+
+    max: Most | None = None
+
+
+class Array(msgspec.Struct, gc=False):
+    """Which task of which array; `task` are those not yet split off, as ranges or a bitmap in hex."""
+
+    job_id: Whole = None
+    limits: Limits | None = None
+    task_id: Whole = None
+    task: str | None = None
+
+
+class Association(msgspec.Struct, gc=False):
+    """Who it is booked on."""
+
+    cluster: str | None = None
+    user: str | None = None
+    account: str | None = None
+
+
+class Signal(msgspec.Struct, gc=False):
+    """The signal that ended it: `signal_id` up to 0.0.39, `id` later."""
+
+    signal_id: Whole = None
+    id: Whole = None
+
+
+class Exit(msgspec.Struct, gc=False):
+    """How it exited."""
+
+    status: Words = None
+    return_code: Whole = None
+    signal: Signal | None = None
+
+
+class Times(msgspec.Struct, gc=False):
+    """Epochs and durations in seconds, the limit in minutes."""
+
+    submission: Whole = None
+    eligible: Whole = None
+    start: Whole = None
+    end: Whole = None
+    elapsed: Whole = None
+    suspended: Whole = None
+    limit: Whole = None
+
+
+class Het(msgspec.Struct, gc=False):
+    """Which component of which heterogeneous job."""
+
+    job_id: Whole = None
+    job_offset: Whole = None
+
+
+class Required(msgspec.Struct, gc=False, rename={"cpus": "CPUs"}):
+    """What was asked for. `memory` of 0.0.38 does not say of what; the TRES requested do."""
+
+    cpus: Whole = None
+    memory_per_cpu: Whole = None
+    memory_per_node: Whole = None
+
+
+class Reservation(msgspec.Struct, gc=False):
+    """The reservation it ran in."""
+
+    name: str | int | None = None
+
+
+class State(msgspec.Struct, gc=False):
+    """How it is, and the last reason for which it waited."""
+
+    current: Words = None
+    reason: str | None = None
+
+
+class Tres(msgspec.Struct, gc=False):
+    """One resource and how much of it; memory in MB."""
+
+    type: str
+    name: str | None = None
+    count: int | float | None = None
+
+
+class Resources(msgspec.Struct, gc=False):
+    """Resources given and asked for."""
+
+    allocated: list[Tres] = []
+    requested: list[Tres] = []
+
+
+class StepResources(msgspec.Struct, gc=False):
+    """Resources that a step was given."""
+
+    allocated: list[Tres] = []
+
+
+class Step(msgspec.Struct, gc=False):
+    """A step of a job."""
+
+    tres: StepResources | None = None
+
+
+class Key(msgspec.Struct, gc=False):
+    """The workload characterisation key."""
+
+    wckey: str | None = None
+    flags: list[str] | None = None
+
+    @property
+    def text(self) -> str | None:
+        """As sacct prints it: a star before the user's default key, which nobody chose for the job."""
+        chosen = "ASSIGNED_DEFAULT" not in (self.flags or ())
+        return self.wckey if chosen or not self.wckey else f"*{self.wckey.removeprefix('*')}"
+
+
+class Job(msgspec.Struct, gc=False):
+    """One row of accounting. Its steps are kept as they came, and whatever else there is is passed over."""
+
+    job_id: int
+    state: State
+    time: Times
+    account: str | None = None
+    comment: Comments | None = None
+    allocation_nodes: Whole = None
+    array: Array | None = None
+    association: Association | None = None
+    cluster: str | None = None
+    constraints: str | None = None
+    derived_exit_code: Exit | None = None
+    exit_code: Exit | None = None
+    failed_node: str | None = None
+    flags: list[str] | None = None
+    group: str | None = None
+    het: Het | None = None
+    kill_request_user: str | None = None
+    name: str | None = None
+    nodes: str | None = None
+    partition: str | None = None
+    priority: Whole = None
+    qos: str | None = None
+    required: Required | None = None
+    reservation: Reservation | None = None
+    restart_cnt: Whole = None
+    sluid: str | None = None
+    steps: msgspec.Raw = msgspec.Raw(b"")
+    submit_line: str | None = None
+    tres: Resources | None = None
+    user: str | None = None
+    wckey: Key | None = None
+    working_directory: str | None = None

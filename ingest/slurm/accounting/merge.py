@@ -1,0 +1,144 @@
+"""One row per attempt, whatever was loaded in whatever order.
+
+The same attempt is seen many times: pending, running, ended, and ended again with other words when slurmctld restarts.
+`merge_attempts` is the join of a semilattice: it looks at contents only, so the order of files, of rows and of loads
+makes no difference, and loading twice is loading once. For that to be true
+
+- what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any sighting;
+- what can change (state, times, nodes, partition, exit) is taken from the sightings that know most, as they have it: a
+  gap in them is not filled from an older one, because whether "older" is a matter of order could not be told later;
+- sightings of one end show the same record of the accounting database, each with the columns that were exported: they
+  fill each other's gaps, column by column;
+- who cancelled it is never forgotten, since the repeated end record leaves it out.
+
+Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
+input is found without looking at all of it. Hence nothing is said here of the other attempts of a job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.tables import ATTEMPTS, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LASTING: Final = (
+    *("user", "uid", "group", "work_dir", "array_job_id", "het_job_id", "het_offset", "db_index"),
+    *("sluid", "submit_line", "env_run"),
+    *("gpus_steps", "gpus_asked", "exclusive"),
+)
+"""Facts that are the same in all sightings that tell them."""
+
+SHOWN: Final = ("#shown", "array_task_id", "display_id")
+"""The same of the id that people see. Without a JobID column it is the raw id; before its time, that of all tasks."""
+
+RANKING: Final = ("#phase", "ended_at", "#elapsed", "#started", "state")
+"""What makes one sighting know more than another, most important first. Those in between are of open attempts only."""
+
+_EXITS: Final = (("exit_code", "exit_signal"), ("derived_exit_code", "derived_exit_signal"))
+
+OPEN_GROUPS: Final = (
+    *_EXITS,
+    ("node_list", "n_nodes", "n_gpus", "n_cpus", "gpu_model", "alloc_mem_bytes", "alloc_tres"),
+    ("req_tres", "req_nodes", "req_cpus", "req_gpus", "req_mem_bytes"),
+)
+"""Columns that tell one thing together: equal sightings of an open attempt never mix them."""
+
+ENDED_GROUPS: Final = (*_EXITS, ("elapsed_s", "started_at", "suspended_s"), ("node_list", "n_nodes"))
+"""The same of an attempt that has ended: what it held or requested does not change any more, and is filled."""
+
+_ENDED: Final = 3
+"""The phase of an attempt that tells its end."""
+
+_SECOND = ("cluster", "scheduler", "job_id", "#second")
+_ATTEMPT = (*_SECOND, "#index")
+
+
+def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
+    """The attempts that any number of loads tell of, one row each; the order of the rows means nothing.
+
+    The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
+    Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
+    again); they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without
+    db_index in such a second belongs to the first of them. So give all rows that the warehouse has of the seconds
+    concerned, and let the result replace them.
+    """
+    rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
+    rows = rows.with_columns(_second())
+    repeated = rows.select(_SECOND).is_duplicated()
+    alone = rows.filter(~repeated).with_columns(pl.col("#second").alias("submitted_at"))
+    return pl.concat([conform(alone, ATTEMPTS), conform(_join(rows.filter(repeated)), ATTEMPTS)])
+
+
+def _second() -> pl.Expr:
+    """The time that tells attempts of a job apart. Slurm's is told in whole seconds; below are our own marks."""
+    second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))
+    return second.otherwise("submitted_at").alias("#second")
+
+
+def fingerprints(attempts: pl.DataFrame) -> pl.Series:
+    """A number for the job and second of each attempt, the same for all that must be merged with each other.
+
+    Within one run of the program only. Others may have the same number by chance, one pair in 10^19.
+    """
+    return attempts.select("cluster", "scheduler", "job_id", _second()).hash_rows(seed=1)
+
+
+def _join(rows: pl.DataFrame) -> pl.DataFrame:
+    """The join of all sightings of each attempt. Only the few that contradict each other take the slow way."""
+    ended = pl.col("ended_at").is_not_null()
+    told = ended & pl.col("end_guessed").is_null()
+    phase = pl.when(told).then(_ENDED).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
+    first_index = pl.col("db_index").min().over(_SECOND)
+    rows = rows.with_columns(
+        phase.otherwise(0).alias("#phase"),
+        pl.col("db_index").fill_null(first_index).alias("#index"),
+        (pl.col("display_id") != pl.col("job_id")).alias("#shown"),
+        pl.when(~told).then("elapsed_s").alias("#elapsed"),
+        pl.when(~told).then("started_at").alias("#started"),
+    )
+    lasting = rows.group_by(_ATTEMPT).agg(
+        pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING), *_greatest(SHOWN)[1:]
+    )
+    changing = [name for name in ATTEMPTS if name not in {*LASTING, *SHOWN, *_ATTEMPT, "cancelled_by", "submitted_at"}]
+    best = _best(rows).select(*_ATTEMPT, "#phase", *changing).unique()
+    several = pl.len().over(_ATTEMPT) > 1
+    has_ended = pl.col("#phase") == _ENDED
+    joined = [
+        best.filter(~several),
+        _joined(best.filter(several & has_ended), ENDED_GROUPS, changing),
+        _joined(best.filter(several & ~has_ended), OPEN_GROUPS, changing),
+    ]
+    both = pl.concat([each.select(*_ATTEMPT, *changing) for each in joined])
+    return _distinct_times(both.join(lasting, on=_ATTEMPT, nulls_equal=True)).sort(_ATTEMPT)
+
+
+def _joined(best: pl.DataFrame, groups: Sequence[tuple[str, ...]], changing: Sequence[str]) -> pl.DataFrame:
+    """One row for the equal sightings of each attempt: the greatest values, those of a group together."""
+    alone = [(name,) for name in changing if not any(name in group for group in groups)]
+    return best.group_by(_ATTEMPT).agg(one for group in (*groups, *alone) for one in _greatest(group))
+
+
+def _best(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sightings of each attempt that know most."""
+    for name in RANKING:
+        rows = rows.filter(pl.col(name).eq_missing(pl.col(name).max().over(_ATTEMPT)))
+    return rows
+
+
+def _greatest(group: tuple[str, ...]) -> list[pl.Expr]:
+    """The values that belong together, from the sighting where they are greatest (null is least)."""
+    order = [pl.col(name) for name in group]
+    if len(group) == 1:
+        return [order[0].max()]
+    return [one.sort_by(order, nulls_last=False).last() for one in order]
+
+
+def _distinct_times(rows: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of one second become a microsecond apart, in the order of db_index."""
+    rank = (pl.col("#index").rank("dense").over(_SECOND) - 1).fill_null(0).cast(pl.Int64)
+    return rows.with_columns((pl.col("#second") + pl.duration(microseconds=rank)).alias("submitted_at"))

@@ -1,0 +1,158 @@
+"""The account of an accounting dump that is read block by block: the same as if it had been read at once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.cluster_names import foreign
+from ingest.delimited.reader import LINE, damaged
+from ingest.delimited.repair import doubted
+from ingest.slurm.accounting.attempts import GPUS_SEEN, no_gpus
+from ingest.tables import REJECTS, Parsed, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ingest.delimited.reader import Rows
+    from ingest.slurm.accounting.attempts import Facts
+    from ingest.tables import SourceName
+
+SOURCE: Final[SourceName] = "slurm.accounting"
+
+_COUNT = re.compile(r"^\d+(?= )|(?<=: )\d+(?= (?:values|rows)\b)")
+"""Where a warning says how many."""
+
+
+@dataclass
+class Tally:
+    """What is known of a dump so far: every row of it is accounted for.
+
+    Attributes:
+        origin: File name or command.
+        cluster: Cluster of rows that do not name one.
+        since: Start of the window asked for, if known.
+        until: End of the window asked for, if known.
+        now: The time, if known: rows of later are refused.
+        rows_read: Rows of all blocks.
+        rows_believed: Rows that tell of an attempt; several may tell of the same.
+        rows_skipped: Job steps and repeated headers.
+        steps: Job steps alone.
+        clusters: Clusters that the attempts are of.
+        columns: Names of the columns as the dump shows them.
+    """
+
+    origin: str
+    cluster: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    now: datetime | None = None
+    rows_read: int = 0
+    rows_believed: int = 0
+    rows_skipped: int = 0
+    steps: int = 0
+    clusters: set[str] = field(default_factory=set)
+    columns: list[str] = field(default_factory=list)
+    _rejects: list[pl.DataFrame] = field(default_factory=list)
+    _warnings: list[str] = field(default_factory=list)
+    _n_damaged: int = 0
+    _doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    _gpus: pl.DataFrame = field(default_factory=lambda: empty(GPUS_SEEN))
+    _started: datetime | None = None
+    _submitted: datetime | None = None
+    _last: datetime | None = None
+
+    def add(self, rows: Rows, facts: Facts) -> None:
+        """Count a block; `facts` are its rows without job steps."""
+        attempts = facts.attempts
+        self.rows_read += rows.n_read
+        self.rows_believed += attempts.height
+        self.rows_skipped += rows.n_skipped + rows.frame.height - attempts.height - facts.refused.height
+        self.steps += rows.frame.height - attempts.height - facts.refused.height
+        self.clusters.update(attempts["cluster"].unique())
+        self.columns = list(rows.header.shown)
+        self._n_damaged += rows.n_damaged
+        self._doubts += rows.doubts
+        self._rejects.append(_rejects(rows, facts, self.origin))
+        said = no_gpus(facts.gpus)
+        self._warnings = added_up([*self._warnings, *(each for each in facts.warnings if each not in said)])
+        self._gpus = pl.concat([self._gpus, facts.gpus]).group_by("cluster").agg(pl.col("most").max())
+        self._started = _earlier(self._started, attempts["started_at"].min())
+        self._submitted = _earlier(self._submitted, attempts["submitted_at"].min())
+        last = facts.until.max()
+        if isinstance(last, datetime):
+            self._last = last if self._last is None else max(last, self._last)
+
+    def parsed(self, frames: Mapping[str, pl.DataFrame], *, rows_loaded: int) -> Parsed:
+        """The whole account, with `rows_loaded` different attempts."""
+        rejects = pl.concat([empty(REJECTS), *self._rejects])
+        usual = self.cluster or min(self.clusters, default="unknown")
+        rejects = rejects.with_columns(pl.col("cluster").fill_null(usual))
+        return Parsed(
+            source=SOURCE,
+            clusters=frozenset(self.clusters),
+            frames=dict(frames),
+            rejects=rejects,
+            rows_read=self.rows_read,
+            rows_loaded=rows_loaded,
+            rows_duplicate=self.rows_believed - rows_loaded,
+            rows_skipped=self.rows_skipped,
+            rows_rejected=rejects.height,
+            columns=self.columns,
+            warnings=[
+                *self._steps_only(),
+                *damaged(self._n_damaged),
+                *doubted(self._doubts),
+                *foreign(self.cluster, self.clusters),
+                *self._warnings,
+                *no_gpus(self._gpus),
+            ],
+            covers_from=self.since or self._started or self._submitted,
+            covers_until=self.until or self._last,
+        )
+
+    def _steps_only(self) -> list[str]:
+        """A dump of steps tells of no allocation: whoever made it left out the rows that count."""
+        if not self.steps or self.rows_believed or any(each.height for each in self._rejects):
+            return []
+        return [
+            f"no job rows: all {self.steps} rows are job steps (9.batch, 9.0), and steps do not tell what a job held. "
+            f"Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
+        ]
+
+
+def added_up(warnings: Iterable[str]) -> list[str]:
+    """Warnings of several blocks: those that differ in their count only become one, with the sum.
+
+    >>> added_up(["2 rows are odd", "reqmem: 1 values could not be read", "3 rows are odd"])
+    ['5 rows are odd', 'reqmem: 1 values could not be read']
+    """
+    sums: dict[str, int] = {}
+    for warning in warnings:
+        count = _COUNT.search(warning)
+        told = _COUNT.sub("\0", warning, count=1)
+        sums[told] = sums.get(told, 0) + (int(count[0]) if count else 0)
+    return [told.replace("\0", str(total)) for told, total in sums.items()]
+
+
+def _rejects(rows: Rows, facts: Facts, origin: str) -> pl.DataFrame:
+    """The refused rows of a block in the order of the input; the cluster is null where the row does not tell it."""
+    torn = [(refused.line, refused.reason, refused.raw) for refused in rows.refused]
+    unbelieved = [(line, reason, rows.raw(line)) for line, reason in facts.refused.select(LINE, "reason").rows()]
+    named = dict(facts.refused.select(LINE, "cluster").rows())
+    return pl.DataFrame(
+        [(named.get(line), SOURCE, origin, line, reason, raw) for line, reason, raw in sorted([*torn, *unbelieved])],
+        schema=REJECTS,
+        orient="row",
+    )
+
+
+def _earlier(one: datetime | None, other: object) -> datetime | None:
+    if not isinstance(other, datetime):
+        return one
+    return other if one is None else min(one, other)

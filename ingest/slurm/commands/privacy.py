@@ -1,0 +1,49 @@
+"""Whether Slurm hides other users' jobs from us (`PrivateData=jobs`): then no answer of its commands is about all jobs.
+
+The setting stands twice: that of slurm.conf is about squeue, that of slurmdbd.conf about sacct.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingest.slurm.commands.runner import run
+from ingest.slurm.formats import scontrol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingest.slurm.commands.runner import Runner
+
+CONTROLLER: Final = ("scontrol", "show", "config")
+"""Tells the settings that slurmctld works by."""
+
+ACCOUNTING: Final = ("sacctmgr", "show", "config")
+"""Tells those of slurm.conf, and then those that slurmdbd works by: of a name that stands twice the last one counts."""
+
+_HINT: Final = "slurmctld or slurmdbd looks down: check `scontrol ping` and `sacctmgr show cluster`. Try again later."
+
+
+def others_are_hidden(runner: Runner, settings: Sequence[str]) -> bool:
+    """Whether only own jobs are shown to us; `settings` is the command that tells by which settings.
+
+    root, SlurmUser and whoever has AdminLevel Operator or above may see all jobs. What coordinators may see of their
+    accounts is not all.
+
+    Raises:
+        SourceError: There is no answer.
+    """
+    uid = _said(runner, "id", "-u")
+    if uid == "0":
+        return False
+    told = scontrol.settings(_said(runner, *settings))
+    if "jobs" not in told.get("PrivateData", "").lower().split(","):
+        return False
+    if any(f"({uid})" in told.get(name, "") for name in ("SlurmUser", "SlurmUserId")):
+        return False
+    level = _said(runner, "sacctmgr", "-nP", "show", "user", _said(runner, "id", "-un"), "format=AdminLevel")
+    return not level.startswith(("Operator", "Admin"))
+
+
+def _said(runner: Runner, *command: str) -> str:
+    return run(runner, command, hint=_HINT).data.decode(errors="replace").strip()

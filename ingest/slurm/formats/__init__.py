@@ -1,0 +1,1 @@
+"""Slurm's notations: columns, node lists, TRES, timestamps, JSON answers."""

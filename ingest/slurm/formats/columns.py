@@ -1,0 +1,213 @@
+"""The text columns of an accounting dump by name, each read into what it means.
+
+Most columns say the same few texts again and again. Those are read once each and put back where they stood: `Distinct`
+tells a column apart into its different texts and which of them each row has. Columns of which nearly every text is
+another one (ids, times) are read as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import polars as pl
+
+from ingest.slurm.formats import values
+from ingest.slurm.formats.nodelist import expand_column
+from ingest.slurm.formats.timestamps import Instants, read_instants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SAMPLE: Final = 1_000
+"""Rows looked at to tell whether a column repeats its texts."""
+
+Read = TypeVar("Read", pl.Series, pl.DataFrame)
+
+_NO_NAME: Final = frozenset({"", "(null)"})
+
+
+class Distinct:
+    """A text column as its different texts and, for each row, which of them it is."""
+
+    def __init__(self, text: pl.Series) -> None:
+        self.texts = text
+        self._places: pl.Series | None = None
+        if text.null_count() == len(text):
+            self.texts = pl.Series(text.name, [None], text.dtype)
+            self._places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(text))
+            return
+        sample = text.gather_every(max(len(text) // SAMPLE, 1))
+        if 2 * sample.n_unique() < len(sample):
+            places = text.cast(pl.Categorical(pl.Categories.random())).to_physical()
+            first = pl.DataFrame({"place": places, "text": text}).select(pl.all().gather(places.arg_unique()))
+            first = first.drop_nulls().sort("place")
+            if first["place"].equals(pl.Series(range(first.height)), check_dtypes=False):
+                self.texts, self._places = first["text"], places
+
+    def each(self, convert: Callable[[pl.Series], Read]) -> Read:
+        """What `convert` makes of the texts, row by row; it looks at each text by itself and makes null of null."""
+        found = convert(self.texts)
+        if self._places is None:
+            return found
+        if isinstance(found, pl.Series):
+            return found.gather(self._places)
+        return pl.DataFrame([column.gather(self._places) for column in found])
+
+
+class Columns:
+    """The columns that are there; absent ones are null. Collects what could not be read.
+
+    Attributes:
+        frame: The text columns.
+        unreadable: How many values of a column could not be read.
+        lists: The node lists, each once, see `ingest.slurm.formats.nodelist.expand_column`.
+    """
+
+    def __init__(self, frame: pl.DataFrame, *, timezone: str | None, origin: str) -> None:
+        self.frame = frame
+        self.unreadable: Counter[str] = Counter()
+        self._distinct: dict[str, Distinct] = {}
+        self._words: dict[str, pl.Series] = {}
+        self._tres: dict[str, pl.DataFrame] = {}
+        self._timezone = timezone
+        self._origin = origin
+        self.lists = expand_column(values.blank_to_null(self._column("nodelist").texts))
+
+    def text(self, *names: str) -> pl.Series:
+        """The first of the columns that the dump has."""
+        for name in names:
+            if name in self.frame.columns:
+                return self.frame[name]
+        return pl.Series(names[0], [None], pl.String).new_from_index(0, self.frame.height)
+
+    def word(self, *names: str) -> pl.Series:
+        """A text in which `None`, `Unknown` and the like mean nothing."""
+        name = self._first(names)
+        if name not in self._words:
+            self._words[name] = self._column(name).each(values.blank_to_null)
+        return self._words[name]
+
+    def label(self, name: str) -> pl.Series:
+        """A name that people chose, so even "None" may be one."""
+        return self._column(name).each(lambda text: values.blank_to_null(text, _NO_NAME))
+
+    def whole(self, *names: str) -> pl.Series:
+        """A count or id."""
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text)
+            numbers = values.whole_numbers(words)
+            lost = words.is_not_null() & numbers.is_null()
+            return _told(numbers, lost & ~words.is_in(list(values.UNSET)) if lost.any() else lost)
+
+        return self._noted(names[0], self._column(*names).each(read))["read"]
+
+    def duration(self, *names: str) -> pl.Series:
+        """Seconds from the first column that tells them, row by row."""
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text)
+            seconds = values.durations(words)
+            return _told(seconds, words.is_not_null() & seconds.is_null())
+
+        told = [self._noted(name, self._column(name).each(read))["read"] for name in names if self._has(name)]
+        seconds = told[0] if told else pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
+        for more in told[1:]:
+            seconds = seconds.fill_null(more)
+        return seconds
+
+    def time_limit(self) -> pl.Series:
+        """The time limit in seconds: minutes as they are, or spelled out."""
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text, values.UNLIMITED)
+            limits = values.time_limits(words)
+            return _told(limits, words.is_not_null() & limits.is_null() & ~values.is_no_limit(words))
+
+        names = ("timelimitraw", "timelimit")
+        raw, spelled = (self._noted(name, self._column(name).each(read))["read"] for name in names)
+        return raw.fill_null(spelled)
+
+    def time(self, name: str) -> Instants:
+        """Both readings of a time."""
+        return read_instants(self.text(name).alias(name), timezone=self._timezone, origin=self._origin)
+
+    def memory(self, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
+        """Requested memory in bytes."""
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text)
+            sizes = values.memory_sizes(words)
+            lost = words.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(words)
+            return sizes.with_columns(lost.alias("lost"))
+
+        sizes = self._noted("reqmem", self._column("reqmem").each(read))
+        return values.total_memory(sizes, n_nodes=n_nodes, n_cpus=n_cpus)
+
+    def exit_code(self, name: str) -> pl.DataFrame:
+        """Exit status and signal."""
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text)
+            codes = values.exit_codes(words)
+            return codes.with_columns((words.is_not_null() & codes["code"].is_null()).alias("lost"))
+
+        return self._noted(name, self._column(name).each(read))
+
+    def state(self) -> pl.DataFrame:
+        """Columns `state`, `cancelled_by` and `known`, see `values.states`."""
+        return self._column("state").each(lambda text: values.states(values.blank_to_null(text)))
+
+    def nodes(self) -> pl.DataFrame:
+        """Columns `n`, how many nodes the node list names, and `error`."""
+        counts = self.lists.select("text", pl.col("nodes").list.len().alias("n"), "error")
+
+        def read(text: pl.Series) -> pl.DataFrame:
+            words = values.blank_to_null(text).alias("text").to_frame()
+            return words.join(counts, on="text", how="left", maintain_order="left").drop("text")
+
+        return self._column("nodelist").each(read)
+
+    def tres(self, name: str) -> pl.DataFrame:
+        """A TRES column, or the GRES column of older Slurm in its place."""
+        if name not in self._tres:
+            old = name.replace("tres", "gres")
+            read = _gres if not self._has(name) and self._has(old) else values.tres
+            column = self._column(name, old)
+            self._tres[name] = column.each(lambda text: read(values.blank_to_null(text)))
+        return self._tres[name]
+
+    def gres(self, name: str) -> pl.Series:
+        """GPUs of a GRES column of older Slurm; null where there is no such column, or nothing readable in it."""
+        return self._column(name).each(lambda text: _gres(values.blank_to_null(text)))["gpus"]
+
+    def _has(self, name: str) -> bool:
+        return name in self.frame.columns
+
+    def _first(self, names: tuple[str, ...]) -> str:
+        return next(filter(self._has, names), names[0])
+
+    def _column(self, *names: str) -> Distinct:
+        name = self._first(names)
+        if name not in self._distinct:
+            self._distinct[name] = Distinct(self.text(name))
+        return self._distinct[name]
+
+    def _noted(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
+        """The columns without `lost`, whose rows are counted as unreadable."""
+        if lost := int(table["lost"].sum()):
+            self.unreadable[name] += lost
+        return table.drop("lost")
+
+
+def _told(read: pl.Series, lost: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame({"read": read, "lost": lost})
+
+
+def _gres(text: pl.Series) -> pl.DataFrame:
+    """GRES in the columns of a TRES: they tell of GPUs only."""
+    untold = {name: dtype for name, dtype in values.TRES_SCHEMA.items() if dtype == pl.Int64}
+    return values.gres(text).with_columns(
+        *(pl.lit(None, dtype).alias(name) for name, dtype in untold.items()), parts=pl.lit(value=False)
+    )

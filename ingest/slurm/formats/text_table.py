@@ -1,0 +1,123 @@
+"""Slurm's smaller tables, of people, rules, changes and runaway jobs: reading them, and accounting for every row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from ingest.delimited.reader import LINE, Rows, read_rows
+from ingest.errors import MissingColumnError
+from ingest.tables import REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from ingest.context import Given
+    from ingest.delimited.header import Layout
+    from ingest.tables import SourceName
+
+
+class Columns(NamedTuple):
+    """The columns of one table, by any of their names."""
+
+    rows: Rows
+
+    def word(self, *names: str) -> pl.Series:
+        """The first of the columns that is there; no value, or a word for it, is null."""
+        frame = self.rows.frame
+        name = next((name for name in names if name in frame.columns), None)
+        if name is None:
+            return pl.Series(names[0], [None], pl.String).new_from_index(0, frame.height)
+        # `tree` indents accounts, and a user may be called `none`: only what is empty means nothing here.
+        text = frame[name].str.strip_chars()
+        return text.set(text == "", None)
+
+    def names(self, name: str) -> pl.Series:
+        """A list of names, commas between them; null where the column is not there."""
+        if name not in self.rows.frame.columns:
+            return self._no_lists()
+        return self.word(name).fill_null("").str.split(",").list.eval(pl.element().filter(pl.element() != ""))
+
+    def limits(self, known: Mapping[str, str]) -> pl.Series:
+        """Limits that are set, `GrpTRES=gres/gpu=16`, by name; null where the table has no column of limits."""
+        there = sorted((limit, name) for name, limit in known.items() if name in self.rows.frame.columns)
+        if not there:
+            return self._no_lists()
+        said = [(pl.lit(f"{limit}=") + self.word(name)).alias(name) for limit, name in there]
+        return self.rows.frame.select(pl.concat_list(said).list.drop_nulls().alias("limits")).to_series()
+
+    def _no_lists(self) -> pl.Series:
+        return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)
+
+
+def read_given(data: bytes, layout: Layout, given: Given) -> Rows:
+    """The rows of a delimited text, read as the caller said."""
+    return read_rows(
+        data, layout, origin=given.origin, delimiter=given.delimiter, accept_truncated=given.accept_truncated
+    )
+
+
+def require(lacking: list[str], rows: Rows, given: Given, layout: Layout) -> None:
+    """Raise if anything is lacking that the table cannot do without."""
+    if lacking:
+        message = (
+            f"{given.origin}: missing: {', '.join(lacking)}\nfound: {', '.join(rows.header.shown)}\n"
+            f"A command that gets all of it:\n  {layout.command}"
+        )
+        raise MissingColumnError(message)
+
+
+def account(
+    rows: Rows,
+    told: pl.DataFrame,
+    given: Given,
+    *,
+    source: SourceName,
+    frames: dict[str, pl.DataFrame],
+    clusters: Iterable[str],
+    loaded: int,
+    skipped: int = 0,
+    covers: tuple[datetime | None, datetime | None],
+) -> Parsed:
+    """A table as `Parsed`, every row of it accounted for.
+
+    Args:
+        rows: the rows as they were read.
+        told: those that tell something, with LINE, `cluster` and `problem` (null: none).
+        given: what the caller knows.
+        source: what kind of table it is.
+        frames: what was made of the rows without a problem.
+        clusters: those that the table tells of.
+        loaded: how many different ones the rows without a problem were.
+        skipped: rows that are left out of `told` by design.
+        covers: the time that the table speaks for.
+    """
+    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), source, given)
+    return Parsed(
+        source=source,
+        clusters=frozenset(clusters),
+        frames=frames,
+        rejects=rejects,
+        rows_read=rows.n_read,
+        rows_loaded=loaded,
+        rows_duplicate=told["problem"].null_count() - loaded,
+        rows_skipped=rows.n_skipped + skipped,
+        rows_rejected=rejects.height,
+        columns=list(rows.header.shown),
+        warnings=rows.warnings,
+        covers_from=covers[0],
+        covers_until=covers[1],
+    )
+
+
+def refusals(rows: Rows, wrong: pl.DataFrame, source: SourceName, given: Given) -> pl.DataFrame:
+    """Rows of `rejects`: torn rows, and those of `wrong` (LINE, `cluster`, `problem`)."""
+    usual = given.cluster or next(iter(wrong["cluster"].drop_nulls()), None) or "unknown"
+    bad = [(usual, source, given.origin, one.line, one.reason, one.raw) for one in rows.refused]
+    bad += [
+        (cluster or usual, source, given.origin, line, problem, rows.raw(line))
+        for line, cluster, problem in wrong.select(LINE, "cluster", "problem").rows()
+    ]
+    return pl.DataFrame(sorted(bad, key=lambda row: row[3]), schema=REJECTS, orient="row")

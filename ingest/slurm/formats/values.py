@@ -1,0 +1,489 @@
+"""Slurm's ways to write a value, as whole columns: durations, memory, exit codes, states, TRES, GRES, job ids.
+
+Every function takes a text column and returns columns of the same length. Texts that mean "nothing" are null, and so
+are texts that mean nothing to us: callers tell them apart and refuse or warn. Repeated texts (TRES, states, sizes) are
+read once each and joined back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from ingest.slurm.formats.mig import gpus_of
+from ingest.tables import GPUS, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOTHING: Final = frozenset({"", "unknown", "none", "n/a", "na", "(null)", "null", "none assigned", "invalid", "-"})
+"""Lower-case words for "no value". `Unknown` is not yet, `None` is never; neither is a time."""
+
+UNLIMITED: Final = NOTHING | {"unlimited", "partition_limit", "infinite"}
+
+NO_NUMBER: Final = 0xFFFF_FFFE
+"""Slurm's 32-bit mark for "not set"; the value above it is "infinite"."""
+
+_MARKS: Final = (NO_NUMBER, NO_NUMBER + 1)
+
+UNSET: Final = frozenset(map(str, (*_MARKS, (1 << 64) - 2, (1 << 64) - 1)))
+"""The marks for "not set" and "infinite", in 32 and in 64 bits, as texts."""
+
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+def by_distinct(text: pl.Series, convert: Callable[[str], tuple[object, ...]], schema: Schema) -> pl.DataFrame:
+    """Convert each distinct text once, and join the results back to the rows; null gives nulls."""
+    distinct = text.drop_nulls().unique()
+    rows = [(value, *convert(value)) for value in distinct]
+    table = pl.DataFrame(rows, schema={"#text": pl.String, **schema}, orient="row")
+    return text.alias("#text").to_frame().join(table, on="#text", how="left", maintain_order="left").drop("#text")
+
+
+def blank_to_null(text: pl.Series, words: frozenset[str] = NOTHING) -> pl.Series:
+    """The column with every word for "no value" made null, and blanks around the others gone.
+
+    >>> blank_to_null(pl.Series(["main", " Unknown ", "N/A", ""])).to_list()
+    ['main', None, None, None]
+    """
+    if text.cast(pl.Int64, strict=False).null_count() == text.null_count():
+        return text
+    spelled = text.unique().drop_nulls()
+    plain = spelled.str.strip_chars()
+    empty = plain.str.to_lowercase().is_in(list(words))
+    if (plain != spelled).any():
+        text = text.str.strip_chars()
+    if not empty.any():
+        return text
+    return text.set(text.is_in(plain.filter(empty).unique().implode()), None)
+
+
+# --- numbers and durations -----------------------------------------------------------------------------
+
+
+def whole_numbers(text: pl.Series) -> pl.Series:
+    """Counts and ids. Slurm writes 2048 as `2K` unless told not to (units of 1024); its "not set" marks are null.
+
+    None of them can be negative: -1 is a mark that went through a signed number.
+
+    >>> whole_numbers(pl.Series(["8", "2K", "4294967294", "-1", "x"])).to_list()
+    [8, 2048, None, None, None]
+    """
+    numbers = text.cast(pl.Int64, strict=False)
+    if numbers.null_count() > text.null_count():
+        scaled = by_distinct(text.filter(numbers.is_null()), lambda one: (_scaled(one),), {"n": pl.Int64()})["n"]
+        numbers = numbers.scatter(numbers.is_null().arg_true(), scaled)
+    return numbers.set(numbers.is_in(_MARKS) | (numbers < 0), None)
+
+
+def _scaled(text: str) -> int | None:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        return None
+    number = float(found[1]) * 1024 ** _UNITS[found[2].upper()]
+    return int(number) if number.is_integer() and number < 2**63 else None
+
+
+def durations(text: pl.Series) -> pl.Series:
+    """Seconds from `D-HH:MM:SS`, `HH:MM:SS`, `MM:SS`, `MM:SS.mmm`, `D-HH`, `D-HH:MM` or a number of seconds.
+
+    >>> durations(pl.Series(["1-03:00:02", "00:02.500", "3-13", "42", "bad"])).to_list()
+    [97202.0, 2.5, 306000.0, 42.0, None]
+    """
+    seconds = text.cast(pl.Float64, strict=False)
+    if seconds.null_count() == text.null_count():
+        return _sound(seconds)
+    seconds = seconds.fill_null(_usual_clock(text))
+    if seconds.null_count() == text.null_count():
+        return _sound(seconds)
+    spelled = text.filter(seconds.is_null()).unique().drop_nulls().alias("text")
+    table = spelled.to_frame().with_columns(_clock(spelled).alias("seconds"))
+    rows = text.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
+    return _sound(seconds.fill_null(rows["seconds"]))
+
+
+def _sound(seconds: pl.Series) -> pl.Series:
+    """Without what is no length of time: a mark for "not set" would be 136 years, and infinite is one of polars'."""
+    return seconds.set(~(seconds >= 0) | (seconds >= NO_NUMBER), None)
+
+
+def _usual_clock(text: pl.Series) -> pl.Series:
+    """Seconds from `HH:MM:SS`; null for every other form."""
+    usual = text.str.contains(r"^\d\d:\d\d:\d\d$")
+    hours, minutes, seconds = (text.str.slice(at, 2).cast(pl.Int64, strict=False) for at in (0, 3, 6))
+    return (hours * 3600 + minutes * 60 + seconds).cast(pl.Float64).set(~usual, None)
+
+
+def _clock(text: pl.Series) -> pl.Series:
+    """Seconds from spelled durations. After a day count the fields are hours first; without one, seconds last."""
+    table = (
+        text.alias("text")
+        .to_frame()
+        .with_columns(
+            pl.col("text").str.extract(r"^(\d{1,9})-\d", 1).cast(pl.Float64).alias("days"),
+            pl.col("text").str.replace(r"^\d{1,9}-", "").alias("clock"),
+        )
+    )
+    fields = pl.col("clock").str.split(":")
+    first, second, third = (fields.list.get(i, null_on_oob=True).cast(pl.Float64, strict=False) for i in range(3))
+    from_days = (pl.col("days") * 24 + first) * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
+    from_clock = pl.when(third.is_null()).then(first * 60 + second).otherwise(first * 3600 + second * 60 + third)
+    valid = pl.col("clock").str.contains(r"^\d{1,9}(:\d{1,2}){0,2}(\.\d+)?$")
+    return table.select(pl.when(valid).then(pl.coalesce(from_days, from_clock))).to_series()
+
+
+def time_limits(text: pl.Series) -> pl.Series:
+    """Seconds from a time limit, where a bare number means minutes; `UNLIMITED` and `Partition_Limit` are null.
+
+    So are the marks for them, and 0: whoever asks for a limit of zero gets none.
+
+    >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit", "4294967295", "0"])).to_list()
+    [86400.0, 5400.0, None, None, None, None]
+    """
+    limit = blank_to_null(text, UNLIMITED)
+    minutes = limit.cast(pl.Float64, strict=False)
+    limited = minutes.set(~(minutes > 0) | (minutes >= NO_NUMBER), None)
+    return (limited * 60).fill_null(durations(limit.set(minutes.is_not_null(), None)))
+
+
+def is_no_limit(text: pl.Series) -> pl.Series:
+    """Which time limits say that there is none with a number: null, but nothing to warn about."""
+    return text.is_in(["0", *UNSET])
+
+
+def memory_sizes(text: pl.Series) -> pl.DataFrame:
+    """Columns `bytes` and `per` of requested memory: a bare number means MB, `n` is for each node, `c` for each core.
+
+    2147486448Mn and its like are null: an unset 32-bit number with a flag in its top bit, not two petabytes per node.
+    Without the letter it comes from a Slurm that counts in 64 bits, and a whole cluster may have as much.
+
+    >>> memory_sizes(pl.Series(["1G", "3000Mc", "2147486448Mn"])).rows()
+    [(1073741824, ''), (3145728000, 'c'), (None, None)]
+    """
+    return by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
+
+
+def total_memory(sizes: pl.DataFrame, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
+    """Bytes in all, of sizes for each node or core; null where their number is not known."""
+    table = sizes.with_columns(n_nodes.alias("n"), n_cpus.alias("c"))
+    factor = pl.when(pl.col("per") == "n").then("n").when(pl.col("per") == "c").then("c").otherwise(1)
+    total = pl.col("bytes").cast(pl.Float64) * factor
+    return table.select(pl.when(total < 2.0**63).then(total.cast(pl.Int64, strict=False))).to_series()
+
+
+def _memory(text: str) -> tuple[int | None, str | None]:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        return None, None
+    unit = found[2].upper() or "M"
+    if unit == "M" and found[3] and 2**31 <= float(found[1]) < 2**32:
+        return None, None
+    size = float(found[1]) * 1024 ** _UNITS[unit]
+    return (int(size) if size < 2**63 else None), found[3].lower()
+
+
+def is_unset_memory(text: pl.Series) -> pl.Series:
+    """Which texts are the mark for memory that was not set (see :func:`memory_sizes`): null, but nothing to warn about.
+
+    Newer Slurm keeps memory in 64 bits, the flag in the top one of those.
+    """
+    short = text.str.extract(r"^(\d{10})M?[nc]$", 1).cast(pl.Int64).is_between(2**31, 2**32 - 1)
+    return short.fill_null(value=False) | text.str.contains(r"^(9[2-9]\d{17}|1\d{19})M?[nc]?$")
+
+
+def exit_codes(text: pl.Series) -> pl.DataFrame:
+    """Columns `code` and `signal` from `status:signal`.
+
+    >>> exit_codes(pl.Series(["0:9", "127:0", "", "x"])).rows()
+    [(0, 9), (127, 0), (None, None), (None, None)]
+    """
+    return by_distinct(text, _exit_code, {"code": pl.Int64(), "signal": pl.Int64()})
+
+
+def _exit_code(text: str) -> tuple[int | None, int | None]:
+    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text.strip(), re.ASCII)
+    return (int(found[1]), int(found[2])) if found else (None, None)
+
+
+# --- states --------------------------------------------------------------------------------------------
+
+ENDED_STATES: Final = (
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "OUT_OF_MEMORY",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "REQUEUED",
+    "RESIZING",
+    "REVOKED",
+)
+OPEN_STATES: Final = ("PENDING", "RUNNING", "SUSPENDED")
+ACCOUNTED_STATES: Final = ENDED_STATES + OPEN_STATES
+OTHER_STATES: Final = (
+    "COMPLETING",
+    "CONFIGURING",
+    "EXPEDITING",
+    "LAUNCH_FAILED",
+    "POWER_UP_NODE",
+    "RECONFIG_FAIL",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "RESV_DEL_HOLD",
+    "SIGNALING",
+    "SPECIAL_EXIT",
+    "STAGE_OUT",
+    "STOPPED",
+)
+"""Known to squeue and scontrol; accounting does not store them."""
+
+_WORDS = re.compile("[A-Za-z_]+")
+_STATES = re.compile(r"([A-Za-z_]+)(\+?)[^\w\s]*(?:\s+by\s+(\S+))?.*", re.DOTALL)
+
+
+def states(text: pl.Series) -> pl.DataFrame:
+    """Columns `state` (upper case, without its tail), `cancelled_by` and `known`.
+
+    A word cut by a narrow column (`CANCE+`) is completed if only one state begins so. Of several words, as in the
+    lists of Slurm's JSON, the first that accounting uses is the state and the others are flags, but PENDING gives way:
+    a record closed by a requeue is stored as that and a flag. Words that we do not know are kept: a later Slurm may
+    have invented them.
+
+    >>> states(pl.Series(["CANCELLED by 2001", "node_f+", "NOVEL"])).rows()
+    [('CANCELLED', '2001', True), ('NODE_FAIL', None, True), ('NOVEL', None, False)]
+    >>> states(pl.Series(['["RUNNING","COMPLETING"]', '{"current":["PENDING","REQUEUED"]}']))["state"].to_list()
+    ['RUNNING', 'REQUEUED']
+    """
+    return by_distinct(text, _state, {"state": pl.String(), "cancelled_by": pl.String(), "known": pl.Boolean()})
+
+
+def _state(text: str) -> tuple[str | None, str | None, bool]:
+    found = _STATES.fullmatch(_first_state(text.strip()))
+    if found is None:
+        return None, None, False
+    word = found[1].upper()
+    for group in (ACCOUNTED_STATES, OTHER_STATES):
+        whole = [state for state in group if state == word or (found[2] and state.startswith(word))]
+        if len(whole) == 1:
+            return whole[0], found[3], True
+    return word, found[3], False
+
+
+def _first_state(text: str) -> str:
+    """The word of a list that is the state; any other text as it is."""
+    if text[:1] not in {"[", "{"} and "," not in text:
+        return text
+    words: list[str] = _WORDS.findall(text.partition("[")[2].partition("]")[0] or text)
+    ranked = sorted((word for word in words if word.upper() in ACCOUNTED_STATES), key=lambda word: word == "PENDING")
+    return next(iter(ranked or words), "")
+
+
+# --- TRES and GRES -------------------------------------------------------------------------------------
+
+
+class Tres(NamedTuple):
+    """What a TRES text says: GPUs and their model, CPUs, memory, nodes.
+
+    Without a gres/gpu entry the GPUs are null: none were held, or AccountingStorageTRES does not record them.
+    `parts` says that there are pieces of GPUs (shard, mps), of which accounting cannot tell how many GPUs they are.
+    """
+
+    gpus: float | None
+    model: str | None
+    cpus: int | None
+    memory_bytes: int | None
+    nodes: int | None
+    error: str | None = None
+    parts: bool = False
+
+
+TRES_SCHEMA: Final[Schema] = {
+    "gpus": GPUS,
+    "model": pl.String(),
+    "cpus": pl.Int64(),
+    "memory_bytes": pl.Int64(),
+    "nodes": pl.Int64(),
+    "error": pl.String(),
+    "parts": pl.Boolean(),
+}
+
+
+def tres(text: pl.Series) -> pl.DataFrame:
+    """Columns as in :class:`Tres`, read by :func:`read_tres`."""
+    return by_distinct(text, read_tres, TRES_SCHEMA)
+
+
+def read_tres(text: str) -> Tres:
+    """GPUs and more from a TRES text.
+
+    `gres/gpu` counts all GPUs; `gres/gpu:TYPE` says of which kind and is the same GPUs again, so the larger of the two
+    counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) counts as the part of a GPU that
+    it is (`ingest.slurm.formats.mig`), if its type is listed; else nothing tells it from a whole one, neither here nor
+    in the node's own TRES. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
+
+    >>> read_tres("cpu=64,gres/gpu:h100=8,gres/gpu=8,mem=2G,node=1")[:2]
+    (8.0, 'h100')
+    >>> read_tres("gres/gpu:a100=2,gres/gpu:h100=1")[:2]
+    (3.0, 'a100+h100')
+    >>> read_tres("gres/gpu:a100_1g.5gb=14,gres/gpu=14")[:2]
+    (2.0, 'a100_1g.5gb')
+    >>> read_tres("cpu=64,node=1").gpus is None, read_tres("cpu=64,gres/gpu=0").gpus
+    (True, 0.0)
+    >>> read_tres("cpu=abc").error
+    "TRES item 'cpu=abc'"
+    """
+    plain: dict[str, str] = {}
+    for item in filter(None, text.strip().split(",")):
+        name, equals, value = item.partition("=")
+        if not equals or not value or not name.strip():
+            return Tres(None, None, None, None, None, f"TRES item {item[:80]!r}")
+        plain[name.strip()] = value.strip()
+    try:
+        return _tres_of(plain)
+    except ValueError as error:
+        return Tres(None, None, None, None, None, f"TRES item {str(error)[:80]!r}")
+
+
+_TRES_GPU = re.compile(r"(?:gres[/:])?gpu(?::(.*))?", re.IGNORECASE)
+_TRES_PART = re.compile(r"(?:gres[/:])?(?:shard|mps)(?::.*)?", re.IGNORECASE)
+
+
+def _tres_of(items: dict[str, str]) -> Tres:
+    untyped, kinds, any_gpu = 0.0, dict[str, float](), False
+    for name, value in items.items():
+        if gpu := _TRES_GPU.fullmatch(name):
+            any_gpu = True
+            count = _tres_number(name, value)
+            if gpu[1]:
+                kinds[gpu[1]] = kinds.get(gpu[1], 0.0) + count
+            else:
+                untyped = max(untyped, count)
+    listed = sum(kinds.values())
+    gpus = gpus_of(kinds) + max(0.0, untyped - listed)
+    if max(untyped, listed) >= 1e9:
+        message = f"gres/gpu={items.get('gres/gpu', listed)}"
+        raise ValueError(message)
+    lower = {name.lower(): value for name, value in items.items()}
+    return Tres(
+        gpus=gpus if any_gpu else None,
+        model="+".join(sorted(kind for kind, count in kinds.items() if count)) or None,
+        cpus=_count(lower, "cpu"),
+        memory_bytes=_tres_memory(lower.get("mem")),
+        nodes=_count(lower, "node"),
+        parts=any(map(_TRES_PART.fullmatch, items)),
+    )
+
+
+def _count(items: dict[str, str], name: str) -> int | None:
+    value = items.get(name)
+    return None if value is None or value in UNSET else int(_tres_number(name, value))
+
+
+def _tres_number(name: str, value: str) -> float:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", value, re.ASCII | re.IGNORECASE)
+    number = float(found[1]) * 1024 ** _UNITS[found[2].upper()] if found else float("inf")
+    if number >= 2**63:
+        message = f"{name}={value}"
+        raise ValueError(message)
+    return number
+
+
+def _tres_memory(value: str | None) -> int | None:
+    """Memory in a TRES; a bare number means MB there, too, and a mark for "not set" stays null."""
+    if value is None or value.rstrip("M") in UNSET:
+        return None
+    number = _tres_number("mem", value)
+    return int(number * 1024**2) if value[-1:].isdigit() else int(number)
+
+
+_GRES_ITEM = re.compile(r"(?:^|,)\s*(?:gres[:/])?([A-Za-z_]\w*)((?::|=)[^,(]*|)(\([^)]*\)[^,]*|)")
+_GRES_TYPE_NULL = re.compile(r"\(null\)")
+
+
+def read_gres(text: str) -> tuple[float, str | None]:
+    """GPUs and their model from a node's or an old job's GRES text; other resources (shard, mps) are no GPUs.
+
+    Slices count as in :func:`read_tres`.
+
+    >>> read_gres("gpu:NVlink_A100_40GB:2(IDX:0,3)")
+    (2.0, 'NVlink_A100_40GB')
+    >>> read_gres("gpu:h100:1,shard:h100:2")
+    (1.0, 'h100')
+    >>> read_gres("gpu:a100_1g.5gb:14(S:0-1)")
+    (2.0, 'a100_1g.5gb')
+    >>> read_gres("gpu:(null):0(IDX:N/A)")
+    (0.0, None)
+
+    Raises:
+        ValueError: A GPU entry without a readable count; it may have been cut by a narrow column.
+    """
+    plain = _GRES_TYPE_NULL.sub("", text.strip())
+    whole, kinds = 0.0, dict[str, float]()
+    for name, rest, _ in _GRES_ITEM.findall(plain):
+        if name.lower() != "gpu":
+            continue
+        *kind, count = re.split("[:=]", rest)[1:] or ["1"]
+        if not re.fullmatch(r"\d{1,6}", count, re.ASCII):
+            message = f"GRES {text[:80]!r}"
+            raise ValueError(message)
+        if any(kind):
+            model = ":".join(filter(None, kind))
+            kinds[model] = kinds.get(model, 0.0) + int(count)
+        else:
+            whole += int(count)
+    return whole + gpus_of(kinds), "+".join(sorted(model for model, n in kinds.items() if n)) or None
+
+
+def gres(text: pl.Series) -> pl.DataFrame:
+    """Columns `gpus`, `model` and `error`, read by :func:`read_gres`."""
+    return by_distinct(text, _try_gres, {"gpus": GPUS, "model": pl.String(), "error": pl.String()})
+
+
+def _try_gres(text: str) -> tuple[float | None, str | None, str | None]:
+    try:
+        return (*read_gres(text), None)
+    except ValueError as error:
+        return None, None, str(error)
+
+
+# --- job ids -------------------------------------------------------------------------------------------
+
+STEP: Final = r"\.(batch|extern|interactive|TBD|[a-zA-Z]*\+|\d+(?:\+\d+)?)\s*$"
+"""How an id ends that is a step's: by number, by name, or cut. `123.server` is none: other schedulers write that."""
+
+JOB_ID: Final = rf"^(\d{{1,18}})(?:_(?:(\d{{1,18}})|\[([^\]]*)\]?))?(?:\+(\d{{1,18}}))?(?:{STEP})?$"
+"""Job, array task, tasks not yet split off, het component, step."""
+
+JOB_ID_SCHEMA: Final[Schema] = {
+    "base": pl.String(),
+    "task": pl.Int64(),
+    "tasks": pl.String(),
+    "het": pl.Int64(),
+    "step": pl.String(),
+}
+
+
+def job_ids(text: pl.Series) -> pl.DataFrame:
+    """Columns `base`, `task`, `tasks` (`2-4%2` of a pending array), `het` and `step`; all null where unreadable.
+
+    >>> job_ids(pl.Series(["1000_2+3.1", "10_[2-4%2]"])).rows()
+    [('1000', 2, None, 3, '1'), ('10', None, '2-4%2', None, None)]
+    """
+    whole = text.cast(pl.Int64, strict=False)
+    unset = whole.is_in(_MARKS)
+    if whole.null_count() == 0 and not (text.str.starts_with("+") | text.str.starts_with("-")).any():
+        return pl.DataFrame({"base": text.set(unset, None)}).select(
+            "base", *(pl.lit(None, dtype).alias(name) for name, dtype in JOB_ID_SCHEMA.items() if name != "base")
+        )
+    parts = text.alias("text").to_frame().select(pl.col("text").str.extract_groups(JOB_ID)).unnest("text")
+    parts.columns = list(JOB_ID_SCHEMA)
+    parts = parts.with_columns(pl.col("task", "het").cast(pl.Int64, strict=False))
+    return parts.with_columns(
+        pl.when(~unset.fill_null(value=False)).then("base").alias("base"),
+        pl.col("task", "het").replace(_MARKS, None),
+    )

@@ -1,0 +1,1 @@
+"""Nodes: inventory, events, reservations, topology."""

@@ -1,0 +1,209 @@
+"""Slurm's nodes and clusters in JSON: the same result as from the text of scontrol.
+
+Each node object, from slurmrestd, `sinfo --json` (22.05) or `scontrol show node --json`, is written as the record that
+`scontrol show node -o` would print, and read by the parser of those.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from ingest.errors import MissingColumnError
+from ingest.slurm.formats.json_answer import Rows, SlurmAnswerError, Whole, Words, read_rows, whole, words
+from ingest.slurm.nodes.events import PLANNED_REASONS
+from ingest.slurm.nodes.inventory import parse_nodes
+from ingest.tables import CLUSTER_SETTINGS, RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+_SPACE = re.compile(r"\s+")
+
+
+class Node(msgspec.Struct, gc=False):
+    """One node as slurmctld knows it. Names and features are a text up to 0.0.38, lists later."""
+
+    name: str
+    state: Words = None
+    state_flags: list[str] | None = None
+    cpus: Whole = None
+    real_memory: Whole = None
+    gres: str | None = None
+    tres: str | None = None
+    features: Words = None
+    active_features: Words = None
+    partitions: Words = None
+    reason: str | None = None
+    reason_changed_at: Whole = None
+    reason_set_by_user: str | None = None
+    boot_time: Whole = None
+    slurmd_start_time: Whole = None
+    last_busy: Whole = None
+    version: str | None = None
+    slurmd_version: str | None = None
+
+
+def parse_nodes_json(
+    data: bytes,
+    *,
+    origin: str,
+    cluster: str | None = None,
+    as_of: datetime | None = None,
+    now: datetime | None = None,
+    planned_reasons: Sequence[str] = PLANNED_REASONS,
+) -> Parsed:
+    """Inventory, and the nodes that are out of service now; as from text (`ingest.slurm.nodes.inventory.parse_nodes`).
+
+    The `line` of a refused node is its number in the list.
+
+    Args:
+        data: The answer as bytes.
+        origin: File name, command or address, for messages and rejects.
+        cluster: The cluster, where the answer does not name it (before 0.0.40 none does).
+        as_of: When it was asked; else the latest time in it.
+        now: The time: no time in it is later.
+        planned_reasons: Node reasons (regular expressions) that mean planned work.
+
+    Raises:
+        SlurmAnswerError: The answer tells of errors, or of no node at all: then slurmctld did not answer.
+        InputError: The answer as a whole cannot be read; see `ingest.errors`.
+    """
+    rows = read_rows(data, "nodes", Node, origin=origin)
+    if not rows.n_read:
+        message = f"{origin}: no nodes. Did slurmctld answer (scontrol ping)? Nothing was changed."
+        raise SlurmAnswerError(message)
+    named = cluster or rows.form.cluster or ""
+    rows = _with_names(rows)
+    refused = [(named, "slurm.nodes", origin, number, reason, raw[:RAW_LIMIT]) for number, reason, raw in rows.refused]
+    rejects = pl.DataFrame(refused, schema=REJECTS, orient="row")
+    if not rows.rows:
+        return _nothing_good(rows, rejects, named)
+    text = "\n".join(_node_record(node) for _, node in rows.rows).encode()
+    found = parse_nodes(
+        text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons, now=now
+    )
+    return in_their_places(found, rows, rejects)
+
+
+def in_their_places(found: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed:
+    """What was read from records made of an answer's rows, one line each, told in terms of the answer.
+
+    Args:
+        found: What became of the records.
+        rows: The rows that they were made of.
+        rejects: Rows that no record was made of.
+    """
+    places = dict(enumerate((number for number, _ in rows.rows), 1))
+    theirs = found.rejects.with_columns(pl.col("line").replace_strict(places, return_dtype=pl.Int64))
+    every = pl.concat([rejects, theirs]).sort("line")
+    return replace(
+        found,
+        rejects=every,
+        rows_read=rows.n_read,
+        rows_rejected=every.height,
+        columns=rows.names,
+        warnings=[*rows.form.warnings, *rows.warnings, *found.warnings],
+    )
+
+
+def _with_names(rows: Rows) -> Rows:
+    """Nodes without a name are refused: as a record they would run into the one before."""
+    nameless = [number for number, node in rows.rows if not node.name.strip()]
+    if not nameless:
+        return rows
+    kept = [(number, node) for number, node in rows.rows if number not in nameless]
+    refused = [*rows.refused, *((number, "no node name", "{}") for number in nameless)]
+    return rows._replace(rows=kept, refused=refused)
+
+
+def _nothing_good(rows: Rows, rejects: pl.DataFrame, cluster: str) -> Parsed:
+    nothing = Parsed("slurm.nodes", frozenset({cluster}), {}, rejects.clear(), rows_read=0, rows_loaded=0)
+    return in_their_places(nothing, rows, rejects)
+
+
+def _node_record(node: Node) -> str:
+    """The node as one line of `scontrol show node -o`; its free text last."""
+    state = "+".join(word.upper() for word in (*words(node.state), *(node.state_flags or ())))
+    told = {
+        "NodeName": node.name,
+        "CPUTot": plain(node.cpus),
+        "RealMemory": plain(node.real_memory),
+        "Gres": node.gres,
+        "State": state,
+        "Partitions": ",".join(words(node.partitions)),
+        "AvailableFeatures": ",".join(words(node.features)),
+        "ActiveFeatures": ",".join(words(node.active_features)),
+        "BootTime": plain(node.boot_time),
+        "SlurmdStartTime": plain(node.slurmd_start_time),
+        "LastBusyTime": plain(node.last_busy),
+        "Version": node.version or node.slurmd_version,
+        "CfgTRES": node.tres,
+        "Reason": _reason(node),
+    }
+    return record(told)
+
+
+def record(told: Mapping[str, str | None]) -> str:
+    """One line of `Key=value`, as scontrol prints with -o; what is not told is left out."""
+    return " ".join(f"{key}={_SPACE.sub(' ', value.strip())}" for key, value in told.items() if value)
+
+
+class Cluster(msgspec.Struct, gc=False):
+    """One cluster as slurmdbd knows it."""
+
+    name: str
+
+
+def parse_settings_json(data: bytes, *, origin: str, cluster: str | None = None) -> Parsed:
+    """The cluster's name and Slurm's release, from slurmrestd's slurmdb clusters. Other settings it does not tell.
+
+    Args:
+        data: The answer as bytes.
+        origin: Address, for messages.
+        cluster: The cluster, where slurmdbd has several and the answer does not say which is meant (before 0.0.40).
+
+    Raises:
+        MissingColumnError: Nobody says which of several clusters it is.
+        InputError: The answer as a whole cannot be read; see `ingest.errors`.
+    """
+    rows = read_rows(data, "clusters", Cluster, origin=origin)
+    known = sorted({one.name for _, one in rows.rows})
+    named = cluster or rows.form.cluster or (known[0] if len(known) == 1 else None)
+    if named is None:
+        found = f"slurmdbd has several clusters ({', '.join(known)})" if known else "slurmdbd names no cluster"
+        message = f"{origin}: {found}; say which one is meant: --cluster NAME, or `cluster` in the configuration"
+        raise MissingColumnError(message)
+    settings = [(named, "ClusterName", named)]
+    settings += [(named, "SLURM_VERSION", rows.form.release)] if rows.form.release else []
+    refused = [(named, "slurm.config", origin, number, why, raw[:RAW_LIMIT]) for number, why, raw in rows.refused]
+    return Parsed(
+        source="slurm.config",
+        clusters=frozenset({named}),
+        frames={"cluster_settings": pl.DataFrame(settings, schema=CLUSTER_SETTINGS, orient="row")},
+        rejects=pl.DataFrame(refused, schema=REJECTS, orient="row"),
+        rows_read=rows.n_read,
+        rows_loaded=rows.n_read - len(refused),
+        rows_rejected=len(refused),
+        columns=rows.names,
+        warnings=[*rows.form.warnings, *rows.warnings],
+    )
+
+
+def plain(value: Whole) -> str | None:
+    """A number as text; None where it is not set."""
+    number = whole(value)
+    return None if number is None else str(number)
+
+
+def _reason(node: Node) -> str | None:
+    """The reason with who gave it and when, in brackets as text has it."""
+    if not node.reason:
+        return None
+    when = whole(node.reason_changed_at)
+    return f"{node.reason} [{node.reason_set_by_user or 'unknown'}@{when}]" if when else node.reason

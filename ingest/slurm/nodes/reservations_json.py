@@ -1,0 +1,76 @@
+"""Slurm's reservations in JSON, from slurmrestd or `scontrol show reservation --json`: the same result as from text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from ingest.slurm.formats.json_answer import Whole, Words, read_rows, words
+from ingest.slurm.nodes.inventory_json import in_their_places, plain, record
+from ingest.slurm.nodes.reservations import NOBODY, parse_reservations
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from ingest.context import Given
+
+
+class Reservation(msgspec.Struct, gc=False):
+    """Nodes set aside for a time; who may use them is one text."""
+
+    name: str
+    start_time: Whole = None
+    end_time: Whole = None
+    node_list: str | None = None
+    node_count: Whole = None
+    partition: str | None = None
+    flags: Words = None
+    users: str | None = None
+    accounts: str | None = None
+
+
+def parse_reservations_json(data: bytes, given: Given) -> Parsed:
+    """Reservations that there are now; as from text (`ingest.slurm.nodes.reservations.parse_reservations`).
+
+    The `line` of a refused one is its number in the list.
+
+    Which cluster it is of must be given where the answer does not name it (before 0.0.40 none does), and when it was
+    asked always.
+
+    Raises:
+        SlurmAnswerError: The answer tells of errors.
+        InputError: The answer as a whole cannot be read, or nobody says when it was made.
+    """
+    origin = given.origin
+    rows = read_rows(data, "reservations", Reservation, origin=origin)
+    named = given.cluster or rows.form.cluster
+    nameless = [(number, "no name", "{}") for number, one in rows.rows if not one.name.strip()]
+    rows = rows._replace(
+        rows=[(number, one) for number, one in rows.rows if one.name.strip()], refused=[*rows.refused, *nameless]
+    )
+    refused = [
+        (named or "unknown", "slurm.reservations", origin, number, reason, raw[:RAW_LIMIT])
+        for number, reason, raw in rows.refused
+    ]
+    text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NOBODY
+    found = parse_reservations(text.encode(), replace(given, cluster=named, timezone="UTC"))
+    return in_their_places(found, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
+
+
+def _reservation_record(one: Reservation) -> str:
+    """The reservation as one line of `scontrol show reservation -o`."""
+    told = {
+        "ReservationName": one.name,
+        "StartTime": plain(one.start_time),
+        "EndTime": plain(one.end_time),
+        "Nodes": one.node_list,
+        "NodeCnt": plain(one.node_count),
+        "PartitionName": one.partition,
+        "Flags": ",".join(words(one.flags)),
+        "Users": one.users,
+        "Accounts": one.accounts,
+        "State": "known",  # the reader of text takes a record without one for cut off
+    }
+    return record(told)

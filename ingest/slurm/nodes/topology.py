@@ -1,0 +1,187 @@
+"""Where nodes hang in the network: `scontrol show topology`, or a topology.conf, as a path for each node."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.delimited.reader import clean
+from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.slurm.formats.nodelist import expand
+from ingest.tables import NODE_TOPOLOGY, RAW_LIMIT, REJECTS, Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ingest.context import Given
+
+NOTHING: Final = "No topology information available"
+"""What scontrol prints of a flat network."""
+
+_PAIR = re.compile(r"([A-Za-z]\w*)=(\S*)")
+_BEGINNING = re.compile(r"(?im)^\s*(?:SwitchName|BlockName|AggregatedBlock)=\S")
+_NOT_A_PLACE: Final = ("blocksizes", "topologyparam", "include")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One line: a switch (its `children` are switches) or a block (its `size` says how much it holds)."""
+
+    line: int
+    raw: str
+    plugin: str
+    name: str
+    nodes: tuple[str, ...]
+    children: tuple[str, ...] = ()
+    size: int = 0
+
+
+def is_topology(text: str) -> bool:
+    r"""Whether a text tells of switches or blocks, or that there are none.
+
+    >>> is_topology("SwitchName=leaf1 Nodes=n[1-2]\n"), is_topology("NodeName=n1 Topology=default:leaf1\n")
+    (True, False)
+    """
+    return bool(_BEGINNING.search(text)) or text.lstrip().startswith(NOTHING)
+
+
+def parse_topology(data: bytes, given: Given) -> Parsed:
+    """The place of each node, outermost switch (or aggregated block) first.
+
+    Both forms are read: `scontrol show topology`, whose upper switches list all nodes below them, and topology.conf,
+    where they do not. In a tree a node hangs on the switch that lists it and has no switches below it. Lines that
+    cannot be used are refused one by one. Where a text tells of several networks, the first one to name a node counts.
+
+    The text tells no time and no cluster: both are given.
+
+    Raises:
+        UnrecognisedInputError: There is neither a switch nor a block.
+        InputError: Nobody says when it was made; or switches hang on each other in a circle.
+    """
+    origin, cluster = given.origin, given.cluster or ""
+    cleaned, warnings = clean(data, origin)
+    text = cleaned.decode()
+    if not is_topology(text):
+        message = f"{origin}: neither SwitchName= nor BlockName=; it begins with\n  {shorten(text.strip()[:200])}"
+        raise UnrecognisedInputError(message)
+    seen_at = given.seen_at()
+    lines = _lines(text)
+    places: dict[tuple[str, str], _Place] = {}
+    refused: list[tuple[int, str, str]] = []
+    skipped = duplicate = 0
+    for number, line in lines:
+        if line.startswith(NOTHING) or line.lower().startswith(_NOT_A_PLACE):
+            skipped += 1
+            continue
+        try:
+            place = _place(number, line)
+        except ValueError as error:
+            refused.append((number, str(error), line))
+            continue
+        same = places.setdefault((place.plugin, place.name), place)
+        if same is place:
+            continue
+        if (same.nodes, same.children) == (place.nodes, place.children):
+            duplicate += 1
+        else:
+            refused.append((number, f"{place.name} was told otherwise in line {same.line}", line))
+    paths = _tree_paths([one for one in places.values() if one.plugin == "tree"], origin, warnings)
+    for node, path in _block_paths(one for one in places.values() if one.plugin == "block").items():
+        paths.setdefault(node, ("block", path))
+    rows = [(cluster, node, seen_at, seen_at, plugin, path) for node, (plugin, path) in sorted(paths.items())]
+    rejects = [(cluster, "slurm.topology", origin, line, why, raw[:RAW_LIMIT]) for line, why, raw in refused]
+    return Parsed(
+        source="slurm.topology",
+        clusters=frozenset({cluster}),
+        frames={"node_topology": pl.DataFrame(rows, schema=NODE_TOPOLOGY, orient="row")},
+        rejects=pl.DataFrame(rejects, schema=REJECTS, orient="row"),
+        rows_read=len(lines),
+        rows_loaded=len(places),
+        rows_duplicate=duplicate,
+        rows_skipped=skipped,
+        rows_rejected=len(refused),
+        columns=sorted({key for _, line in lines for key, _ in _PAIR.findall(line)}),
+        warnings=warnings,
+        covers_from=seen_at,
+        covers_until=seen_at,
+    )
+
+
+def node_path(text: str | None) -> list[str] | None:
+    """The path in a node's own `Topology=`: the first network's, without that network's name.
+
+    >>> node_path("topo-tree:spine:leaf1,topo-block:b1"), node_path("(null)")
+    (['spine', 'leaf1'], None)
+    """
+    first = (text or "").split(",")[0].split(":")[1:]
+    return [name for name in first if name] or None
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """The lines with something in them, comments apart, counted from 1."""
+    plain = ((number, line.partition("#")[0].strip()) for number, line in enumerate(text.split("\n"), start=1))
+    return [(number, line) for number, line in plain if line]
+
+
+def _place(number: int, line: str) -> _Place:
+    """What a line says.
+
+    Raises:
+        ValueError: It is neither a switch nor a block, or its list cannot be read.
+    """
+    told = {key.lower(): value for key, value in _PAIR.findall(line)}
+    first = next(iter(told), "")
+    if first not in {"switchname", "blockname", "aggregatedblock"} or not told[first]:
+        message = "neither a switch nor a block"
+        raise ValueError(message)
+    if not {"nodes", "switches"} & told.keys():
+        message = "neither Nodes nor Switches: the line is cut off"
+        raise ValueError(message)
+    nodes, children = (tuple(expand(told.get(key, ""))) for key in ("nodes", "switches"))
+    if first == "switchname":
+        return _Place(number, line, "tree", told[first], nodes, children)
+    size = told.get("blocksize", "")
+    return _Place(number, line, "block", told[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
+
+
+def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dict[str, tuple[str, list[str]]]:
+    above: dict[str, str] = {}
+    hung = [(child, switch.name) for switch in switches for child in switch.children]
+    twice = sorted({child for child, parent in hung if above.setdefault(child, parent) != parent})
+    if twice:
+        warnings.append(f"{origin}: {', '.join(twice[:3])} hang on several switches above; the first one counts")
+    way = {switch.name: _way(switch.name, above, origin) for switch in switches}
+    homes: dict[str, _Place] = {}
+    for switch in sorted(switches, key=lambda one: (bool(one.children), -len(way[one.name]))):
+        for node in switch.nodes:
+            homes.setdefault(node, switch)
+    leaves = Counter(node for switch in switches if not switch.children for node in switch.nodes)
+    several = sorted(node for node, count in leaves.items() if count > 1)
+    if several:
+        warnings.append(f"{origin}: {len(several)} nodes hang on several switches, {several[0]} first; one counts")
+    return {node: ("tree", way[switch.name]) for node, switch in homes.items()}
+
+
+def _way(name: str, above: Mapping[str, str], origin: str) -> list[str]:
+    """From the outermost switch down to this one."""
+    way = [name]
+    while (parent := above.get(way[-1])) is not None:
+        if parent in way:
+            circle = " on ".join([*way[way.index(parent) :], parent])
+            message = f"{origin}: the switches hang on each other in a circle: {circle}"
+            raise InputError(message)
+        way.append(parent)
+    return way[::-1]
+
+
+def _block_paths(blocks: Iterable[_Place]) -> dict[str, list[str]]:
+    """A node's blocks, the largest first: aggregated blocks hold other ones."""
+    held: dict[str, list[str]] = {}
+    for block in sorted(blocks, key=lambda one: (-one.size, -len(one.nodes), one.line)):
+        for node in block.nodes:
+            held.setdefault(node, []).append(block.name)
+    return held

@@ -1,0 +1,169 @@
+"""Which parser reads which kind of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingest.errors import TimeZoneError
+from ingest.slurm.accounting.controller_jobs import parse_jobs
+from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.accounting.sacct_json import parse_accounting_json
+from ingest.slurm.formats.json_answer import is_json
+from ingest.slurm.nodes.inventory import parse_events, parse_nodes, parse_settings
+from ingest.slurm.nodes.inventory_json import parse_nodes_json, parse_settings_json
+from ingest.slurm.nodes.reservations import is_listing, parse_reservations
+from ingest.slurm.nodes.reservations_json import parse_reservations_json
+from ingest.slurm.nodes.topology import parse_topology
+from ingest.slurm.people.associations import parse_associations, parse_qos
+from ingest.slurm.people.transactions import parse_transactions
+from ingest.slurm.scheduler.runaway import parse_runaway
+from ingest.slurm.scheduler.sdiag import parse_diag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ingest.context import Given
+    from ingest.tables import Parsed, SourceName
+
+NAMELESS: Final[frozenset[SourceName]] = frozenset(
+    {
+        "slurm.nodes",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.diag",
+        "slurm.events",
+        "slurm.qos",
+        "slurm.transactions",
+        "slurm.jobs",
+    }
+)
+"""Kinds whose text need not name its cluster: somebody else has to."""
+
+SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(
+    {
+        "slurm.nodes",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.diag",
+        "slurm.associations",
+        "slurm.qos",
+        "slurm.runaway",
+    }
+)
+"""Kinds that tell how things were at one moment, `until`."""
+
+TIMELESS: Final[frozenset[SourceName]] = SNAPSHOTS - {"slurm.nodes", "slurm.diag"}
+"""Kinds whose text does not tell at all when it was made: somebody else has to."""
+
+
+def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
+    """Read one input of a known kind.
+
+    Raises:
+        TimeZoneError: Its times are local and no zone is given; it names the command that was run.
+        InputError: The text as a whole cannot be read; see `ingest.errors`.
+        KeyError: There is no parser for this kind.
+    """
+    try:
+        return PARSERS[kind](data, given)
+    except TimeZoneError as error:
+        listing = kind == "slurm.reservations" and is_listing(data.decode(errors="replace"))
+        raise error.of("scontrol show reservation" if listing else _COMMANDS.get(kind)) from None
+
+
+_COMMANDS: Final[Mapping[SourceName, str]] = {
+    "slurm.accounting": "sacct ...",
+    "slurm.events": "sacctmgr -P show event ...",
+    "slurm.nodes": "scontrol show node",
+    "slurm.reservations": "sacctmgr -P show reservation ...",
+    "slurm.transactions": "sacctmgr -P show transactions ...",
+    "slurm.jobs": "scontrol show job -d",
+    "slurm.runaway": "echo n | sacctmgr -P show runawayjobs",
+}
+"""Who prints times as SLURM_TIME_FORMAT says. sdiag does not."""
+
+
+def _accounting(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_accounting_json(
+            data,
+            origin=given.origin,
+            cluster=given.cluster,
+            since=given.since,
+            until=given.until,
+            accept_truncated=given.accept_truncated,
+            now=given.now,
+        )
+    return parse_accounting(
+        data,
+        origin=given.origin,
+        cluster=given.cluster,
+        timezone=given.timezone,
+        delimiter=given.delimiter,
+        accept_truncated=given.accept_truncated,
+        since=given.since,
+        until=given.until,
+        now=given.now,
+    )
+
+
+def _events(data: bytes, given: Given) -> Parsed:
+    return parse_events(
+        data,
+        origin=given.origin,
+        cluster=given.cluster,
+        timezone=given.timezone,
+        delimiter=given.delimiter,
+        accept_truncated=given.accept_truncated,
+        planned_reasons=given.planned_reasons,
+        since=given.since,
+        until=given.until,
+    )
+
+
+def _nodes(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_nodes_json(
+            data,
+            origin=given.origin,
+            cluster=given.cluster,
+            as_of=given.until,
+            planned_reasons=given.planned_reasons,
+            now=given.now,
+        )
+    return parse_nodes(
+        data,
+        origin=given.origin,
+        cluster=given.cluster or "",
+        timezone=given.timezone,
+        as_of=given.until,
+        planned_reasons=given.planned_reasons,
+        reached=given.reached,
+        now=given.now,
+    )
+
+
+def _settings(data: bytes, given: Given) -> Parsed:
+    if is_json(data):
+        return parse_settings_json(data, origin=given.origin, cluster=given.cluster)
+    return parse_settings(data, origin=given.origin, cluster=given.cluster)
+
+
+def _reservations(data: bytes, given: Given) -> Parsed:
+    return parse_reservations_json(data, given) if is_json(data) else parse_reservations(data, given)
+
+
+PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
+    "slurm.accounting": _accounting,
+    "slurm.events": _events,
+    "slurm.nodes": _nodes,
+    "slurm.config": _settings,
+    "slurm.associations": parse_associations,
+    "slurm.qos": parse_qos,
+    "slurm.transactions": parse_transactions,
+    "slurm.diag": parse_diag,
+    "slurm.runaway": parse_runaway,
+    "slurm.jobs": parse_jobs,
+    "slurm.topology": parse_topology,
+    "slurm.reservations": _reservations,
+}

@@ -1,0 +1,1 @@
+"""People: users, accounts, QOS, associations and their changes."""

@@ -1,0 +1,273 @@
+"""Slurm's people and rules: associations with their limits, users, and qualities of service.
+
+All three are printed by sacctmgr without a time: what they say holds at the moment when they were asked, `until`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.delimited.header import Layout, words
+from ingest.delimited.reader import LINE
+from ingest.slurm.commands.runner import Fetched, Runner, run
+from ingest.slurm.formats import values
+from ingest.slurm.formats.text_table import Columns, account, read_given, require
+from ingest.slurm.people.merge import USER_KEY, merge_associations, merge_qos, merge_users
+from ingest.tables import ASSOCIATIONS, QOS, USERS, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ingest.context import Given
+    from ingest.tables import Parsed
+
+DATABASE_HINT: Final = (
+    "slurmdbd looks down or cannot be reached: check `sacctmgr show cluster`.\n"
+    "This part was not read; the others are loaded all the same. Run it again later."
+)
+
+
+def _by_header(names: str, shortened: Mapping[str, str]) -> Mapping[str, str]:
+    """Header in lower case to Slurm's name of the limit; sacctmgr shortens some in its header."""
+    return {name.lower(): name for name in names.split()} | {short.lower(): name for short, name in shortened.items()}
+
+
+GROUP_LIMITS: Final = "GrpJobs GrpJobsAccrue GrpSubmitJobs GrpTRES GrpTRESMins GrpTRESRunMins GrpWall"
+
+ASSOCIATION_LIMITS: Final = _by_header(
+    f"{GROUP_LIMITS} MaxJobs MaxJobsAccrue MaxSubmitJobs MaxTRES MaxTRESPerNode MaxTRESMins MaxWall Priority "
+    "MinPrioThreshold GrpNodes GrpCPUs GrpMem GrpCPUMins GrpCPURunMins MaxNodes MaxCPUs MaxCPUMins",
+    {
+        "GrpSubmit": "GrpSubmitJobs",
+        "MaxSubmit": "MaxSubmitJobs",
+        "MaxTRESPerJob": "MaxTRES",
+        "MaxTRESMinsPerJob": "MaxTRESMins",
+        "MaxWallDurationPerJob": "MaxWall",
+        "MinPrioThres": "MinPrioThreshold",
+    },
+)
+"""What an association may set; the last seven are what `withassoc` prints, named before there were TRES."""
+
+QOS_LIMITS: Final = _by_header(
+    f"{GROUP_LIMITS} MaxTRES MaxTRESPerNode MaxTRESMins MaxWall MinTRES MinPrioThreshold LimitFactor UsageThreshold "
+    "MaxTRESPerUser MaxJobsPerUser MaxSubmitJobsPerUser MaxJobsAccruePerUser MaxTRESRunMinsPerUser "
+    "MaxTRESPerAccount MaxJobsPerAccount MaxSubmitJobsPerAccount MaxJobsAccruePerAccount MaxTRESRunMinsPerAccount "
+    "PreemptExemptTime",
+    {
+        "GrpSubmit": "GrpSubmitJobs",
+        "MaxTRESPerJob": "MaxTRES",
+        "MaxTRESMinsPerJob": "MaxTRESMins",
+        "MaxWallDurationPerJob": "MaxWall",
+        "MinPrioThres": "MinPrioThreshold",
+        "UsageThres": "UsageThreshold",
+        "MaxTRESPU": "MaxTRESPerUser",
+        "MaxJobsPU": "MaxJobsPerUser",
+        "MaxSubmitPU": "MaxSubmitJobsPerUser",
+        "MaxSubmitJobsPU": "MaxSubmitJobsPerUser",
+        "MaxJobsAccruePU": "MaxJobsAccruePerUser",
+        "MaxTRESRunMinsPU": "MaxTRESRunMinsPerUser",
+        "MaxTRESPA": "MaxTRESPerAccount",
+        "MaxJobsPA": "MaxJobsPerAccount",
+        "MaxSubmitPA": "MaxSubmitJobsPerAccount",
+        "MaxSubmitJobsPA": "MaxSubmitJobsPerAccount",
+        "MaxJobsAccruePA": "MaxJobsAccruePerAccount",
+        "MaxTRESRunMinsPA": "MaxTRESRunMinsPerAccount",
+    },
+)
+
+_PARTIAL: Final = frozenset({"admin", "adminlevel", "defacct", "defaultaccount", "descr", "org"})
+"""Columns of tables of users and of accounts: with `withassoc` they have some of the limits, under old names."""
+
+_NUMBER = re.compile(r"\d*", re.ASCII)
+_NAME = re.compile(r"[^|]*")
+_ASSOCIATION_WORDS: Final = words(
+    "cluster account user partition id parentname parname share fairshare defqos defaultqos qos admin "
+    "adminlevel defacct defaultaccount"
+)
+
+ASSOCIATION_TABLE: Final = Layout(
+    kind="sacctmgr show assoc (or user) output",
+    known=frozenset(
+        (
+            *_ASSOCIATION_WORDS,
+            *ASSOCIATION_LIMITS,
+            *words("descr org lft rgt parentid qosraw defwckey coordaccts flags"),
+        )
+    ),
+    used=frozenset((*_ASSOCIATION_WORDS, *ASSOCIATION_LIMITS)),
+    free_text=frozenset({"descr", "org"}),
+    shapes={
+        **dict.fromkeys(("cluster", "account", "user", "partition", "parentname", "qos", "defqos", "admin"), _NAME),
+        **dict.fromkeys(("id", "lft", "rgt", "parentid", "grpjobs", "maxjobs", "priority"), _NUMBER),
+        **dict.fromkeys(("share", "fairshare"), re.compile(r"\d*|parent", re.ASCII)),
+        "#end": re.compile(""),
+    },
+    command="sacctmgr -P show assoc > assoc.txt",
+    lists=frozenset((*words("qos coordaccts flags"), *(name for name in ASSOCIATION_LIMITS if "tres" in name))),
+)
+ASSOCIATION_TELLS: Final = frozenset(
+    {"share", "fairshare", "parentname", "parname", "defqos", "defaultqos", "admin", "adminlevel"}
+).union(ASSOCIATION_LIMITS)
+"""Columns by which such a table is known; accounts and users are named in others, too."""
+
+QOS_TABLE: Final = Layout(
+    kind="sacctmgr show qos output",
+    known=frozenset(
+        (*words("name id priority preempt preemptmode gracetime flags usagefactor descr description"), *QOS_LIMITS)
+    ),
+    used=frozenset((*words("name priority preempt preemptmode gracetime flags usagefactor"), *QOS_LIMITS)),
+    free_text=frozenset({"descr", "description"}),
+    shapes={
+        **dict.fromkeys(("id", "priority", "grpjobs"), _NUMBER),
+        **dict.fromkeys(("usagefactor", "limitfactor", "usagethres"), re.compile(r"[\d.]*", re.ASCII)),
+        "gracetime": re.compile(r"[\d:-]*", re.ASCII),
+        "#end": re.compile(""),
+    },
+    command="sacctmgr -P show qos > qos.txt",
+    lists=frozenset((*words("preempt flags"), *(name for name in QOS_LIMITS if "tres" in name))),
+)
+QOS_TELLS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmode"}).union(
+    name for name, limit in QOS_LIMITS.items() if limit.endswith(("PerUser", "PerAccount"))
+)
+
+
+def parse_associations(data: bytes, given: Given) -> Parsed:
+    """Associations and users from `sacctmgr -P show assoc`, `show user [withassoc]` or `show account withassoc`.
+
+    Only `show assoc` tells all of the limits, so only that gives associations; a row without a user is the account's
+    own there. The other tables give users, `show user` alone in their default account. What they say of accounts, and
+    of users in no account, is skipped.
+
+    Raises:
+        MissingColumnError: Account or User, or a cluster's name, is missing.
+        InputError: The text cannot be read, or nobody says when it was asked.
+    """
+    rows = read_given(data, ASSOCIATION_TABLE, given)
+    names = set(rows.header.names)
+    partial = bool(names & _PARTIAL)
+    lacking = [] if names & {"account", "defacct", "defaultaccount"} else ["Account"]
+    lacking += [] if "user" in names else ["User"]
+    lacking += [] if given.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    require(lacking, rows, given, ASSOCIATION_TABLE)
+    seen_at = given.seen_at()
+    columns = Columns(rows)
+    table = rows.frame.select(LINE).with_columns(
+        columns.word("cluster").fill_null(pl.lit(given.cluster, pl.String)).alias("cluster"),
+        columns.word("account", "defacct", "defaultaccount").alias("account"),
+        columns.word("user").fill_null("").alias("user"),
+        columns.word("partition").fill_null("").alias("partition"),
+        values.whole_numbers(columns.word("id")).alias("association"),
+        columns.word("parentname", "parname").alias("parent"),
+        columns.word("fairshare", "share").alias("fairshare"),
+        columns.word("defqos", "defaultqos").alias("default_qos"),
+        columns.names("qos").alias("qos"),
+        columns.limits(ASSOCIATION_LIMITS).alias("limits"),
+        columns.word("admin", "adminlevel").alias("admin_level"),
+        pl.lit(seen_at).alias("first_seen_at"),
+        pl.lit(seen_at).alias("last_seen_at"),
+    )
+    nobody = table["account"].is_null() | ((table["user"] == "") & partial)
+    problem = pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name"))
+    told = table.filter(~nobody).with_columns(problem=problem)
+    good = told.filter(pl.col("problem").is_null())
+    associations = merge_associations(conform(good, ASSOCIATIONS).clear() if partial else conform(good, ASSOCIATIONS))
+    people = good.filter(pl.col("user") != "").with_columns(
+        association=pl.col("association").cast(pl.String),
+        provisioned_at=pl.lit(None, USERS["provisioned_at"]),
+        first_job_at=pl.lit(None, USERS["first_job_at"]),
+    )
+    users = merge_users(conform(_each_account(people), USERS))
+    loaded = people.n_unique(USER_KEY) if partial else associations.height
+    return account(
+        rows,
+        told,
+        given,
+        source="slurm.associations",
+        frames={"associations": associations, "users": users},
+        clusters=good["cluster"].unique(),
+        loaded=loaded,
+        skipped=int(nobody.sum()),
+        covers=(seen_at, seen_at),
+    )
+
+
+def _each_account(people: pl.DataFrame) -> pl.DataFrame:
+    """A row for each account of a user. A table without associations may list them, commas between: no name has one."""
+    apart = people.with_columns(pl.col("account").str.split(",")).explode("account")
+    return apart.with_columns(pl.col("account").str.strip_chars()).filter(pl.col("account") != "")
+
+
+def parse_qos(data: bytes, given: Given) -> Parsed:
+    """Qualities of service from `sacctmgr -P show qos`. They are all clusters' of a slurmdbd; the text names none.
+
+    Raises:
+        MissingColumnError: Name is missing, or nobody names the cluster.
+        InputError: The text cannot be read, or nobody says when it was asked.
+    """
+    rows = read_given(data, QOS_TABLE, given)
+    lacking = [] if "name" in rows.header.names else ["Name"]
+    lacking += [] if given.cluster else ["the cluster's name (say --cluster NAME)"]
+    require(lacking, rows, given, QOS_TABLE)
+    seen_at = given.seen_at()
+    columns = Columns(rows)
+    grace = columns.word("gracetime")
+    table = rows.frame.select(LINE).with_columns(
+        pl.lit(given.cluster).alias("cluster"),
+        columns.word("name").alias("name"),
+        values.whole_numbers(columns.word("priority")).alias("priority"),
+        columns.names("preempt").alias("preempts"),
+        columns.word("preemptmode").alias("preempt_mode"),
+        columns.names("flags").alias("flags"),
+        columns.word("usagefactor").cast(pl.Float64, strict=False).alias("usage_factor"),
+        values.durations(grace).alias("grace_s"),
+        columns.limits(QOS_LIMITS).alias("limits"),
+        pl.lit(seen_at).alias("first_seen_at"),
+        pl.lit(seen_at).alias("last_seen_at"),
+    )
+    told = table.with_columns(problem=pl.when(pl.col("name").is_null()).then(pl.lit("no name")))
+    good = told.filter(pl.col("problem").is_null())
+    qos = merge_qos(conform(good, QOS))
+    return account(
+        rows,
+        told,
+        given,
+        source="slurm.qos",
+        frames={"qos": qos},
+        clusters={str(given.cluster)},
+        loaded=qos.height,
+        covers=(seen_at, seen_at),
+    )
+
+
+# --- live ----------------------------------------------------------------------------------------------
+
+_ASKED_OF_ASSOCIATIONS: Final = (
+    "Cluster,Account,User,Partition,ID,ParentName,Share,DefaultQOS,QOS,Priority,GrpJobs,GrpJobsAccrue,GrpSubmit,"
+    "GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,MaxJobs,MaxJobsAccrue,MaxSubmit,MaxTRES,MaxTRESPerNode,MaxTRESMins,"
+    "MaxWall"
+)
+
+
+def fetch_associations(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
+    """Ask sacctmgr for all associations with their numbers, parents and limits."""
+    command = ["sacctmgr", "-P", "show", "assoc", *_of(clusters), f"Format={_ASKED_OF_ASSOCIATIONS}"]
+    return run(runner, command, hint=DATABASE_HINT)
+
+
+def fetch_users(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
+    """Ask sacctmgr for all users with their administrator level and associations."""
+    columns = "Format=User,AdminLevel,Cluster,Account,Partition,ID"
+    return run(runner, ["sacctmgr", "-P", "show", "user", "withassoc", *_of(clusters), columns], hint=DATABASE_HINT)
+
+
+def fetch_qos(runner: Runner) -> Fetched:
+    """Ask sacctmgr for all qualities of service: those of a slurmdbd are all its clusters'."""
+    return run(runner, ["sacctmgr", "-P", "show", "qos"], hint=DATABASE_HINT)
+
+
+def _of(clusters: Sequence[str] | None) -> list[str]:
+    """Without it sacctmgr tells of all clusters that its database has."""
+    return [f"Clusters={','.join(clusters)}"] if clusters else []

@@ -1,0 +1,1 @@
+"""The scheduler itself: sdiag, and runaway jobs."""

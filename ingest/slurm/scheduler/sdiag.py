@@ -1,0 +1,163 @@
+"""What Slurm's controller says about itself: `sdiag`, as one number per row.
+
+Times are told in microseconds and kept in seconds, moments as epoch seconds. Statistics by user are left out: who asks
+the controller how often is nobody's business here; by type of message they are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.delimited.reader import clean
+from ingest.errors import MissingColumnError, UnrecognisedInputError, shorten
+from ingest.slurm.commands.runner import Fetched, Runner, run
+from ingest.slurm.formats.timestamps import read_instants
+from ingest.tables import RAW_LIMIT, REJECTS, SCHEDULER_STATS, Parsed
+
+if TYPE_CHECKING:
+    from ingest.context import Given
+
+TAKEN: Final = re.compile(r"(?m)^sdiag output at (.+?)\s*$")
+"""The line that begins each snapshot."""
+
+_SECTIONS: Final = (
+    ("main exit", re.compile(r"Main scheduler exit")),
+    ("main", re.compile(r"Main schedule statistics")),
+    ("backfill exit", re.compile(r"Backfill exit")),
+    ("backfill", re.compile(r"Backfilling stats")),
+    ("rpc by user", re.compile(r"Remote Procedure Call statistics by user")),
+    ("rpc", re.compile(r"Remote Procedure Call statistics by message type")),
+    ("pending rpc", re.compile(r"Pending RPC statistics")),
+    ("pending rpc list", re.compile(r"Pending RPCs")),
+)
+GENERAL: Final = "general"
+_LEFT_OUT: Final = frozenset({"rpc by user", "pending rpc list"})
+"""By user: people. The list of pending calls: node names, and it is counted above."""
+
+_NUMBER: Final = re.compile(r"(.+?)\s*:\s*(-?\d+(?:\.\d+)?)( microseconds)?")
+_MOMENT: Final = re.compile(r"(.+? when|.+? ts|Data since)\s*:?\s+(?:\w{3} \w{3} +\d.*|N/A)")
+_EPOCH: Final = re.compile(r"\((\d{8,12})\)\s*$")
+_CALL: Final = re.compile(r"([A-Z]\w*)\s+\(\s*\d+\)\s+(\w+:\d.*)")
+_TOO_LONG: Final = re.compile(r"\d{19}")
+"""slurmctld counts in 64 bits."""
+
+_FIGURE: Final = re.compile(r"(\w+):(\d+)")
+_CYCLE_TIMES: Final = frozenset({"last cycle", "max cycle", "mean cycle"})
+_CALL_TIMES: Final = frozenset({"ave_time", "total_time", "cycle_last", "cycle_max"})
+
+
+@dataclass
+class _Told:
+    """What the lines of a text told so far."""
+
+    origin: str
+    cluster: str
+    rows: list[tuple[str, datetime, str, str, float]] = field(default_factory=list)
+    refused: list[tuple[str, str, str, int, str, str]] = field(default_factory=list)
+    skipped: int = 0
+
+    def line(self, number: int, text: str, at: datetime, section: str) -> None:
+        """One line that is neither blank nor a heading."""
+        if section in _LEFT_OUT or text == "No pending RPCs":
+            self.skipped += 1
+        elif _TOO_LONG.search(text):
+            self._refuse(number, "a number that has more than 18 digits", text)
+        elif found := _CALL.fullmatch(text):
+            for name, figure in _FIGURE.findall(found[2]):
+                self._add(at, section, f"{found[1]} {name}", int(figure) * (1e-6 if name in _CALL_TIMES else 1.0))
+        elif found := _NUMBER.fullmatch(text):
+            name = " ".join(found[1].split())
+            in_microseconds = found[3] or (section in {"main", "backfill"} and name.lower() in _CYCLE_TIMES)
+            self._add(at, section, name, float(found[2]) * (1e-6 if in_microseconds else 1.0))
+        elif found := _MOMENT.fullmatch(text):
+            moment = _EPOCH.search(text)
+            if moment is None:  # not yet, or a version that tells local time only
+                self.skipped += 1
+            else:
+                self._add(at, section, found[1], float(moment[1]))
+        else:
+            self._refuse(number, "not a number of sdiag", text)
+
+    def _refuse(self, number: int, reason: str, text: str) -> None:
+        self.refused.append((self.cluster, "slurm.diag", self.origin, number, reason, text[:RAW_LIMIT]))
+
+    def _add(self, at: datetime, section: str, name: str, value: float) -> None:
+        self.rows.append((self.cluster, at, section, name, value))
+
+
+def parse_diag(data: bytes, given: Given) -> Parsed:
+    """The numbers of `sdiag`, of one snapshot or of several in one file.
+
+    Raises:
+        UnrecognisedInputError: It is not the output of sdiag.
+        MissingColumnError: Nobody names the cluster.
+        TimeZoneError: An old sdiag told local time only, and no zone is given.
+    """
+    cleaned, warnings = clean(data, given.origin)
+    text = cleaned.decode()
+    if TAKEN.search(text) is None:
+        message = f"{given.origin}: not the output of sdiag; it begins with\n  {shorten(text[:200])}"
+        raise UnrecognisedInputError(message)
+    if not given.cluster:
+        message = f"{given.origin}: sdiag does not say which cluster it is of; say it with --cluster NAME"
+        raise MissingColumnError(message)
+    told = _Told(given.origin, given.cluster)
+    at: datetime | None = None
+    section = GENERAL
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if taken := TAKEN.fullmatch(line.rstrip()):
+            at, section = _taken_at(taken[1], given), GENERAL
+        elif not stripped or set(stripped) == {"*"}:
+            continue
+        elif heading := next((name for name, pattern in _SECTIONS if pattern.match(line)), None):
+            section = heading
+        elif at is None:
+            told.refused.append(
+                (given.cluster, "slurm.diag", given.origin, number, "it stands above sdiag's", stripped)
+            )
+        else:
+            told.line(number, stripped, at, section if line[0].isspace() else GENERAL)
+    every = pl.DataFrame(told.rows, schema=SCHEDULER_STATS, orient="row")
+    once = every.unique(["cluster", "ts", "section", "name"], keep="first", maintain_order=True)
+    moments = [row[1] for row in told.rows]
+    return Parsed(
+        source="slurm.diag",
+        clusters=frozenset({given.cluster}),
+        frames={"scheduler_stats": once},
+        rejects=pl.DataFrame(told.refused, schema=REJECTS, orient="row"),
+        rows_read=every.height + told.skipped + len(told.refused),
+        rows_loaded=once.height,
+        rows_duplicate=every.height - once.height,
+        rows_skipped=told.skipped,
+        rows_rejected=len(told.refused),
+        columns=sorted(once["section"].unique()),
+        warnings=warnings,
+        covers_from=min(moments, default=None),
+        covers_until=max(moments, default=None),
+    )
+
+
+def _taken_at(text: str, given: Given) -> datetime | None:
+    """When a snapshot was taken: sdiag adds the epoch; an old one told local time only."""
+    if epoch := _EPOCH.search(text):
+        return datetime.fromtimestamp(int(epoch[1]), UTC)
+    try:
+        local = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").isoformat()  # noqa: DTZ007 - read_instants knows zones
+    except ValueError:
+        return given.until
+    found: datetime | None = read_instants(
+        pl.Series("sdiag output at", [local]), timezone=given.timezone, origin=given.origin
+    ).early[0]
+    return found
+
+
+def fetch_diag(runner: Runner) -> Fetched:
+    """Ask the controller for its statistics."""
+    hint = "slurmctld looks down or cannot be reached: check `scontrol ping`.\nThe other parts are loaded all the same."
+    return run(runner, ["sdiag"], hint=hint)
