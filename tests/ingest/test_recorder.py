@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ingest.tables import Parsed
 
-SOURCE = Path(__file__).parents[2] / "ingest" / "recorder" / "trackside_log.py"
+SOURCE = Path(__file__).parents[2] / "ingest" / "runlog" / "recorder" / "trackside_log.py"
 SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME", "SLURM_PROCID", "SLURM_NTASKS", "SLURMD_NODENAME")
 
 

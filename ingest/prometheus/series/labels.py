@@ -1,7 +1,8 @@
 """What tells GPUs apart and which of their values can be believed: labels of node, GPU and MIG instance, blanks, units.
 
-Which metric fills which column stands in `ingest/prometheus/mapping`. Sources: dcgm-exporter's `etc/default-counters.csv` and
-its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that the mappings name.
+Which metric fills which column stands in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
+`etc/default-counters.csv` and its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that
+the mappings name.
 """
 
 from __future__ import annotations
