@@ -65,13 +65,13 @@ def test_who_says_how_many_workers_there_are_to_be_is_heeded(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("module", "unit"),
     [
-        ("tests/app/test_live_slurm.py", "lab"),
+        ("tests/ingest/slurm/live/test_lab_slurm.py", "lab"),
         ("tests/lab_tests/test_lab.py", "lab"),
         ("tests/dashboards/test_fleet.py", "prometheus"),
         ("tests/lab_tests/test_truth.py", None),
-        ("tests/app/test_verifying.py", "tests/app/test_verifying.py"),  # has a warehouse for all its tests
+        ("tests/app/claims/test_verify.py", "tests/app/claims/test_verify.py"),  # has a warehouse for all its tests
         ("tests/app/explorer/test_parts.py", "tests/app/explorer/test_parts.py"),  # its conftest has a browser
-        ("tests/ingest/test_openmetrics.py", None),
+        ("tests/ingest/prometheus/files/test_openmetrics.py", None),
         ("README.md", None),
     ],
 )

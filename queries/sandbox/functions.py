@@ -1,8 +1,8 @@
 """Functions that a person's SQL may call. What is not listed is refused: a new DuckDB brings new functions.
 
 Left out are those that read files, run other SQL, read or change settings and logs, wait, take pointers or states of
-the engine, and the engine's internal ones. `tests/queries/test_sql_gate.py` lists them too, so that each function of
-the engine in use is decided on.
+the engine, and the engine's internal ones. `tests/queries/sandbox/test_gate.py` lists them too, so that each function
+of the engine in use is decided on.
 """
 
 from __future__ import annotations

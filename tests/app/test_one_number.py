@@ -24,9 +24,9 @@ from app.service import server as service
 from app.times import parse_period
 from metrics.frames import DAY_S
 from queries.warehouse import open_reader
-from tests.app.runs import ROOT, trackside
-from tests.app.warehouses import NOW, from_everything
 from tests.lab.prometheus import PrometheusLab, need_prometheus
+from tests.support.command import ROOT, trackside
+from tests.support.warehouses import NOW, from_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

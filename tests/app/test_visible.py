@@ -24,7 +24,7 @@ from app.results.cache import Answers, Claims
 from app.service import exporter
 from app.visible import CONTROLS, visible
 from queries.warehouse import open_writer
-from tests.app.warehouses import NOW
+from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.app.runs import ROOT
 from tests.bench.fleet import write_sacct
 from tests.bench.table import row
+from tests.support.command import ROOT
 
 HERE = Path(__file__).parent
 NUMBERS = itertools.count()

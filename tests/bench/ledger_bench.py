@@ -15,10 +15,10 @@ import polars as pl
 
 from metrics.ledger.inputs import place
 from metrics.ledger.sweep import named, pieces
-from tests.app.runs import ROOT
 from tests.bench.pandas_ledger import pandas_ledger
 from tests.bench.table import row
 from tests.bench.year import ATTEMPTS, NODES, inputs, year
+from tests.support.command import ROOT
 
 GIB_8 = 8 * 1024.0
 PANDAS = (26_000, 128, 60)

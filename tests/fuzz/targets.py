@@ -29,39 +29,15 @@ class Target:
 
 
 TARGETS: Final = (
-    Target(
-        "slurm",
-        "every parser of Slurm's text and JSON",
-        (
-            "tests/ingest/test_fuzz.py",
-            "tests/ingest/test_people_fuzz.py",
-            "tests/ingest/test_slurm_*.py",
-            "tests/ingest/test_reservations.py",
-            "tests/ingest/test_topology.py",
-            "tests/ingest/test_nodelist*.py",
-            "tests/ingest/test_merge.py",
-            "tests/ingest/test_properties.py",
-        ),
-    ),
+    Target("slurm", "every parser of Slurm's text and JSON", ("tests/ingest/slurm/**/test_*.py",)),
     Target(
         "telemetry",
         "every parser of telemetry: OpenMetrics, Prometheus JSON, remote read, VictoriaMetrics",
-        (
-            "tests/ingest/test_openmetrics*.py",
-            "tests/ingest/test_prometheus*.py",
-            "tests/ingest/test_remote_read.py",
-            "tests/ingest/test_victoria_export.py",
-            "tests/ingest/test_telemetry_fuzz.py",
-            "tests/ingest/test_xor_chunks.py",
-            "tests/ingest/test_reading_files.py",
-            "tests/ingest/test_sample_files.py",
-        ),
+        ("tests/ingest/prometheus/**/test_*.py",),
     ),
-    Target("runlog", "the parser of run logs", ("tests/ingest/test_runlog*.py",)),
-    Target("gate", "the gate of `trackside sql`", ("tests/queries/test_*fuzz*.py", "tests/queries/test_sql*.py")),
-    Target(
-        "configuration", "configuration and claims files", ("tests/app/test_*fuzz*.py", "tests/app/test_config*.py")
-    ),
+    Target("runlog", "the parser of run logs", ("tests/ingest/runlog/test_*.py",)),
+    Target("gate", "the gate of `trackside sql`", ("tests/queries/sandbox/test_*.py",)),
+    Target("configuration", "configuration and claims files", ("tests/app/config/test_*.py",)),
     Target("properties", "all other properties", ("tests/**/test_*.py",), weight=4),
 )
 

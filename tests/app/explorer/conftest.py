@@ -12,9 +12,9 @@ from werkzeug.serving import make_server
 
 from app.config.settings import Config
 from app.explorer import create_app
-from tests.app.dumps import HEADER, rows_of, tiny, with_rows
-from tests.app.runs import trackside
 from tests.lab.browser import browser, need_browser
+from tests.support.command import trackside
+from tests.support.dumps import HEADER, rows_of, tiny, with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

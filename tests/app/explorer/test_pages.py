@@ -19,7 +19,7 @@ from app.results.cache import Answers, Claims
 from app.results.headlines import headlines
 from queries.warehouse import open_reader
 from tests.app.explorer.conftest import NASTY, fill
-from tests.app.runs import trackside
+from tests.support.command import trackside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

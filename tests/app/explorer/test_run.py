@@ -8,9 +8,9 @@ import pytest
 
 from app.explorer.application import Explorer, page
 from app.results.cache import Answers, Claims
+from tests.app.compute.test_evidence import HOUR, SACCT, START, log
 from tests.app.explorer.test_pages import components, words
-from tests.app.runs import trackside
-from tests.app.test_evidence import HOUR, SACCT, START, log
+from tests.support.command import trackside
 
 if TYPE_CHECKING:
     from pathlib import Path

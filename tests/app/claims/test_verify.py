@@ -1,0 +1,415 @@
+"""Claims: one verdict on a period everywhere, nothing read and not applied, targets beside their own numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import ingesting, loading, results, runlogs
+from app.boards import JUDGED, targets_of
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.errors import ClaimsError, UsageError
+from app.explorer import drawer, filters
+from app.explorer.pages import overview
+from app.reports.sla import document as sla
+from app.results import Window, headline_text
+from app.results.cache import Answers, Claims
+from app.results.headlines import Headline, headline_is_of, headlines
+from app.service import exporter
+from app.times import parse_period
+from dashboards import fleet
+from metrics.claims.verdict import Claim
+from queries.warehouse import open_reader, open_writer
+from tests.app.compute.test_evidence import HOUR, START, log
+from tests.support.command import trackside
+from tests.support.warehouses import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metrics.statistics import Verdict
+
+
+def written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {written(each)}" for name, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[ " + ", ".join(map(written, value)) + " ]"
+    return str(value) if isinstance(value, float) else json.dumps(value)
+
+
+def entry(**fields: object) -> str:
+    """A claim as it stands in a file; `fields` add to one that can be judged, None takes away."""
+    known = {"id": "x", "metric": "ettr", "quoted": "q", "read_as": "r", "kind": "delivered", "target": 0.9,
+             "direction": "at_least"}  # fmt: skip
+    lines = [f"{name} = {written(value)}" for name, value in {**known, **fields}.items() if value is not None]
+    return "\n".join(["[[claim]]", *lines, ""])
+
+
+def mistakes(folder: Path, *entries: str) -> list[str]:
+    """What is said of a file with these claims, by line."""
+    path = folder / "claims.toml"
+    path.write_text("\n".join(entries))
+    with pytest.raises(ClaimsError) as caught:
+        verifying.read_claims(path)
+    return str(caught.value).splitlines()
+
+
+def claim(metric: str, *, gpus: float | None = None, min_run_s: float = 0.0, convention: str | None = None) -> Claim:
+    return Claim("x", metric, "q", "r", "delivered", 0.5, "at_least", "ratio", gpus, min_run_s, convention)
+
+
+# --- one verdict -------------------------------------------------------------------------------------------
+
+
+def day(number: int, month: int = 9) -> datetime:
+    return datetime(2026, month, number, tzinfo=UTC)
+
+
+LOADS = [(day(1), day(10)), (day(20), day(1, 10)), (day(1, 10), day(11, 10))]
+"""What accounting speaks for: ten days of September are missing, and October is not over."""
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A claim that every number of the warehouse below meets."""
+    path = tmp_path_factory.mktemp("claims") / "claims.toml"
+    path.write_text(entry(id="up", metric="mttf", target=0.001, gpus=8.0))
+    return path
+
+
+@pytest.fixture(scope="module")
+def patchy(tmp_path_factory: pytest.TempPathFactory, claims: Path) -> Path:
+    """A warehouse whose accounting has a gap."""
+    folder = tmp_path_factory.mktemp("patchy")
+    root, settings = folder / "w", Config(claims=claims)
+    header = "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for number, (since, until) in enumerate(LOADS):
+            begin = int(since.timestamp()) + 6 * 86_400
+            file = folder / f"{number}.txt"
+            file.write_text(f"{header}{number}|c|{begin}|{begin}|{begin + 86_400}|COMPLETED|n1|gres/gpu=8\n")
+            options = ingesting.Options(since=since, until=until)
+            reports = ingesting.ingest_files(writer, settings, [str(file)], options, now=NOW, progress=lambda *_: None)
+            assert loading.first_error(reports) is None
+        computing.compute(writer, settings, now=NOW)
+    return root
+
+
+class Period(NamedTuple):
+    """A period as exporter and report name it, and as both the command line and the explorer ask for it; what is due.
+
+    The gap in September has no window of the exporter to itself.
+    """
+
+    window: str | None
+    text: str
+    asked: dict[str, str]
+    share: float
+    verdict: Verdict
+
+
+@pytest.mark.parametrize(
+    "period",
+    [
+        Period("all", "2026-09-01..2026-10-11", {}, 30 / 40, "undetermined"),
+        Period("month", "2026-10", {"since": "2026-10-01", "until": "2026-11-01"}, 10 / 31, "undetermined"),
+        Period("7d", "2026-10-04..2026-10-11", {"since": "7d"}, 1.0, "supported"),
+        Period(None, "2026-09", {"since": "2026-09-01", "until": "2026-10-01"}, 20 / 30, "undetermined"),
+    ],
+    ids=lambda period: period.text,
+)
+def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy: Path, claims: Path) -> None:
+    judged = tuple(verifying.read_claims(claims))
+    told = {}
+    options = [text for name, value in period.asked.items() for text in (f"--{name}", value)]
+    where = ("--warehouse", str(patchy), "--claims", str(claims))
+    done = trackside("verify", *options, *where, "--format", "json")
+    told["verify"] = json.loads(done.stdout)[0]["verdict"]
+    assert done.returncode == {"undetermined": 4, "supported": 0}[period.verdict]
+    assert ("the data cover" in done.stderr) == (period.share < 1)
+    with open_reader(patchy) as reader:
+        shown = filters.resolve(filters.situation(reader), period.asked)
+        told["explorer"] = overview.gather(reader, shown.window, judged, shown.asked).judged[0].verdict
+        document = sla.document(
+            reader, Window("c", *parse_period(period.text)), period.text, judged, sla.origin_of_claims(claims)
+        )
+    told["report"] = document["objectives"][0]["verdict"]
+    if period.window is not None:
+        numbered = {value: name for name, value in exporter.VERDICT.items()}
+        told["exporter"] = numbered[exported(patchy, claims)[period.window]]
+    assert told == dict.fromkeys(told, period.verdict)
+    assert shown.whole == document["covered"]["share"] == pytest.approx(period.share)
+
+
+def exported(root: Path, claims: Path) -> dict[str, float]:
+    """Verdicts on the one claim by window."""
+    text = exporter.render(Answers(root), now=NOW, claims=Claims(claims)).decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {each.labels["window"]: each.value for each in samples if each.name == "trackside_verdict"}
+
+
+def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> None:
+    with open_reader(patchy) as reader:
+        kept = reader.table("verdicts").to_dicts()
+    assert [(row["claim"], row["verdict"]) for row in kept] == [("up", "undetermined")]
+    assert kept[0]["needed"] == "data for the whole period: 75.0% of it is covered"
+
+
+def test_the_verify_command_that_a_report_prints_gives_its_verdict(patchy: Path, claims: Path) -> None:
+    with open_reader(patchy) as reader:
+        window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)
+        told = sla.document(reader, window, "2026-10", verifying.read_claims(claims), origin)
+    (command,) = (each["command"] for each in told["reproduce"] if each["what"] == "the verdicts")
+    done = trackside(*shlex.split(command)[1:], "--format", "json", "--warehouse", str(patchy), cwd=claims.parent)
+    (row,) = json.loads(done.stdout)
+    (objective,) = told["objectives"]
+    names = ("verdict", "needed", "value", "low", "n")
+    assert {name: row[name] for name in names} == {name: objective[name] for name in names}
+    assert row["verdict"] == "undetermined"
+
+
+def test_time_that_compute_left_out_is_not_covered_whatever_accounting_says(tmp_path: Path) -> None:
+    file = tmp_path / "sacct.txt"
+    begin = int(day(2).timestamp())
+    file.write_text(
+        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n"
+        f"1|c|{begin}|{begin}|{begin + 20 * 86_400}|COMPLETED|n1|gres/gpu=8\n"
+    )
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        options = ingesting.Options(since=day(1), until=day(1, 10))
+        ingesting.ingest_files(writer, Config(), [str(file)], options, now=NOW, progress=lambda *_: None)
+        computing.compute(writer, Config(), now=NOW, since=day(16))
+    with open_reader(tmp_path / "w") as reader:
+        found = verifying.covered(reader, Window("c", *parse_period("2026-09")))
+    assert found.share == 0.5
+    assert found.gaps == ((day(1), day(16)),)
+    assert found.window == Window("c", day(16), day(1, 10))
+
+
+def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(entry(metric="mttf", kind="capability", target=0.1, gpus=8.0))
+    with open_reader(patchy) as reader:
+        (judged,) = verifying.verify(reader, Window("c", *parse_period("2026-09")), verifying.read_claims(path))
+    assert judged.verdict == "supported"  # two days without a failure; 3.69 x 0.1 are needed
+
+
+def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
+    with open_reader(patchy) as reader, pytest.raises(UsageError, match="the data speak for 2026-09-01"):
+        verifying.verify(reader, Window("c", *parse_period("2026-12")), [])
+
+
+# --- the file ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"metric": "mttf"}, "claim 1.gpus: an MTTF is that of jobs of a size: say of how many GPUs"),
+        ({"metric": "mttf", "gpus": 0.0}, "claim 1.gpus: "),
+        ({"metric": "mttf", "gpus": math.inf}, "claim 1.gpus: "),
+        ({"gpus": 8.0}, "claim 1.gpus: it is for claims on mttf, and would change nothing for ettr; leave it out"),
+        ({"metric": "occupancy", "min_run_hours": 24.0}, "claim 1.min_run_hours: it is for claims on ettr and "),
+        ({"min_run_hours": math.nan}, "claim 1.min_run_hours: "),
+        ({"min_run_hours": math.inf}, "claim 1.min_run_hours: "),
+        ({"flop_convention": "causal_half"}, "claim 1.flop_convention: it is for claims on mfu, "),
+        ({"target": 99.0}, "claim 1.target: the target of ettr is a ratio between 0 and 1; 99 % is 0.99"),
+        ({"target": math.nan}, "claim 1.target: the target of ettr is a ratio between 0 and 1, not nan"),
+        ({"target": -0.1}, "claim 1.target: the target of ettr is a ratio between 0 and 1, not -0.1"),
+        ({"metric": "mttf", "gpus": 8.0, "target": math.nan}, "claim 1.target: the target of mttf is a number of days"),
+        ({"metric": "mttf", "gpus": 8.0, "target": math.inf}, "claim 1.target: the target of mttf is a number of days"),
+        ({"metric": "time_to_job_restart", "target": 0.0}, "claim 1.target: the target of time_to_job_restart is a "),
+        ({"id": ""}, "claim 1.id: "),
+        ({"failure_class": "unplanned"}, "claim 1.failure_class: it is for claims on mttf, "),
+        ({"population": "bucket"}, "claim 1.population: it is for claims on mttf, "),
+        ({"window": "October"}, "claim 1.window: 'October' is not a period"),
+        ({"window": "999999d"}, "claim 1.window: '999999d' is longer than anybody keeps data"),
+        ({"scope": {"nodes": "n1"}}, "claim 1.scope.nodes: ettr cannot be told by nodes; its scope may name partition"),
+        ({"metric": "occupancy", "scope": {"user": "u"}}, "claim 1.scope.user: occupancy cannot be told by user"),
+        ({"metric": "occupancy", "scope": {"nodes": "n[3-1]"}}, "claim 1.scope.nodes: "),
+        ({"metric": "occupancy", "scope": {"nodes": "n[1-3]*"}}, "claim 1.scope.nodes: 'n[1-3]*' has brackets and "),
+        ({"scope": {"gpus_min": 8, "gpus_max": 4}}, "claim 1.scope: gpus_min 8 is above gpus_max 4"),
+        ({"scope": {"rack": "r"}}, "claim 1.scope.rack: Extra inputs"),
+        ({"exclusions": [{"reason": "x"}]}, "claim 1.exclusions.1: say from and until (or category"),
+        (
+            {"exclusions": [{"reason": "x", "from": "soon", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.from: 'soon' is ",
+        ),
+        (
+            {"exclusions": [{"from": "2026-09-01", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.reason: Field required",
+        ),
+        ({"exclusions": [{"reason": "x", "category": "maintenance"}]}, "claim 1.exclusions.1.category: of ettr these "),
+        (
+            {"metric": "mfu", "exclusions": [{"reason": "x", "category": "lost"}]},
+            "claim 1.exclusions.1.category: mfu is ",
+        ),
+    ],
+)
+def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+    first, only = mistakes(tmp_path, entry(**{"metric": "ettr", **fields}))
+    assert first == f"{tmp_path / 'claims.toml'} has 1 mistake(s):"
+    assert only.strip().startswith(said.strip())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metric": "mttf", "gpus": 0.5, "target": 3.66},
+        {"metric": "ettr_without_initial_queue", "min_run_hours": 24.0},
+        {"metric": "mfu", "flop_convention": "causal_half"},
+        {"metric": "time_to_job_restart", "target": 90.0, "direction": "at_most"},
+        {"metric": "availability", "target": 1.0},
+        {"metric": "mttf", "gpus": 8.0, "failure_class": "unplanned", "population": "bucket"},
+        {"window": "2026-10", "scope": {"user": "u", "gpus_min": 8}},
+        {"metric": "availability", "exclusions": [{"category": "maintenance", "reason": "agreed"}]},
+        {"exclusions": [{"from": "2026-10-05T08:00", "until": "2026-10-06", "nodes": "n[1-2],m*", "reason": "agreed"}]},
+    ],
+)
+def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(entry(**fields))
+    (found,) = verifying.read_claims(path)
+    assert found.target == fields.get("target", 0.9)
+    assert (found.gpus, found.flop_convention) == (fields.get("gpus"), fields.get("flop_convention"))
+    assert found.min_run_s == fields.get("min_run_hours", 0.0) * 3600
+
+
+def test_two_claims_of_one_name_are_refused_with_all_other_mistakes(tmp_path: Path) -> None:
+    _, first, second, third = mistakes(tmp_path, entry(), entry(target=2.0, gpus=8.0), entry(id="y"), entry(id="z"))
+    assert first == "  claim 2.id: a claim before it is called 'x' too; verdicts are told apart by it, so change one"
+    assert "claim 2.target" in second
+    assert "claim 2.gpus" in third
+
+
+# --- a target beside its own number --------------------------------------------------------------------------
+
+MFU = Headline("mfu", "MFU", "ratio", flop_convention="palm_full")
+MTTF = Headline("mttf", "MTTF", "d", gpus=1024.0)
+ETTR = Headline("ettr", "ETTR", "ratio")
+
+
+@pytest.mark.parametrize(
+    ("of", "headline", "judged"),
+    [
+        (claim("mfu"), MFU, None),
+        (claim("mfu", convention="palm_full"), MFU, None),
+        (claim("mfu", convention="causal_half"), MFU, "by the convention causal_half"),
+        (claim("mttf", gpus=1024.0), MTTF, None),
+        (claim("mttf", gpus=8.0), MTTF, "at 8 GPUs"),
+        (claim("ettr"), ETTR, None),
+        (claim("ettr", min_run_s=86_400.0), ETTR, "in runs of 24 h or more"),
+    ],
+)
+def test_a_claim_on_another_number_than_the_headline_says_on_which(
+    of: Claim, headline: Headline, judged: str | None
+) -> None:
+    assert headline_is_of(of, headline) == (judged is None)
+    assert headline_text.judged_as(of, headline) == judged
+    assert targets_of([of], "palm_full") == ({of.metric: (0.5,)} if judged is None else {})
+
+
+def test_a_headline_of_another_metric_is_not_meant() -> None:
+    assert not headline_is_of(claim("ettr_without_initial_queue"), ETTR)
+
+
+def test_every_metric_that_a_threshold_is_taken_for_has_a_panel_with_one() -> None:
+    for metric in JUDGED:
+        assert fleet.fleet({metric: (0.5,)}) != fleet.fleet({}), metric
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two jobs of 8 GPUs that ran for an hour; the one with a log had waited for an hour."""
+    folder = tmp_path_factory.mktemp("logged")
+    line = "{0}|{0}|c|alice|lab|main|train|{1}|0:0|{2}|{2}|{3}|{4}|1|cpu=64,gres/gpu=8,node=1|{5}\n"
+    (folder / "sacct.txt").write_text(
+        "JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|"
+        "AllocTRES|NodeList\n"
+        + line.format(7, "COMPLETED", START - HOUR, START, START + HOUR, "n1")
+        + line.format(8, "COMPLETED", START, START, START + HOUR, "n2")
+    )
+    (folder / "run.jsonl").write_text(log())
+    root = folder / "w"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        reports = ingesting.ingest_files(
+            writer, Config(), [str(folder / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
+        )
+        reports += runlogs.ingest_files(
+            writer, [str(folder / "run.jsonl")], cluster="c", now=NOW, progress=lambda *_: None
+        )
+        assert loading.first_error(reports) is None
+        computing.compute(writer, Config(), now=NOW)
+    return root
+
+
+def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    conventions = (None, "palm_full", "causal_half")
+    texts = [entry(id=f"m{n}", metric="mfu", flop_convention=each) for n, each in enumerate(conventions)]
+    path.write_text(
+        "\n".join([*texts, entry(id="e"), entry(id="l", min_run_hours=0.5), entry(id="n", min_run_hours=2.0)])
+    )
+    period = "2026-09-21T14..2026-09-21T15"
+    with open_reader(logged) as reader:
+        asked = Window("c", *parse_period(period))
+        told = sla.document(reader, asked, period, verifying.read_claims(path), sla.origin_of_claims(path))
+    *mfu, ettr, long, none = told["objectives"]
+    assert len({each["value"] for each in mfu}) == 2
+    assert [each["flop_convention"] for each in mfu] == [*conventions]
+    for each in mfu:
+        assert each["numerator"] / each["denominator"] == each["value"]
+        assert each["evidence"] == {"log": 1.0}
+    for each in (ettr, long):
+        assert each["numerator"] / each["denominator"] == each["low"]
+    assert none["denominator"] is None
+
+
+def test_a_card_shows_the_number_that_was_judged_and_draws_no_other_target(logged: Path) -> None:
+    of = claim("mfu", convention="causal_half")
+    with open_reader(logged) as reader:
+        shown = filters.resolve(filters.situation(reader), {})
+        found = overview.gather(reader, shown.window, (of,), shown.asked)
+    (judged,) = found.judged
+    headline = overview.headline_of(found, "mfu")
+    assert judged.measured.value != headline.value
+    card = str(overview._card(headline, found.judged))  # noqa: SLF001 - the page has many more parts
+    assert f"judged: {headline_text.judged_value(judged)} by the convention causal_half" in card
+    assert "span-target" not in card
+    assert "by the convention causal_half" in str(drawer.layout(headline, found.judged, {}, shown))
+
+
+def test_headlines_say_what_they_are_of(logged: Path) -> None:
+    with open_reader(logged) as reader:
+        window = filters.resolve(filters.situation(reader), {}).window
+        found = {each.metric: each for each in headlines(reader, window, gpus=512.0)}
+    assert found["mttf"].gpus == 512
+    assert found["mfu"].flop_convention == "palm_full"
+    assert found["ettr"].flop_convention is None
+
+
+# --- evidence ------------------------------------------------------------------------------------------------
+
+
+def test_evidence_is_a_share_of_each_forms_own_denominator_and_waits_are_known_from_accounting(logged: Path) -> None:
+    with open_reader(logged) as reader:
+        window = Window("c", datetime.fromtimestamp(START - HOUR, UTC), datetime.fromtimestamp(START + HOUR, UTC))
+        rows = {row["metric"]: row for row in results.ettr_rows(reader, window).to_dicts()}
+    hours = 8 * HOUR
+    assert rows["ettr"]["denominator"] == 3 * hours  # one logged, one not, one waited for
+    assert rows["ettr"]["evidence_log"] == pytest.approx(1 / 3)
+    assert rows["ettr"]["evidence_accounting"] == pytest.approx(2 / 3)
+    assert rows["ettr_without_initial_queue"]["denominator"] == 2 * hours
+    assert rows["ettr_without_initial_queue"]["evidence_log"] == pytest.approx(1 / 2)
+    assert rows["ettr_without_initial_queue"]["evidence_accounting"] == pytest.approx(1 / 2)
+    assert rows["ettr_imputed"]["evidence_assumed"] == 1

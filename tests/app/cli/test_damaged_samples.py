@@ -1,0 +1,195 @@
+"""A damaged or missing file of samples: refused by name before a number is made of it, set aside, and loaded again."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import clock
+from app.cli import integrity as repairing
+from app.cli import main as cli
+from app.config.settings import Config
+from app.results.cache import Answers
+from app.service.server import health_of
+from app.service.worker import Worker
+from queries import integrity, sql_files
+from queries.errors import CorruptWarehouseError, QueryError
+from queries.sandbox.run import user_sql
+from queries.warehouse import open_reader, open_writer
+from tests.ingest.prometheus.store.test_storage import NOW, START, minutes, put
+from tests.support.command import contents
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+    from pathlib import Path
+
+DAY = date(2026, 11, 21)
+SPAN = {"cluster": "c", "first": "", "last": "z", "metrics": ""}
+
+
+def file_of(root: Path, table: str = "gpu_samples", day: date = DAY) -> Path:
+    return next(root.glob(f"raw/{table}/cluster=c/day={day}/*.parquet"))
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 16
+    file.write_bytes(content)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two hours on each side of midnight."""
+    return put(tmp_path / "w", minutes(0, 240))
+
+
+def between(root: Path, since: datetime, until: datetime) -> int:
+    with open_reader(root) as reader:
+        return reader.query("gpu_samples_between", **SPAN, since=since, until=until).height
+
+
+MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "deleted"])
+def test_what_needs_a_damaged_day_is_refused_by_name_and_the_rest_is_answered(how: str, root: Path) -> None:
+    after = between(root, MIDNIGHT, MIDNIGHT + timedelta(hours=2))
+    file = file_of(root)
+    if how == "flipped":
+        flip(file)
+    elif how == "cut":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        file.unlink()
+    with pytest.raises(CorruptWarehouseError) as caught:
+        between(root, START, MIDNIGHT)
+    said = str(caught.value)
+    assert "gpu_samples of cluster c on 2026-11-21" in said.splitlines()[0]
+    assert "trackside doctor --repair" in said
+    assert "trackside ingest prometheus --cluster c --since 2026-11-21 --until 2026-11-22" in said
+    assert between(root, MIDNIGHT, MIDNIGHT + timedelta(hours=2)) == after > 0
+    with pytest.raises(CorruptWarehouseError, match="2026-11-21"):
+        user_sql(root, "SELECT count(*) FROM gpu_samples")
+    assert user_sql(root, "SELECT count(*) AS n FROM gpu_hours")[0]["n"].item() > 0
+    with open_reader(root) as reader:
+        assert reader.table("node_samples").height > 0
+        assert not [each for each in reader.checks() if "gpu" in each.check.description]
+
+
+def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(root)
+    flip(file_of(root))
+    with pytest.raises(CorruptWarehouseError):
+        put(root, minutes(0, 60))  # it would have to be merged with what is damaged
+    assert cli.main(["doctor", "--warehouse", str(root)]) == 41
+    assert "gpu_samples of cluster c on 2026-11-21" in capsys.readouterr().out
+    assert cli.main(["doctor", "--warehouse", str(root), "--repair"]) == 0
+    said = capsys.readouterr().out
+    assert "taken out: gpu_samples of cluster c on 2026-11-21" in said
+    assert "warn" in said
+    assert "load them again" in said
+    assert between(root, START, MIDNIGHT) == 0
+    assert len(list((root / "set-aside").rglob("*.parquet"))) == 1
+    put(root, minutes(0, 240))
+    after = contents(root)
+    assert all(after[name].equals(rows) for name, rows in before.items() if name not in {"lost_files"})
+    assert cli.main(["doctor", "--warehouse", str(root)]) == 0
+    assert "load them again" not in capsys.readouterr().out
+
+
+def test_other_days_go_on_being_loaded_and_put_together_beside_a_damaged_one(root: Path) -> None:
+    put(root, minutes(240, 300))
+    flip(file_of(root))
+    put(root, minutes(60 * 24 + 240, 60 * 24 + 300))  # a new day: earlier ones are put together
+    assert between(root, MIDNIGHT, MIDNIGHT + timedelta(days=2)) > 0
+    with pytest.raises(CorruptWarehouseError):
+        between(root, START, MIDNIGHT)
+
+
+def test_a_damaged_file_is_not_rewritten(root: Path) -> None:
+    """Its rows would get a digest that is right."""
+    flip(file_of(root))
+    content = file_of(root).read_bytes()
+    for first in (0, 30):
+        with pytest.raises(CorruptWarehouseError):
+            put(root, minutes(first, first + 40, seed=6))
+    assert file_of(root).read_bytes() == content
+
+
+def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOW)
+    monkeypatch.setattr(Worker, "_configured", lambda _: iter(()))  # a Slurm on this machine is not read
+    worker = Worker(root, Config(), timedelta(minutes=15))
+    worker.cycle(now=NOW)
+    assert worker.sources["files"].last_error is None
+    flip(file_of(root, "node_samples"))
+    for _ in range(2):
+        worker.cycle(now=NOW)
+        told, status = health_of(Answers(root), worker, now=NOW)
+        assert status == 503
+        assert any("node_samples of cluster c on 2026-11-21" in each for each in told["failures"])
+    repairing.repair(root, group=None, now=NOW)
+    worker.cycle(now=NOW)
+    assert worker.sources["files"].last_error is None
+
+
+def test_a_scan_within_its_budget_comes_to_every_file_and_remembers_what_is_damaged(root: Path) -> None:
+    with open_writer(root, verb="t", now=NOW) as writer:
+        repairing.scan(writer)
+        flip(file_of(root, "node_samples"))
+        outcomes = []
+        for _ in range(len(writer.files()) + len(writer.tables()) + 1):
+            try:
+                repairing.scan(writer, budget=1)
+            except CorruptWarehouseError as error:
+                assert "node_samples of cluster c on 2026-11-21" in str(error).splitlines()[0]  # noqa: PT017 - some do
+                outcomes.append("damaged")
+            else:
+                outcomes.append("fine")
+    assert outcomes[-1] == "damaged"
+    assert outcomes == sorted(outcomes, reverse=True)
+
+
+@pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
+def test_no_query_reads_samples_by_other_parameters_than_those_its_files_are_chosen_by(query: sql_files.Named) -> None:
+    if integrity.sample_tables_in(query.sql):
+        assert "cluster" in query.parameters
+        inside = "ts >= $since" in query.sql and "ts < $until" in query.sql
+        around = "date_trunc('hour', $since" in query.sql
+        assert inside or around or not {"since", "until"} & query.parameters
+
+
+def test_no_view_reads_samples() -> None:
+    assert not [view.name for view in sql_files.views() if integrity.sample_tables_in(view.sql)]
+
+
+def test_a_file_is_read_once_for_its_digest_until_it_changes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    digest = hashlib.file_digest
+
+    def counted(file: BufferedReader, name: str) -> object:
+        read.append(file.name)
+        return digest(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    for _ in range(3):
+        between(root, START, MIDNIGHT)
+    assert len(read) == 1
+    flip(file_of(root))
+    with pytest.raises(CorruptWarehouseError):
+        between(root, START, MIDNIGHT)
+
+
+def test_a_persons_mistake_is_still_a_mistake(root: Path) -> None:
+    flip(file_of(root))
+    with pytest.raises(QueryError):
+        user_sql(root, "SELECT nothing FROM gpu_hours")
+
+
+def test_a_writer_names_the_damage_too(root: Path) -> None:
+    flip(file_of(root))
+    with open_writer(root, verb="t", now=NOW) as writer, pytest.raises(CorruptWarehouseError, match="2026-11-21"):
+        writer.query("gpu_samples_between", **SPAN, since=START, until=MIDNIGHT)

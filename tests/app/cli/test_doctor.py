@@ -1,0 +1,95 @@
+"""Doctor and status: what is there, what is missing, what it allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.cli import doctor
+from queries.sandbox.confinement import Measures
+from tests.ingest.slurm.live.test_rest import slurmrestd
+from tests.support.command import trackside
+from tests.support.dumps import tiny
+from tests.support.web import web
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_without_anything_it_says_what_to_do_and_is_content(tmp_path: Path) -> None:
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 0
+    assert "trackside ingest slurm" in done.stdout
+    assert "load files instead" in done.stdout
+
+
+def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
+    file = folder / "trackside.toml"
+    file.write_text(f'[slurm]\nroad = "rest"\nrest_url = "{url}"\n')
+    return "doctor", "--config", str(file), "--warehouse", str(folder / "w")
+
+
+def test_where_slurmrestd_is_asked_no_command_is_missed(tmp_path: Path) -> None:
+    with web(slurmrestd("0.0.41")) as server:
+        done = trackside(*by_slurmrestd(tmp_path, server.url), env={"PATH": str(tmp_path)})
+        asked = {path.rpartition("/")[2] for path, _, _ in server.questions}
+    assert done.returncode == 0
+    assert f"ok   slurmrestd {server.url} answers for slurmdbd and slurmctld" in done.stdout
+    assert "not found" not in done.stdout
+    assert {"clusters", "nodes"} <= asked
+
+
+def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
+    done = trackside(*by_slurmrestd(tmp_path, f"unix:{tmp_path}/none.sock"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 22
+    assert "fail unix:" in done.stdout
+    assert "no such socket" in done.stdout
+    assert "load files instead (trackside ingest slurm" not in done.stdout
+
+
+def test_with_a_warehouse_it_says_which_sources_it_has(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert "ok   Slurm job accounting" in done.stdout
+    assert "-    Slurm node inventory" in done.stdout
+    for adds in ("node inventory: capacity", "telemetry: narrower goodput", "run logs: goodput and ETTR"):
+        assert f"-    {adds}" in done.stdout
+
+
+def test_a_broken_warehouse_is_a_failure(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
+    for copy in (tmp_path / "w" / "published").glob("*.duckdb"):
+        copy.write_bytes(b"rubbish" * 1000)
+    done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 41
+    assert "fail" in done.stdout
+
+
+def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> None:
+    files = tiny(10).write(tmp_path)
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", *files, *where).returncode == 0
+    assert "nothing computed yet; run: trackside compute" in trackside("status", *where).stdout
+    assert trackside("compute", *where).returncode == 0
+    assert "ledger covers 2026-10-01" in trackside("status", *where).stdout
+    assert trackside("ingest", "slurm", *files, *where).returncode == 0
+    said = trackside("show", "goodput", *where)
+    assert "since the last computation; run: trackside compute" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("landlock", "seccomp", "line"),
+    [
+        (7, True, "ok   sandbox of `sql`: Landlock ABI 7, seccomp"),
+        (0, True, "warn sandbox of `sql`: Landlock not available, seccomp; without"),
+        (4, False, "warn sandbox of `sql`: Landlock ABI 4, seccomp not available; without"),
+    ],
+)
+def test_it_says_what_confines_a_persons_sql(
+    landlock: int, seccomp: bool, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doctor._sandbox(Measures(landlock, seccomp))  # noqa: SLF001 - kernels that we do not have
+    assert line in capsys.readouterr().out

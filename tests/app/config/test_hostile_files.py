@@ -1,0 +1,124 @@
+"""Configuration, claims and inputs that no person would write: each an error of its kind, no traceback, no hang."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from app.claims.file import read_claims
+from app.cli import main as cli
+from app.config import settings as config
+from app.config.toml_file import LARGEST
+from app.errors import ClaimsError, ConfigError
+from tests.support.command import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE_TOML: Final = {
+    "deep list": "a = " + "[" * 100_000,
+    "deep tables": "a = " + "{a = " * 50_000,
+    "deep key": ".".join("a" * 20_000) + " = 1",
+    "digits": f"a = {'9' * 5_000}",
+    "large": "# " + "x" * LARGEST,
+    "no text": "a = '\ud800'",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_TOML)
+def test_hostile_toml_is_a_mistake_in_the_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "hostile.toml"
+    path.write_bytes(HOSTILE_TOML[name].encode("utf-8", "surrogatepass"))
+    with pytest.raises(ConfigError, match=r"hostile\.toml"):
+        config.load(path)
+    with pytest.raises(ClaimsError, match=r"hostile\.toml"):
+        read_claims(path)
+
+
+def test_a_pipe_or_a_device_is_no_configuration(tmp_path: Path) -> None:
+    for name, error in ((str(tmp_path), "Is a directory"), ("/dev/zero", "this is a device")):
+        with pytest.raises(ConfigError, match=error):
+            config.load(type(tmp_path)(name))
+        with pytest.raises(ClaimsError, match=error):
+            read_claims(type(tmp_path)(name))
+    with pytest.raises(ClaimsError, match="cannot be read"):
+        read_claims(tmp_path / "a\0b")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("[slurm]\nlookback_days = 1e300", "slurm.lookback_days = 1e\\+300: too large; allowed: at most 36525"),
+        ("[slurm]\nlookback_days = inf", "not a number that one can count with"),
+        ("[retention]\nsamples_days = nan", "not a number that one can count with"),
+        ("[rules]\nrun_gap_hours = 1e12", "too large; allowed: at most 876600"),
+        ("[sql]\nseconds = inf", "not a number that one can count with"),
+        (f"[sql]\nrows = {10**18}", "too large"),
+        ('warehouse = "a\\u0000b"', "warehouse = .*it holds a NUL"),
+        ('claims = "a\\u0000b"', "claims = .*it holds a NUL"),
+        ('cluster = "a\\u0000b"', "cluster = .*it holds a NUL"),
+        ('[serve]\nrunlogs = ["a\\u0000b*"]', "it holds a NUL"),
+    ],
+)
+def test_a_setting_that_nothing_can_be_done_with_is_a_mistake(tmp_path: Path, setting: str, said: str) -> None:
+    path = tmp_path / "trackside.toml"
+    path.write_text(setting, "utf-8")
+    with pytest.raises(ConfigError, match=said):
+        config.load(path)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, Path]:
+    """Files that are hard to read, by name."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"JobID|State\n" + b"x" * (40 << 20)))
+    (tmp_path / "json.gz").write_bytes(gzip.compress(b'{"jobs":[{"name":"' + b"x" * (40 << 20)))
+    (tmp_path / "deep.json").write_text('{"jobs":' + "[" * 100_000)
+    (tmp_path / "nodes.json").write_text('{"nodes":[' + '{"name":' * 100_000)
+    (tmp_path / "digits.json").write_text('{"jobs":[{"job_id":' + "9" * 5_000 + "}]}")
+    (tmp_path / "run.jsonl").write_text('{"type":"run","v":1,"t":' + "9" * 5_000 + ',"run_id":"r"}\n' + "[" * 100_000)
+    return {path.name: path for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
+@pytest.mark.parametrize(
+    "name", ["bomb.gz", "json.gz", "deep.json", "nodes.json", "digits.json", "run.jsonl", "/dev/zero", "."]
+)
+def test_an_input_that_cannot_be_read_has_an_exit_status_of_its_own(
+    inputs: dict[str, Path], source: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = str(inputs.get(name, name))
+    status = cli.main(["ingest", source, named, "--cluster", "c", "--warehouse", str(tmp_path / "w")])
+    said = capsys.readouterr().err
+    assert status in {30, 31, 32, 33, 34, 35} or "0 new, 1 rejected" in said, said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
+def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
+    inputs: dict[str, Path], source: str, tmp_path: Path
+) -> None:
+    arguments = ["ingest", source, str(inputs["pipe"]), "--warehouse", str(tmp_path / "w")]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 35
+    assert "a named pipe that nothing writes into" in done.stderr
+
+
+def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inputs: dict[str, Path]) -> None:
+    run = {"type": "run", "v": 1, "t": 1_790_812_800, "run_id": "good", "cluster": "c"}
+    (tmp_path / "good.jsonl").write_text(json.dumps(run) + "\n")
+    names = [str(inputs[name]) for name in ("run.jsonl", "bomb.gz")] + [str(tmp_path / "good.jsonl")]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "ingest", "runlog", *names, "--warehouse", str(tmp_path / "w")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 30
+    assert "good.jsonl\n  1 rows: 1 loaded" in done.stderr

@@ -1,0 +1,448 @@
+"""The simulator: its files are what the sources write, its truth adds up, and what Trackside finds is that truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from app import ingesting, runlogs, telemetry
+from app.claims.verify import read_claims, verify
+from app.compute import pipeline as computing
+from app.config import settings as config
+from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth
+from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
+from app.demo.simulate.telemetry import silent_nodes, watched
+from app.demo.simulate.truth import ALLOCATED
+from app.errors import UsageError
+from app.results import Window
+from app.results.headlines import headlines
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.demo.simulate.world import World
+    from app.loading import Report
+
+SMALL = Settings(gpus=64, days=5, seed=11, failures_per_1000_node_days=150)
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A small cluster: its truth, its folder, and what came of reading its files."""
+
+    world: World
+    folder: Path
+    reports: list[Report]
+
+    @property
+    def warehouse(self) -> Path:
+        return self.folder / "warehouse"
+
+    def truth(self, name: str) -> pl.DataFrame:
+        return pl.read_parquet(self.folder / "truth" / f"{name}.parquet")
+
+    def table(self, name: str) -> pl.DataFrame:
+        with open_reader(self.warehouse) as reader:
+            return reader.table(name)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("small")
+    world = simulate(SMALL, folder)
+    return Made(world, folder, read(folder))
+
+
+def read(folder: Path, *, slurm_only: bool = False) -> list[Report]:
+    sources, settings, moment = folder / "sources", config.Config(), NOW
+    tell = lambda *_: None  # noqa: E731 - a name for doing nothing
+    with open_writer(folder / "warehouse", verb="test", now=moment) as writer:
+        slurm = [str(sources / name) for name in SLURM_FILES]
+        reports = ingesting.ingest_files(writer, settings, slurm, ingesting.Options(), now=moment, progress=tell)
+        around = [str(sources / name) for name in SNAPSHOT_FILES if (sources / name).exists()]
+        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(SMALL.end, UTC))
+        reports += ingesting.ingest_files(writer, settings, around, asked, now=moment, progress=tell)
+        if not slurm_only:
+            hours = [str(sources / name) for name in TELEMETRY_FILES]
+            named = telemetry.Asked(cluster=CLUSTER)
+            reports += telemetry.ingest_files(writer, settings, hours, named, now=moment, progress=tell)
+            logs = sorted(str(path) for path in (sources / "runs").iterdir())
+            reports += runlogs.ingest_files(writer, logs, cluster=None, now=moment, progress=tell)
+        computing.compute(writer, settings, now=moment)
+    return reports
+
+
+def seconds(name: str) -> pl.Expr:
+    return pl.col(name).dt.epoch("s")
+
+
+# --- the truth ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(made: Made, tmp_path: Path) -> None:
+    simulate(SMALL, tmp_path / "again")
+    simulate(Settings(**{**SMALL.__dict__, "seed": 12}), tmp_path / "other")
+
+    first, again, other = (digests(folder) for folder in (made.folder, tmp_path / "again", tmp_path / "other"))
+    assert again == {name: first[name] for name in again}
+    assert again["sources/sacct.txt"] != other["sources/sacct.txt"]
+    assert again["sources/gpu_hours.parquet"] != other["sources/gpu_hours.parquet"]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file() and "warehouse" not in path.parts]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_categories_add_up_to_the_capacity_exactly(made: Made) -> None:
+    assert sum(made.world.totals.values()) == made.world.capacity_gpu_s * 1000
+
+
+def test_every_gpu_of_every_node_is_in_one_category_at_every_instant(made: Made) -> None:
+    spans = made.truth("intervals")
+    changes = pl.concat(
+        [
+            spans.select("node", pl.col("started_at").alias("ts"), pl.col("gpus").alias("by")),
+            spans.select("node", pl.col("ended_at").alias("ts"), (-pl.col("gpus")).alias("by")),
+        ]
+    )
+    level = (
+        changes.group_by("node", "ts")
+        .agg(pl.col("by").sum())
+        .sort("node", "ts")
+        .with_columns(there=pl.col("by").cum_sum().over("node"))
+    )
+    inside = level.filter(seconds("ts") < SMALL.end)
+    assert inside["there"].unique().to_list() == [GPUS_PER_NODE]
+    assert level.filter(seconds("ts") == SMALL.end)["there"].unique().to_list() == [0]
+
+
+def test_a_small_world_has_something_of_everything(made: Made) -> None:
+    states = set(made.truth("attempts")["state"])
+    assert {"COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "REQUEUED", "PREEMPTED", "RUNNING"} <= states
+    assert {category for _, category, _ in made.world.totals} >= {*ALLOCATED, "down", "maintenance", "no_demand"}
+
+
+def test_a_step_is_lost_only_if_it_was_done_again(made: Made) -> None:
+    kept: dict[int, list[int]] = {}
+    done: dict[int, set[int]] = {}
+    for place, steps in made.world.steps.items():
+        job = made.world.attempts[place].job.id
+        kept.setdefault(job, []).extend(steps.number[~steps.lost].tolist())
+        done.setdefault(job, set()).update(steps.number.tolist())
+    assert any(steps.lost.any() for steps in made.world.steps.values())
+    for job, numbers in kept.items():
+        assert sorted(numbers) == sorted(done[job])  # each step is kept once, however often it was done
+
+
+def test_truth_json_says_what_the_tables_say(made: Made) -> None:
+    told = json.loads((made.folder / "truth.json").read_text())
+    assert sum(row["gpu_s"] for row in told["gpu_s"]) == pytest.approx(told["capacity_gpu_s"], rel=1e-12)
+    spans = made.truth("intervals").with_columns(
+        gpu_s=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds() * pl.col("gpus") / 1e6
+    )
+    productive = float(spans.filter(pl.col("category") == "productive")["gpu_s"].sum())
+    allocated = float(spans.filter(pl.col("state") == "allocated")["gpu_s"].sum())
+    assert told["headlines"]["goodput_allocated"] == pytest.approx(productive / allocated, rel=1e-12)
+
+
+# --- the files ---------------------------------------------------------------------------------------------
+
+
+def test_the_real_ingesters_refuse_nothing(made: Made) -> None:
+    assert [report.error for report in made.reports if report.error] == []
+    parsed = [report.parsed for report in made.reports if report.parsed]
+    assert {each.source for each in parsed} == {
+        "slurm.accounting",
+        "slurm.events",
+        "slurm.nodes",
+        "slurm.config",
+        "slurm.topology",
+        "slurm.reservations",
+        "slurm.associations",
+        "slurm.qos",
+        "slurm.transactions",
+        "slurm.diag",
+        "prometheus.gpu",
+        "prometheus.gpu_hours",
+        "prometheus.node",
+        "prometheus.health",
+        "runlog",
+    }
+    assert [each.rejects.rows() for each in parsed if each.rows_rejected] == []
+    assert [each.warnings for each in parsed if each.warnings] == []
+    assert made.table("rejects").is_empty()
+
+
+def test_a_requeued_job_keeps_its_id_and_gets_a_new_row(made: Made) -> None:
+    header, *rows = (made.folder / "sources/sacct.txt").read_text().splitlines()
+    names = header.split("|")
+    table = pl.DataFrame([row.split("|") for row in rows], schema=dict.fromkeys(names, pl.String()), orient="row")
+    assert table["DBIndex"].is_unique().all()
+    again = table.filter(pl.col("Restarts") != "0")
+    assert again.height > 0
+    assert set(again["JobIDRaw"]) <= set(table.filter(pl.col("Restarts") == "0")["JobIDRaw"])
+
+
+def test_a_run_resumes_behind_its_last_durable_checkpoint(made: Made) -> None:
+    resumed = 0
+    for file in sorted((made.folder / "sources/runs").iterdir()):
+        durable, first = 0, True
+        for line in map(json.loads, file.read_text().splitlines()):
+            if line["type"] == "run":
+                resumed += line["restart_count"] > 0
+                first = True
+            elif line["type"] == "step":
+                assert not first or line["step"] == durable + 1, file.name
+                first = False
+            elif line["type"] == "ckpt":
+                durable = line["step"]
+    assert resumed > 0
+
+
+def test_telemetry_hears_exactly_what_gpus_did_where_it_hears_them(made: Made) -> None:
+    hours = pl.read_parquet(made.folder / "sources/gpu_hours.parquet").filter(pl.col("metric") == "active")
+    deaf = {SMALL.name(node) for node in silent_nodes(made.world)}
+    assert not deaf & set(hours["node"])
+    spans = made.truth("intervals").filter("active")
+    whole_hours = SMALL.days * 24
+    complete = hours.group_by("node").agg(pl.len(), pl.col("covered_s", "active_s").sum())
+    full = complete.filter(pl.col("len") == whole_hours * GPUS_PER_NODE)
+    assert full.height > 0
+    for node, _, covered, active in full.rows():
+        mine = spans.filter(pl.col("node") == node)
+        true = float(((mine["ended_at"] - mine["started_at"]).dt.total_microseconds() * mine["gpus"]).sum()) / 1e6
+        assert active == pytest.approx(true, abs=1e-3)
+        assert covered <= whole_hours * 3600 * GPUS_PER_NODE
+
+
+def test_the_raw_samples_tell_of_the_fault_among_them(made: Made) -> None:
+    fault = watched(made.world).failure
+    assert fault is not None
+    found = made.table("health_events").filter(pl.col("kind") == "xid")
+    assert found.height == 1
+    row = found.row(0, named=True)
+    assert (row["node"], row["gpu"], row["code"]) == (SMALL.name(fault.node), str(fault.gpu), str(fault.xid))
+    assert 0 <= row["ts"].timestamp() - fault.at <= 15
+
+
+# --- what Trackside finds ----------------------------------------------------------------------------------
+
+
+def test_attempts_are_the_truth(made: Made) -> None:
+    key = ["job_id", "submitted"]
+    found = made.table("attempts").with_columns(
+        submitted=seconds("submitted_at"), eligible=seconds("eligible_at"), started=seconds("started_at"),
+        ended=seconds("ended_at"), n_gpus=pl.col("n_gpus").cast(pl.Int64),
+    )  # fmt: skip
+    compared = [*key, "db_index", "user", "partition", "eligible", "started", "ended", "state", "n_gpus"]
+    assert found.select(compared).sort(key).rows() == made.truth("attempts").select(compared).sort(key).rows()
+
+
+def test_attempts_lie_on_the_nodes_where_they_were(made: Made) -> None:
+    true = made.truth("attempts").explode("nodes").drop_nulls("nodes").select("job_id", "submitted", "nodes")
+    found = made.table("attempt_nodes").select("job_id", seconds("submitted_at"), "node")
+    assert sorted(found.rows()) == sorted(true.rows())
+
+
+def test_runs_are_the_truth(made: Made) -> None:
+    true = made.truth("attempts").group_by("job_id").agg(pl.len().alias("n"))
+    found = made.table("runs").select("name", "n_attempts", job_id=pl.col("run_id").str.extract(r"^(\d+)-"))
+    names = dict(made.truth("attempts").select("job_id", "run").rows())
+    logged = {run for (run,) in made.truth("attempts").filter("logged").select("run").rows()}
+    # A log may give a run its own name; those without a log are named by Slurm's id.
+    by_id = found.drop_nulls("job_id")
+    assert dict(by_id.select("job_id", "n_attempts").rows()).items() <= dict(true.rows()).items()
+    assert {names[job] for (job,) in true.select("job_id").rows()} - logged <= set(found["name"])
+    assert found["n_attempts"].sum() == true["n"].sum()
+
+
+def test_infrastructure_is_blamed_for_exactly_what_it_did(made: Made) -> None:
+    struck = made.truth("attempts").filter(pl.col("interrupted_by").is_not_null() & pl.col("ended").is_not_null())
+    found = made.table("interruptions").filter(pl.col("class") == "infrastructure")
+    assert struck.height > 3
+    assert set(found.select("job_id", seconds("submitted_at")).rows()) == set(
+        struck.select("job_id", "submitted").rows()
+    )
+
+
+def test_logged_attempts_are_accounted_for_to_the_step(made: Made) -> None:
+    """Kept steps and evaluations to a millisecond; the rest within the step or the save that nobody saw the end of."""
+    found = by_category(made)
+    logged = made.truth("attempts").filter("logged", pl.col("started").is_not_null())
+    spoke = logged.join(found.filter(pl.col("by_log") > 0), on=["job_id", "submitted"])
+    assert spoke.height > 5
+    for row in spoke.iter_rows(named=True):
+        one_step = 130.0 * row["n_gpus"]
+        # Whoever still runs is at a step of which nobody knows the end.
+        exactly = one_step if row["state"] == "RUNNING" else 0.001 * row["n_gpus"]
+        assert row["productive"] == pytest.approx(row["productive_gpu_s"], abs=exactly)
+        assert row["lost"] == pytest.approx(row["lost_gpu_s"], abs=one_step)
+        assert row["checkpoint"] == pytest.approx(row["checkpoint_gpu_s"], abs=one_step)
+        assert row["startup"] == pytest.approx(row["startup_gpu_s"], abs=one_step)
+
+
+def by_category(made: Made) -> pl.DataFrame:
+    """What a first step took beyond the ideal one is noise in a simulation, and productive there."""
+    noise = pl.col("cause").eq_missing("first_step")
+    held = (
+        made.table("gpu_time")
+        .filter(pl.col("state") == "allocated")
+        .with_columns(category=pl.when(noise).then(pl.lit("productive")).otherwise("category"))
+    )
+    amount = pl.col("gpu_seconds").cast(pl.Float64)
+    return held.group_by("job_id", submitted=seconds("submitted_at")).agg(
+        amount.filter(pl.col("evidence") == "log").sum().alias("by_log"),
+        *(amount.filter(pl.col("category") == name).sum().alias(name) for name in ALLOCATED),
+    )
+
+
+def test_the_bounds_of_the_headline_numbers_contain_the_truth(made: Made) -> None:
+    truth = json.loads((made.folder / "truth.json").read_text())["headlines"]
+    with open_reader(made.warehouse) as reader:
+        row = reader.query("computed", cluster=CLUSTER).row(0, named=True)
+        found = headlines(reader, Window(CLUSTER, row["since"], row["until"]))
+    bounded = [each for each in found if each.bound_low is not None and each.bound_high is not None]
+    assert {each.metric for each in bounded} >= {"goodput_allocated", "goodput_capacity", "occupancy", "ettr"}
+    unseen = mistaken_for_training(made)
+    for each in bounded:
+        # A node that fell silent was dead a little before the silence that is certain.
+        slack = 2e-4 + (unseen / (each.denominator or 1) if each.metric not in {"occupancy", "availability"} else 0)
+        low, high = (each.bound_low or 0) - slack, (each.bound_high or 0) + 2e-4
+        assert low <= truth[each.metric] <= high, each
+    exact = {each.metric: each.value for each in found}
+    assert exact["mfu"] == pytest.approx(truth["mfu"], rel=2e-3)
+    assert exact["mttf"] == pytest.approx(truth["mttf"], rel=1e-9)
+    assert exact["time_to_job_restart"] == pytest.approx(truth["time_to_job_restart"], rel=1e-9)
+
+
+def mistaken_for_training(made: Made) -> float:
+    """GPU-seconds without a log in which GPUs computed steps that were not kept: activity looks the same."""
+    unlogged = made.truth("attempts").filter(~pl.col("logged")).select("job_id").unique()
+    looks_alike = made.truth("intervals").filter("active", pl.col("category") == "lost")
+    rows = looks_alike.join(unlogged, on="job_id", how="semi")
+    return float(((rows["ended_at"] - rows["started_at"]).dt.total_microseconds() * rows["gpus"]).sum()) / 1e6
+
+
+def test_all_three_verdicts_occur_on_the_demos_cluster(tmp_path: Path) -> None:
+    """Accounting alone brings them about already; logs and telemetry refute two more claims."""
+    from app.demo.simulate import slurm_text
+    from app.demo.simulate.plan import plan
+    from app.demo.simulate.scheduler import play
+    from app.demo.simulate.world import World
+
+    settings = Settings()
+    world = World(play(settings, plan(settings)))
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "sacct.txt").write_text(slurm_text.sacct(world))
+    (sources / "events.txt").write_text(slurm_text.events(world))
+    (sources / "nodes-start.txt").write_text(slurm_text.nodes(world, at_end=False))
+    (sources / "nodes.txt").write_text(slurm_text.nodes(world, at_end=True))
+    (sources / "config.txt").write_text(slurm_text.config(settings))
+    read(tmp_path, slurm_only=True)
+    with open_reader(tmp_path / "warehouse") as reader:
+        row = reader.query("computed", cluster=CLUSTER).row(0, named=True)
+        judged = verify(reader, Window(CLUSTER, row["since"], row["until"]), read_claims(None))
+    verdicts = {each.claim.id: each.verdict for each in judged}
+    assert verdicts["mttf_baseline"] == "supported"
+    assert verdicts["mttf"] == "refuted"
+    assert verdicts["restart"] == "undetermined"
+    assert (int(row["since"].timestamp()), int(row["until"].timestamp())) == (BEGIN, settings.end)
+
+
+# --- the verb ----------------------------------------------------------------------------------------------
+
+
+def test_the_verb_writes_the_files_and_says_how_to_read_them(tmp_path: Path) -> None:
+    target = tmp_path / "sim"
+    done = trackside("simulate", "--dir", str(target), "--gpus", "64", "--days", "2", "--seed", "3")
+    assert done.returncode == 0, done.stderr
+    assert f"trackside ingest slurm {target / 'sources/sacct.txt'}" in done.stdout
+    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, "runs"}
+    assert {path.name for path in (target / "sources").iterdir()} == expected
+
+
+def again(folder: Path, days: int, seed: int = 11) -> dict[str, str]:
+    """Simulate in a folder, and what is in it then."""
+    simulate(Settings(gpus=64, days=days, seed=seed), folder)
+    return digests(folder)
+
+
+def test_a_folder_used_again_holds_the_last_simulation_alone(tmp_path: Path) -> None:
+    long = again(tmp_path / "used", days=14)
+    (tmp_path / "used" / "notes.txt").write_text("mine")
+    short = again(tmp_path / "used", days=1)
+    assert set(long) - set(again(tmp_path / "new", days=1))
+    assert short.pop("notes.txt")
+    assert short == digests(tmp_path / "new")
+
+
+def test_every_file_that_a_simulation_makes_is_in_its_list(tmp_path: Path) -> None:
+    made = again(tmp_path, days=4)
+    listed = json.loads((tmp_path / MANIFEST).read_text())
+    assert set(made) - {MANIFEST} <= set(listed)
+
+
+def test_files_of_others_in_the_way_are_named_and_everything_is_kept(tmp_path: Path) -> None:
+    before = again(tmp_path, days=1)
+    (tmp_path / "sources/runs/mine.jsonl").write_text("mine")
+    with pytest.raises(UsageError, match=r"no simulation made: sources/runs/mine\.jsonl"):
+        again(tmp_path, days=2)
+    assert set(digests(tmp_path)) == {*before, "sources/runs/mine.jsonl"}
+    (tmp_path / "other/sources").mkdir(parents=True)
+    (tmp_path / "other/sources/sacct.txt").write_text("a real cluster's")
+    done = trackside("simulate", "--dir", str(tmp_path / "other"), "--gpus", "64", "--days", "1")
+    assert done.returncode == 2
+    assert "sources/sacct.txt" in done.stderr
+    assert (tmp_path / "other/sources/sacct.txt").read_text() == "a real cluster's"
+
+
+@pytest.mark.parametrize("listed", ["", "{", "3", "[3]"])
+def test_a_list_that_cannot_be_read_names_nothing(tmp_path: Path, listed: str) -> None:
+    (tmp_path / MANIFEST).write_text(listed)
+    (tmp_path / "truth.json").write_text("mine")
+    with pytest.raises(UsageError, match=r"truth\.json"):
+        again(tmp_path, days=1)
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    again(tmp_path / "real", days=1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / MANIFEST).write_bytes((tmp_path / "real" / MANIFEST).read_bytes())
+    (tmp_path / "here/sources").symlink_to(tmp_path / "real/sources")
+    with pytest.raises(UsageError, match="made: sources"):
+        again(tmp_path / "here", days=1)
+    assert (tmp_path / "real/sources/sacct.txt").exists()
+
+
+def test_a_simulation_that_was_killed_is_cleared_away_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(truth, "write_truth", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            again(tmp_path / "used", days=14)
+    assert again(tmp_path / "used", days=1) == again(tmp_path / "new", days=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--gpus", "100"), "--gpus 100: a multiple of 8, at least 64"),
+        (("--days", "0"), "--days 0"),
+        (("--seed", "-1"), "--seed -1"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_words(tmp_path: Path, options: tuple[str, str], said: str) -> None:
+    done = trackside("simulate", "--dir", str(tmp_path / "sim"), *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "sim").exists()

@@ -1,0 +1,421 @@
+"""The SLA report: it says what `show` and `verify` say, is the same for the same data, and says what it cannot tell."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+import pytest
+
+from app import ingesting, loading
+from app.claims.verify import read_claims
+from app.config.settings import Config
+from app.errors import UsageError
+from app.palette import SWATCHES
+from app.reports.sla import charts, page
+from app.reports.sla import document as sla
+from app.reports.sla.write import file_name, write_sla
+from app.results import Window
+from app.times import parse_period
+from queries.sandbox.run import Limits, user_sql
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import trackside
+from tests.support.warehouses import NOW, from_accounting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COVERED = "2026-10-02..2026-10-14"
+"""A period that the data cover wholly."""
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_accounting(tmp_path_factory.mktemp("report"), jobs=300)
+
+
+def made(warehouse: Path, period: str, claims: Path | None = None) -> dict[str, Any]:
+    with open_reader(warehouse) as reader:
+        window = Window("tiny", *parse_period(period))
+        document = sla.document(reader, window, period, read_claims(claims), sla.origin_of_claims(claims))
+        return sla.sealed(document)
+
+
+def html(warehouse: Path, period: str) -> str:
+    return page.render(made(warehouse, period)).decode()
+
+
+def test_the_verb_writes_both_forms_and_says_what_came_out(warehouse: Path, tmp_path: Path) -> None:
+    where = ("--warehouse", str(warehouse))
+    done = trackside("report", "sla", "--period", COVERED, *where, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "refuted" in done.stderr
+    (written,) = tmp_path.glob("*.html")
+    assert written.name == "sla-tiny-2026-10-02-2026-10-14.html"
+    done = trackside("report", "sla", "--period", COVERED, "-o", str(tmp_path / "r.json"), "-q", *where)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads((tmp_path / "r.json").read_text())
+    assert told["cluster"] == "tiny"
+    assert f"sha256 <code>{told['sha256']}</code>" in written.read_text()
+
+
+def test_same_data_same_bytes(warehouse: Path) -> None:
+    first, second = made(warehouse, "2026-10"), made(warehouse, "2026-10")
+    assert sla.encoded(first) == sla.encoded(second)
+    assert page.render(first) == page.render(second)
+
+
+def test_the_digest_is_over_all_else_as_the_page_describes(warehouse: Path) -> None:
+    told = json.loads(sla.encoded(made(warehouse, COVERED)))
+    claimed = told.pop("sha256")
+    canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert hashlib.sha256(canonical.encode()).hexdigest() == claimed
+
+
+def test_the_page_runs_and_loads_nothing(warehouse: Path) -> None:
+    text = html(warehouse, COVERED)
+    assert "<script" not in text
+    assert not re.search(r"\b(?:src|href|onload|onclick)=|@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
+    document = made(warehouse, COVERED)
+    page_of_that = page.render({**document, "cluster": "a\x1b[31m\x9b\u202eb\u2066c\ttab"}).decode()
+    assert "a\ufffd[31m\ufffd\\u202eb\\u2066c" in page_of_that
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page_of_that)
+    assert page.render(document).decode().count("\ufffd") == 0
+
+
+def test_drawings_are_well_formed_and_each_says_what_it_shows(warehouse: Path) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", html(warehouse, COVERED), re.DOTALL)
+    assert len(drawings) > 8
+    for drawing in drawings:
+        root = ET.fromstring(drawing)
+        if root.get("role") == "img":
+            assert root.get("aria-label")
+
+
+def test_gpu_time_sums_to_capacity_exactly(warehouse: Path) -> None:
+    told = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")["gpu_time"]
+    total = sum(Decimal(each["gpu_seconds"]) for each in told["categories"])
+    assert told["sums_to_capacity"] is True
+    assert total == Decimal(told["capacity_gpu_seconds"]) == Decimal(told["ledger_gpu_seconds"]) > 0
+    for each in told["categories"]:
+        assert sum(Decimal(part["gpu_seconds"]) for part in each["parts"]) == Decimal(each["gpu_seconds"])
+    whole = 64 * Decimal((datetime(2026, 10, 9, 10, 11, 12, 131415) - datetime(2026, 10, 2, 3, 4, 5, 678000))  # noqa: DTZ001 - only their distance counts
+                         .total_seconds()).quantize(Decimal("0.000001"))  # fmt: skip
+    assert Decimal(told["capacity_gpu_seconds"]) == whole
+
+
+def test_a_ledger_that_misses_time_is_said_not_to_sum(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    told["gpu_time"]["sums_to_capacity"] = False
+    assert "do not use this report" in page.render(told).decode()
+    assert "do not use this report" not in html(warehouse, COVERED)
+
+
+def test_days_add_up_to_the_period(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    days = [Decimal(amount) for day in told["daily"]["gpu_seconds"] for amount in day.values()]
+    assert sum(days) == Decimal(told["gpu_time"]["capacity_gpu_seconds"])
+    assert len(told["daily"]["days"]) == 12
+
+
+def test_a_period_that_is_partly_covered_says_so_and_delivered_objectives_stay_open(warehouse: Path) -> None:
+    told = made(warehouse, "2026-10")
+    assert 0.4 < told["covered"]["share"] < 0.5
+    assert {each["verdict"] for each in told["objectives"] if each["kind"] == "delivered"} == {"undetermined"}
+    assert all(each["needed"] for each in told["objectives"] if each["verdict"] == "undetermined")
+    text = html(warehouse, "2026-10")
+    assert text.index("of the period is covered by data") < text.index("1. Verdicts")
+    assert "of the period is covered by data" not in html(warehouse, COVERED)
+    assert made(warehouse, COVERED)["covered"]["share"] == 1
+
+
+def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
+    root, settings = tmp_path / "w", Config()
+    header = "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n"
+    day = 1_790_812_800
+    texts = [f"{day + at}|{day + at + 3600}|COMPLETED|n1|gres/gpu=8\n" for at in (0, 5 * 86_400)]
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for number, text in enumerate(texts):
+            file = tmp_path / f"{number}.txt"
+            file.write_text(f"{header}{number}|c|{text.split('|')[0]}|{text}")
+            reports = ingesting.ingest_files(
+                writer, settings, [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
+            )
+            assert loading.first_error(reports) is None
+        from app.compute import pipeline as computing
+
+        computing.compute(writer, settings, now=NOW)
+    period = "2026-10-01..2026-10-06T01:00"
+    with open_reader(root) as reader:
+        window = Window("c", *parse_period(period))
+        told = sla.document(reader, window, period, read_claims(None), sla.origin_of_claims(None))
+    assert told["covered"]["share"] == pytest.approx(2 / 121)
+    assert told["covered"]["gaps"] == [{"since": "2026-10-01T01:00:00Z", "until": "2026-10-06T00:00:00Z"}]
+
+
+def test_objectives_are_those_of_verify(warehouse: Path) -> None:
+    where = ("--since", "2026-10-02", "--until", "2026-10-14", "--warehouse", str(warehouse))
+    verified = json.loads(trackside("verify", "--format", "json", *where).stdout)
+    told = made(warehouse, COVERED)["objectives"]
+    names = ("quoted", "read_as", "kind", "target", "value", "low", "high", "n", "verdict", "needed", "method")
+    assert [{name: each[name] for name in names} for each in told] == [
+        {name: each[name] for name in names} for each in verified
+    ]
+    goodput = told[0]
+    assert goodput["numerator"] / goodput["denominator"] == goodput["low"]
+    assert sum(goodput["evidence"].values()) == pytest.approx(1)
+
+
+def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None:
+    text = html(warehouse, COVERED)
+    assert "the vendor's headlines that come with Trackside: examples, not a contract" in text
+    assert '<td class="more">ETTR, runs of 24 h or more</td>' in text
+
+
+def test_mttf_is_said_to_be_pooled(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    days = sum(
+        each["exposure_gpu_days"]
+        for each in told["failure_rates"]
+        if (each["size"], each["class"], each["counted"]) == ("pooled", "infrastructure", "attempts")
+    )
+    assert f"<dd>{days:,.2f} pooled GPU-days / 1,024</dd>" in page.render(told).decode()
+
+
+def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path) -> None:
+    told = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")
+    assert any("." in each["gpu_seconds"] for each in told["gpu_time"]["categories"])
+    tables = re.findall(r"<table>.*?</table>", page.render(told).decode(), re.DOTALL)
+    ledger = next(each for each in tables if "GPU-seconds" in each)
+    cells = re.findall(r'<td class="n more">(.*?)</td>', ledger)
+    assert len(cells) > 3
+    assert all(re.fullmatch(r"[\d,]+", cell) for cell in cells)
+    assert ledger.count('<td class="n">100.0 %</td></tr></tfoot>') == 1
+
+
+def test_silence_that_another_source_fills_comes_last_and_says_so(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)
+    since, middle, until = "2026-10-02T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-14T00:00:00Z"
+    told["data_quality"]["sources"][0] |= {
+        "source": "prometheus.gpu",
+        "gaps": [
+            {"since": since, "until": middle, "covered_by": "prometheus.gpu_hours"},
+            {"since": middle, "until": until, "covered_by": None},
+        ],
+    }
+    text = page.render(told).decode()
+    silent = text[text.index("Silent within the period") : text.index("Refused rows")]
+    items = [" ".join(each.split()) for each in re.findall(r"<li.*?>(.*?)</li>", silent, re.DOTALL)]
+    assert items == [
+        "prometheus.gpu: 2026-10-05 00:00:00 to 2026-10-14 00:00:00",
+        "prometheus.gpu: 2026-10-02 00:00:00 to 2026-10-05 00:00:00 (covered by prometheus.gpu_hours)",
+    ]
+
+
+def test_samples_are_silent_only_where_their_hours_are_too() -> None:
+    def moment(day: int) -> datetime:
+        return datetime(2026, 10, day, tzinfo=UTC)
+
+    class Loads:
+        """Samples of one day; hours of the days before and after it, but not of the last one."""
+
+        known = {  # noqa: RUF012 - a constant of this test
+            "prometheus.gpu": [(moment(3), moment(4))], "prometheus.gpu_hours": [(moment(1), moment(5))],
+        }  # fmt: skip
+
+        def query(self, _: str, *, cluster: str, source: str) -> pl.DataFrame:
+            found = [(cluster, source, *each) for each in self.known[source]]
+            names = ["cluster", "source", "started_at", "ended_at"]
+            return pl.DataFrame(found, schema=names, orient="row")
+
+    counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
+    row = {"source": "prometheus.gpu", "covers_from": moment(3), "covers_until": moment(4), "last_warnings": []}
+    told = sla._source(  # noqa: SLF001 - the report has many more parts
+        Loads(),  # type: ignore[arg-type]  # all that is asked of it
+        row | dict.fromkeys(counts, 1),
+        Window("c", moment(1), moment(6)),
+        3600.0,
+    )
+    assert [(gap["since"][:10], gap["until"][:10], gap["covered_by"]) for gap in told["gaps"]] == [
+        ("2026-10-01", "2026-10-03", "prometheus.gpu_hours"),
+        ("2026-10-04", "2026-10-05", "prometheus.gpu_hours"),
+        ("2026-10-05", "2026-10-06", None),
+    ]
+
+
+def test_definitions_refer_to_what_readers_have(warehouse: Path) -> None:
+    sources = " ".join(each["source"] for each in made(warehouse, COVERED)["definitions"])
+    assert "our definitions" not in sources
+    assert "Trackside's own definition (README, The ledger)" in sources
+
+
+def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path: Path) -> None:
+    claims = tmp_path / "sla.toml"
+    claims.write_text(
+        '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "busy <b>&</b>"\nread_as = "busy"\nkind = "delivered"\n'
+        'target = 0.5\ndirection = "at_least"\n'
+    )
+    told = made(warehouse, COVERED, claims)
+    assert told["summary"] == {"supported": 1, "refuted": 0, "undetermined": 0}
+    assert told["claims"] == {"file": "sla.toml", "sha256": hashlib.sha256(claims.read_bytes()).hexdigest()}
+    text = page.render(told).decode()
+    assert "busy &lt;b&gt;&amp;&lt;/b&gt;" in text
+    assert set(told["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
+
+
+def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
+    evil = "<img/onerror=x>"
+    sacct = tmp_path / "sacct.txt"
+    sacct.write_text(
+        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobName\n"
+        f"1|{evil}|1790812800|1790812801|1790816401|NODE_FAIL|n1|gres/gpu=8|{evil}\n"
+    )
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", str(sacct), *where).returncode == 0
+    assert trackside("compute", *where).returncode == 0
+    done = trackside("report", "sla", "--period", "2026-10-01", *where, "-o", str(tmp_path / "r.html"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "r.html").read_text()
+    assert evil not in text
+    assert "&lt;img/onerror=x&gt;" in text
+
+
+def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> None:
+    told = made(warehouse, COVERED)["incidents"]
+    with open_reader(warehouse) as reader:
+        since, until = parse_period(COVERED)
+        found = reader.query("interruptions", cluster="tiny", since=since, until=until)
+    failed = found.filter(pl.col("class") == "infrastructure")
+    assert told["n"] == failed.height == len(told["shown"]) + told["not_shown"]["n"]
+    assert len(told["shown"]) == min(failed.height, sla.INCIDENTS_SHOWN)
+    sizes = [each["n_gpus"] for each in told["shown"]]
+    assert sizes == sorted(sizes, reverse=True)
+    gpus = sum(sizes) + told["not_shown"]["gpus"]
+    assert gpus == float(failed["n_gpus"].sum())
+    assert sum(told["interruptions_by_class"].values()) == found.height
+
+
+def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
+    period = "2026-10-02T03:04:05..2026-10-09T10:11:12.5"
+    since, until = parse_period(period)
+    rows, more = user_sql(warehouse, sla.ledger_sql(Window("tiny", since, until)), Limits())
+    assert not more
+    told = {each["category"]: each["gpu_seconds"] for each in made(warehouse, period)["gpu_time"]["categories"]}
+    for category, seconds in rows.select("category", "gpu_seconds").iter_rows():
+        assert float(seconds) == float(told.pop(category))
+    assert set(told.values()) == {"0"}
+
+
+def test_the_commands_it_prints_parse(warehouse: Path) -> None:
+    import shlex
+
+    from app.cli.main import build_parser
+
+    for each in made(warehouse, COVERED)["reproduce"]:
+        build_parser().parse_args(shlex.split(each["command"])[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--period", "October"], "is not a period"), (["--period", "2026-13"], "is not a period"),
+     (["--period", "2025-01"], "nothing is known"), (["--period", "2026-10", "--cluster", "x"], "there are: tiny"),
+     (["--period", "2026-10", "-o", "report.pdf"], "html or json"),
+     (["--period", "2026-10", "-o", "no/such/folder.html"], "cannot be written")],
+)  # fmt: skip
+def test_what_cannot_be_reported_is_said(arguments: list[str], said: str, warehouse: Path, tmp_path: Path) -> None:
+    done = trackside("report", "sla", *arguments, "--warehouse", str(warehouse), cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_loaded_and_nothing_computed_say_what_comes_first(tmp_path: Path) -> None:
+    where = ("--period", "2026-10", "--warehouse")
+    assert trackside("report", "sla", *where, str(tmp_path / "none")).returncode == 40
+    loaded = from_accounting(tmp_path, jobs=5, compute=False)
+    refused = trackside("report", "sla", *where, str(loaded))
+    assert refused.returncode == 2
+    assert "trackside compute" in refused.stderr
+
+
+def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> None:
+    with open_reader(warehouse) as reader:
+        asked = Window("tiny", datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC))
+        told = sla.document(reader, asked, "2026-11", read_claims(None), sla.origin_of_claims(None))
+    assert told["period"]["since"] == "2026-10-03T00:00:00Z"
+    assert told["covered"]["share"] == 1
+
+
+def test_refused_rows_and_silence_are_in_the_statement_on_the_data(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=30)
+    bad = tmp_path / "bad.txt"
+    bad.write_text("JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n7|tiny|yesterday|1|2|COMPLETED|n1|\n")
+    with open_writer(root, verb="test", now=NOW) as writer:
+        ingesting.ingest_files(writer, Config(), [str(bad)], ingesting.Options(), now=NOW, progress=lambda *_: None)
+    told = made(root, "2026-10")["data_quality"]
+    assert sum(each["n"] for each in told["rejected"]) == 1
+    accounting = next(each for each in told["sources"] if each["source"] == "slurm.accounting")
+    assert accounting["rows_rejected"] == 1
+    assert accounting["gaps"][-1]["until"] == "2026-11-01T00:00:00Z"
+    inventory = next(each for each in told["sources"] if each["source"] == "slurm.nodes")
+    assert inventory["share_of_period"] is None
+    text = html(root, "2026-10")
+    assert told["rejected"][0]["reason"].split(":")[0] in text
+
+
+def test_a_report_takes_the_place_of_an_older_one(warehouse: Path, tmp_path: Path) -> None:
+    target = tmp_path / "r.html"
+    target.write_text("older")
+    with open_reader(warehouse) as reader:
+        write_sla(reader, Window("tiny", *parse_period(COVERED)), COVERED, None, target, "html")
+    assert target.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_several_clusters_need_a_name(tmp_path: Path) -> None:
+    class Two:
+        def query(self, _: str) -> pl.DataFrame:
+            return pl.DataFrame({"cluster": ["a", "b"]})
+
+    with pytest.raises(UsageError, match="say --cluster NAME; there are: a, b"):
+        sla.one_cluster(Two(), None)  # type: ignore[arg-type]  # all that is asked of it
+    assert sla.one_cluster(Two(), "b") == "b"  # type: ignore[arg-type]  # as above
+
+
+def test_no_upper_limit_is_drawn_as_an_arrow() -> None:
+    drawn = charts.range_chart(
+        unit="d", target=3.66, direction="at_least", value=None, low=1.2, high=None, unlimited=True,
+        verdict="undetermined", kind="capability",
+    )  # fmt: skip
+    assert "no limit" in drawn
+    assert 'class="arrow' in drawn
+    assert 'class="point' not in drawn
+
+
+def test_nothing_measured_is_said_and_not_drawn_as_zero() -> None:
+    drawn = charts.range_chart(
+        unit="ratio", target=0.5, direction="at_least", value=None, low=None, high=None, unlimited=False,
+        verdict="undetermined", kind="capability",
+    )  # fmt: skip
+    assert "nothing measured" in drawn
+    assert 'class="bar' not in drawn
+
+
+def test_a_share_is_written_in_the_same_ink_as_on_the_page_of_the_explorer() -> None:
+    for swatch in SWATCHES:
+        drawn = ET.fromstring(charts.category_bar([(swatch.name, 1.0)]))
+        (text,) = (each for each in drawn.iter() if each.get("class") == "onbar")
+        assert text.get("style") == f"fill:{swatch.ink}", swatch.name
+
+
+def test_file_names_hold_no_path() -> None:
+    assert file_name("../../etc", "2026-10", "html") == "sla-etc-2026-10.html"

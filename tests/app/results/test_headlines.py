@@ -1,0 +1,53 @@
+"""The headline numbers are those of `show`, and nothing is counted twice on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from app import results
+from app.results import Window
+from app.results.headlines import headlines
+from metrics.restarts.restarts import restart_summary
+from queries.warehouse import open_reader
+from tests.support.command import trackside
+from tests.support.dumps import tiny
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("headlines")
+    done = trackside("ingest", "slurm", *map(str, tiny(60).write(folder)), "--cluster", "tiny", "--warehouse",
+                     str(folder / "w"), cwd=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert trackside("compute", "--warehouse", str(folder / "w")).returncode == 0
+    return folder / "w"
+
+
+def test_each_headline_is_the_number_that_show_gives(warehouse: Path) -> None:
+    with open_reader(warehouse) as reader:
+        window = Window("tiny", *reader.query("computed", cluster="tiny").select("since", "until").row(0))
+        found = {each.metric: each for each in headlines(reader, window)}
+        rows = pl.concat([results.goodput_rows(reader, window), results.ettr_rows(reader, window)])
+        for row in rows.filter(pl.col("metric").is_in(list(found))).iter_rows(named=True):
+            mine = found[row["metric"]]
+            assert (mine.value, mine.numerator, mine.bound_low, mine.bound_high) == (
+                row["value"], row["numerator"], row["bound_low"], row["bound_high"],
+            )  # fmt: skip
+        restarted = results.restart_rows(reader, window).filter(pl.col("class") == "infrastructure")
+        told = restart_summary(restarted).filter(pl.col("cause") == "all").to_dicts()
+        assert found["time_to_job_restart"].n == restarted["time_to_job_restart_s"].count() > 0
+        assert found["time_to_job_restart"].value == told[0]["median_s"]
+        rates = results.failure_rate_rows(reader, window)
+        pooled = rates.filter(
+            (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
+        ).row(0, named=True)
+        assert found["mttf"].n == pooled["n_failures"]
+        assert found["mttf"].value == pytest.approx(pooled["mttf_d"] / 1024)
+    assert found["mfu"].value is None  # nothing was logged
+    assert "cannot tell" in str(found["mfu"].note)

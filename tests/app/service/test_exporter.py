@@ -1,0 +1,368 @@
+"""`/metrics`: every declared family that has data, nothing else, no number where none can be told."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from polars.exceptions import PanicException
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import ingesting, loading, palette, results
+from app.claims import verify as verifying
+from app.compute import pipeline as computing
+from app.compute.stored_results import standard_windows
+from app.config.settings import Config
+from app.explorer.pages import overview
+from app.results import Window, headlines
+from app.results.cache import Answers, Claims
+from app.service import exporter
+from app.service import server as service
+from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
+from queries.errors import QueryError
+from queries.warehouse import open_reader, open_writer
+from tests.support.dumps import tiny
+from tests.support.warehouses import NOW, from_accounting, from_everything
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from prometheus_client.samples import Sample
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_accounting(tmp_path_factory.mktemp("accounting"), jobs=300)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_everything(tmp_path_factory.mktemp("everything"))
+
+
+def samples(root: Path) -> list[Sample]:
+    text = exporter.render(Answers(root), now=NOW).decode()
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+def of(found: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, ...], float]:
+    """Values of a family by the labels that are not fixed."""
+    order = [label for label in BY_NAME[family].labels if label not in labels]
+    return {
+        tuple(each.labels[label] for label in order): each.value
+        for each in found
+        if each.name == family and labels.items() <= each.labels.items()
+    }
+
+
+def test_every_family_has_data_where_there_is_all(everything: Path) -> None:
+    assert {each.name for each in samples(everything)} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("which", ["accounting", "everything"])
+def test_families_labels_and_values_are_as_declared(which: str, request: pytest.FixtureRequest) -> None:
+    found = samples(request.getfixturevalue(which))
+    for each in found:
+        assert set(each.labels) == set(BY_NAME[each.name].labels), each
+        assert each.value == each.value, f"NaN: {each}"
+        assert abs(each.value) != float("inf"), each
+        for label, known in BY_NAME[each.name].values.items():
+            assert each.labels[label] in known, each
+        if BY_NAME[each.name].unit == "ratio":
+            assert 0 <= each.value <= 1, each
+    assert len({(each.name, tuple(sorted(each.labels.items()))) for each in found}) == len(found)
+
+
+def test_every_declared_value_of_a_label_is_exported_where_there_is_all(everything: Path) -> None:
+    declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
+    found = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
+    assert found == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
+
+
+def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> None:
+    lost = of(samples(everything), "trackside_gpu_lost_seconds", cluster="demo", window="all")
+    with open_reader(everything) as reader:
+        computed = reader.query("computed", cluster="demo").row(0, named=True)
+        window = Window("demo", computed["since"], computed["until"])
+        shown = overview.costs(reader, window, "cause")
+    rows = shown.select("category", "cause", "gpu_hours").rows()
+    assert lost == pytest.approx({(name, cause or "none"): 3600 * hours for name, cause, hours in rows})
+    assert {category for category, _ in lost} > {"pending_demand", "startup", "lost"}
+
+
+def test_what_counts_as_a_cost_is_one_set_and_the_help_says_which() -> None:
+    assert COSTLY == palette.COSTLY
+    listed, rest = BY_NAME["trackside_gpu_lost_seconds"].help.split("by category and cause: ")[1].split(". ", 1)
+    assert tuple(listed.split(", ")) == COSTLY
+    assert set(re.findall(r"\w+", rest)) & set(palette.ORDER) == set(palette.ORDER) - set(COSTLY) - {"productive"}
+
+
+def test_help_and_type_are_as_declared(everything: Path) -> None:
+    text = exporter.render(Answers(everything), now=NOW).decode()
+    for family in FAMILIES:
+        assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in text
+
+
+def test_promtool_finds_nothing_to_say(everything: Path) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool on this machine; get it with: make test REAL=1")
+    text = exporter.render(Answers(everything), now=NOW)
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    complaints = set(done.stderr.decode().splitlines())
+    assert not complaints
+
+
+def test_what_cannot_be_told_has_bounds_and_no_point(accounting: Path) -> None:
+    found = samples(accounting)
+    assert set(of(found, "trackside_goodput_ratio", window="all", cluster="tiny", of="allocated")) == {
+        ("lower",),
+        ("upper",),
+    }
+    assert not of(found, "trackside_mfu_ratio")
+
+
+def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path) -> None:
+    found = samples(accounting)
+    with open_reader(accounting) as reader:
+        computed = reader.query("computed", cluster="tiny").row(0, named=True)
+        whole = Window("tiny", computed["since"], computed["until"])
+        named = exporter.windows(whole)
+        assert set(named) == {"all", "7d", "month"}  # the data are too short for 28 days
+        assert set(named.values()) <= set(standard_windows(whole))
+        for name, window in named.items():
+            shown = {each.metric: each for each in headlines.headlines(reader, window)}
+            key = {"cluster": "tiny", "window": name}
+            assert of(found, "trackside_occupancy_ratio", **key)[()] == shown["occupancy"].value
+            assert of(found, "trackside_ettr_ratio", **key)["upper",] == shown["ettr"].bound_high
+            mttf, restart = shown["mttf"].value, shown["time_to_job_restart"].value
+            assert mttf is not None
+            assert of(found, "trackside_mttf_seconds", bound="point", **key)["1024",] == mttf * 86_400
+            assert of(found, "trackside_restart_seconds", statistic="median", **key)[()] == restart
+            assert of(found, "trackside_failures_observed", **key)["infrastructure",] == shown["mttf"].n
+
+
+def test_the_month_is_the_one_that_the_data_end_in() -> None:
+    def month(since: datetime, until: datetime) -> Window:
+        whole = Window("c", since, until)
+        found = exporter.windows(whole)["month"]
+        assert found in standard_windows(whole)
+        return found
+
+    first, november = datetime(2026, 9, 10, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+    assert month(first, november).since == datetime(2026, 10, 1, tzinfo=UTC)
+    assert month(first, november + timedelta(seconds=1)).since == november
+    assert month(datetime(2026, 10, 20, tzinfo=UTC), november).since == datetime(2026, 10, 20, tzinfo=UTC)
+
+
+def test_categories_are_the_capacity_and_what_was_lost_is_part_of_it(everything: Path) -> None:
+    found = samples(everything)
+    key = {"cluster": "demo", "window": "all"}
+    by_category = {category: value for (_, category), value in of(found, "trackside_gpu_seconds", **key).items()}
+    assert sum(by_category.values()) == pytest.approx(64 * 32 * 86_400, rel=1e-12)
+    lost = of(found, "trackside_gpu_lost_seconds", **key)
+    assert lost
+    for category in {category for category, _ in lost}:
+        assert category in COSTLY
+        parts = sum(value for (own, _), value in lost.items() if own == category)
+        assert parts == pytest.approx(by_category[category], rel=1e-9)
+    assert sum(of(found, "trackside_gpus", cluster="demo").values()) == 64
+    assert sum(of(found, "trackside_evidence_ratio", **key).values()) == pytest.approx(1)
+
+
+def test_runs_are_bounded(everything: Path) -> None:
+    found = samples(everything)
+    runs = of(found, "trackside_run_info", cluster="demo")
+    assert 0 < len(runs) <= MAX_RUNS
+    assert set(runs.values()) == {1.0}
+    assert {run for (run,) in of(found, "trackside_run_gpus", cluster="demo")} == {run for run, *_ in runs}
+
+
+def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
+    answers = Answers(accounting)
+    early = exporter.render(answers, now=NOW).decode().splitlines()
+    late = exporter.render(answers, now=NOW + timedelta(hours=1)).decode().splitlines()
+    changed = [(a, b) for a, b in zip(early, late, strict=True) if a != b]
+    assert changed
+    for before, after in changed:
+        assert before.startswith("trackside_input_lag_seconds{")
+        assert float(after.split()[-1]) - float(before.split()[-1]) == 3600
+
+
+def test_a_scrape_is_quick_after_the_first(everything: Path) -> None:
+    answers = Answers(everything)
+    exporter.render(answers, now=NOW)
+    began = time.perf_counter()
+    exporter.render(answers, now=NOW)
+    assert time.perf_counter() - began < 1
+
+
+def test_new_data_are_in_the_next_scrape(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=20)
+    answers = Answers(root)
+    before = exporter.render(answers, now=NOW)
+    from_accounting(tmp_path, jobs=40)
+    assert exporter.render(answers, now=NOW) != before
+
+
+HOSTILE = 'west "2"\\n\nübung {a="b"} 1'
+"""A cluster name with all that the text format gives a meaning to."""
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three clusters: one of which all is known, a hostile name without inventory or jobs in its last weeks, one that
+    was loaded without accounting."""
+    folder = tmp_path_factory.mktemp("quiet")
+    dump = tiny(20)
+    files = dump.write(folder)
+    (folder / "few.txt").write_text(dump.accounting.replace("|tiny|", "||"))
+    settings, root = Config(), folder / "w"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        for names, asked in (
+            (files, ingesting.Options()),
+            ([str(folder / "few.txt")], ingesting.Options(cluster=HOSTILE, since=NOW - 40 * DAY, until=NOW - DAY)),
+            ([files[2]], ingesting.Options(cluster="inventory only")),
+        ):
+            reports = ingesting.ingest_files(writer, settings, names, asked, now=NOW, progress=lambda *_: None)
+            assert loading.first_error(reports) is None
+        computing.compute(writer, settings, now=NOW)
+    return root
+
+
+def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
+    quiet: Path, of_quiet: list[Sample], tmp_path: Path
+) -> None:
+    found, last = of_quiet, exporter.LastScrape()
+    alone = samples(from_accounting(tmp_path, jobs=20))
+    assert [each for each in found if each.labels.get("cluster") == "tiny"] == [
+        each for each in alone if each.labels.get("cluster") == "tiny"
+    ]
+    given = {each.labels.get("window") for each in found if each.labels.get("cluster") == HOSTILE}
+    assert {"all", "28d", "7d", "month"} <= given  # verdicts can be given, goodput cannot
+    assert set(of(found, "trackside_goodput_ratio", cluster=HOSTILE, of="allocated", bound="upper")) == {("all",)}
+    assert not of(found, "trackside_occupancy_ratio", cluster=HOSTILE)
+    exporter.negotiated(Answers(quiet), "", now=NOW, last=last)
+    missing = {(each.window, each.part): each for each in last.missing if each.cluster == HOSTILE}
+    assert missing["7d", "goodput"].reason == "no GPU-time is known in this window"
+    assert "no node inventory" in missing["all", "availability"].reason
+    assert not [each for each in last.missing if each.failed]
+    assert of(found, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}
+
+
+@pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
+def test_a_hostile_name_comes_back_as_it_was(quiet: Path, form: str) -> None:
+    text = exporter.negotiated(Answers(quiet), form, now=NOW)[0].decode()
+    read = openmetrics_families if form else text_string_to_metric_families
+    families = read(text)
+    assert HOSTILE in {each.labels.get("cluster") for family in families for each in family.samples}
+
+
+@pytest.fixture(scope="module")
+def of_quiet(quiet: Path) -> list[Sample]:
+    return samples(quiet)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [("results.goodput_rows", "goodput", KeyError), ("results.lost_rows", "gpu_time", PanicException),
+     ("results.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
+     ("exporter.windows", "all its numbers", OverflowError)],
+)  # fmt: skip
+def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
+    quiet: Path,
+    of_quiet: list[Sample],
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, str, type[BaseException]],
+) -> None:
+    broken, part, kind = case
+    module, _, name = broken.partition(".")
+    owner = {"results": results, "verifying": verifying, "exporter": exporter}[module]
+    real = getattr(owner, name)
+
+    def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them
+        if any(getattr(each, "cluster", None) == HOSTILE for each in args):
+            raise kind("a fault")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fails)
+    last = exporter.LastScrape()
+    text = exporter.negotiated(Answers(quiet), "", now=NOW, last=last)[0].decode()
+    after = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    others = [each for each in of_quiet if each.labels.get("cluster") != HOSTILE]
+    assert [each for each in after if each.labels.get("cluster") != HOSTILE] == others
+    failed = [each for each in last.missing if each.failed]
+    assert {each.cluster for each in failed} == {HOSTILE}
+    assert part in {each.part for each in failed}
+    assert all("a fault" in each.reason for each in failed)
+    counted = of(after, "trackside_export_failures", cluster=HOSTILE)
+    assert counted == ({} if name == "windows" else {(): len(failed)})
+    told, status = service.health_of(Answers(quiet), None, now=NOW, scrape=last)
+    assert status == 503
+    assert all(said.startswith(f"metrics of {HOSTILE}: not exported: ") for said in told["failures"])
+    assert any(part in said for said in told["failures"])
+    assert {(each["cluster"], each["part"]) for each in told["metrics"]["missing"]} >= {(HOSTILE, part)}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "many"])
+def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        exporter, "_of_gpus", lambda *_: [exporter.Sample("trackside_gpus", ("c", "idle"), cast("float", value))]
+    )
+    assert not of(samples(quiet), "trackside_gpus")
+
+
+def test_a_scrape_that_reads_nothing_is_reported(tmp_path: Path) -> None:
+    root, last = from_accounting(tmp_path, jobs=5), exporter.LastScrape()
+    (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
+    text = exporter.negotiated(Answers(root), "", now=NOW, last=last)[0].decode()
+    assert "trackside_build_info" in text
+    assert [(each.part, each.failed) for each in last.missing] == [("everything", True)]
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=new", "text/plain; version=", "\x00"])
+def test_a_header_that_asks_for_nonsense_gets_text(accept: str, tmp_path: Path) -> None:
+    assert exporter.negotiated(Answers(tmp_path), accept, now=NOW)[1].startswith("text/plain")
+
+
+def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:
+    (only,) = samples(tmp_path / "none")
+    assert only.name == "trackside_build_info"
+
+
+def test_while_somebody_writes_the_last_published_numbers_stay(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=20)
+    before = exporter.render(Answers(root), now=NOW)
+    with open_writer(root, verb="test", now=NOW):
+        assert exporter.render(Answers(root), now=NOW) == before
+
+
+def test_what_is_loaded_and_not_computed_tells_of_its_sources(tmp_path: Path) -> None:
+    names = {each.name for each in samples(from_accounting(tmp_path, jobs=5, compute=False))}
+    assert names == {"trackside_build_info", "trackside_input_lag_seconds", "trackside_rows_rejected"}
+
+
+def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text(
+        '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.99\n'
+        'direction = "at_least"\n'
+    )
+    text = exporter.render(Answers(accounting), now=NOW, claims=Claims(claims)).decode()
+    assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
+
+
+def test_openmetrics_is_spoken_to_those_who_ask(accounting: Path) -> None:
+    content, kind = exporter.negotiated(Answers(accounting), "application/openmetrics-text;version=1.0.0", now=NOW)
+    assert kind.startswith("application/openmetrics-text")
+    names = {family.name for family in openmetrics_families(content.decode())}  # type: ignore[no-untyped-call]  # theirs
+    assert "trackside_occupancy_ratio" in names
+    assert exporter.negotiated(Answers(accounting), "*/*", now=NOW)[1].startswith("text/plain")

@@ -1,0 +1,517 @@
+"""The service: it serves while it writes, a source that fails stops no other, and /healthz says which failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from polars.exceptions import PanicException
+from werkzeug.test import Client
+
+from app import live_slurm, live_telling, runlogs
+from app.config import settings as config
+from app.config.settings import Config, Prometheus, Serve, Slurm
+from app.errors import UsageError
+from app.explorer import create_app
+from app.load_reports import Summary
+from app.loading import Report
+from app.results.cache import Answers, Claims
+from app.service import exporter
+from app.service import server as service
+from app.service import worker as worker_module
+from app.service.worker import Worker
+from ingest.errors import SourceError
+from ingest.slurm.commands.runner import Completed
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import ROOT, trackside
+from tests.support.dumps import HEADER, tiny
+from tests.support.warehouses import NOW, from_accounting
+from tests.support.web import Answer, matrix, web
+from tests.support.web import told as answered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from werkzeug.test import TestResponse
+
+    from queries.warehouse import Reader
+
+EVERY = timedelta(minutes=15)
+
+
+def slurm(command: list[str], _: Mapping[str, str]) -> Completed:
+    """Slurm's commands, answered from the small cluster."""
+    dump = tiny(60)
+    if "-e" in command:  # which columns there are
+        return Completed(0, HEADER.replace("|", " ").encode(), b"")
+    answers = {
+        "sacct ": dump.accounting,
+        "sacctmgr -P show event": dump.events,
+        "scontrol show config": dump.config,
+        "scontrol show node": dump.nodes,
+    }
+    for beginning, text in answers.items():
+        if " ".join(command).startswith(beginning):
+            return Completed(0, text.encode(), b"")
+    return Completed(1, b"", b"Access/permission denied")  # of the rest, as on many a cluster
+
+
+def broken(command: list[str], _: Mapping[str, str]) -> Completed:
+    return Completed(1, b"", f"{command[0]}: error: slurmdbd is away".encode())
+
+
+def configured(**sections: Prometheus | Serve) -> Config:
+    return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60, retries=0)).model_copy(update=sections)
+
+
+def runlog(folder: Path, name: str = "r.jsonl") -> Path:
+    file = folder / name
+    file.write_text('{"v": 1, "type": "run", "run_id": "r", "t": 1790816400.0, "n_gpus": 8, "cluster": "tiny"}\n')
+    return file
+
+
+def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.failures(NOW) == []
+    assert worker.last_success is not None
+    assert worker.sources["slurm"].last_success == NOW
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.query("computed", cluster="tiny").height == 1
+    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert (status, told["status"]) == (200, "ok")
+    assert told["data_end"] is not None
+
+
+@pytest.mark.parametrize("road", ["commands", "rest"])
+def test_slurmrestd_is_read_where_there_are_no_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, road: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    slurm_there = {"road": road, "rest_url": f"unix:{tmp_path}/none.sock", "retries": 0}
+    worker = Worker(tmp_path / "w", config.parse({"slurm": slurm_there}, origin="test"), every=EVERY)
+    worker.cycle(now=NOW)
+    told = worker.failures(NOW)
+    assert ("slurm" in worker.sources) == (road == "rest")
+    assert [failure for failure in told if "no such socket" in failure] == told
+    assert bool(told) == (road == "rest")
+
+
+def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = configured(
+        prometheus=Prometheus(url="http://me:secret@127.0.0.1:1", retries=0, timeout_s=1.0, cluster="tiny")
+    )
+    worker = Worker(tmp_path / "w", settings, every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.last_success is None
+    assert worker.sources["slurm"].last_error is None
+    assert worker.sources["compute"].last_error is None
+    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert (status, told["status"]) == (503, "failing")
+    assert [failure.partition(":")[0] for failure in told["failures"]] == ["prometheus"]
+    assert told["sources"]["prometheus"]["failed_at"] == "2026-11-02T03:04:05Z"
+    said = capsys.readouterr().err
+    assert "secret" not in said + json.dumps(told)
+    lines = said.strip().splitlines()
+    assert all(re.match(r"time=\S+ level=(info|warning|error) message=", line) for line in lines)
+    assert any("source=prometheus" in line and "level=error" in line for line in lines)
+
+
+def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def faulty(*_: object, **__: object) -> None:
+        raise KeyError("s")
+
+    worker = Worker(
+        tmp_path / "w", configured(serve=Serve(runlogs=(str(runlog(tmp_path)),))), every=EVERY, runner=slurm
+    )
+    with monkeypatch.context() as broken_runlogs:
+        broken_runlogs.setattr(runlogs, "ingest_files", faulty)
+        worker.cycle(now=NOW)
+    assert worker.sources["compute"].last_success == NOW
+    assert [failure.partition(":")[0] for failure in worker.failures(NOW)] == ["runlog"]
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    worker.cycle(now=NOW + EVERY)
+    assert worker.failures(NOW + EVERY) == []
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, PanicException])
+def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    with monkeypatch.context() as broken_warehouse:
+        broken_warehouse.setattr(
+            worker_module, "open_writer", lambda *_args, **_more: (_ for _ in ()).throw(kind("no"))
+        )
+        worker._guarded_cycle(NOW)  # noqa: SLF001 - what the thread does
+    assert worker.failures(NOW) == ["trackside: no"]
+    worker._guarded_cycle(NOW + EVERY)  # noqa: SLF001 - as above
+    assert worker.failures(NOW + EVERY) == []
+    assert worker.last_success is not None
+
+
+def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def nothing(path: str, params: Mapping[str, str]) -> Answer:
+        return answered([] if "match[]" in params else ["up"]) if path.endswith("/values") else matrix()
+
+    with web(nothing) as there:
+        section = Prometheus(url=there.url, retries=0, cluster="tiny", selector='env="typo"')
+        worker = Worker(tmp_path / "w", configured(prometheus=section), every=EVERY, runner=slurm)
+        worker.cycle(now=NOW)
+    health, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    assert status == 200
+    assert 'no DCGM series that match {env="typo"}' in health["sources"]["prometheus"]["last_warning"]
+    assert health["sources"]["compute"]["last_warning"] is None
+    assert any("level=warning" in line and "typo" in line for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_warning_that_lasts_is_logged_once_and_told_as_long_as_it_lasts_and_every_error_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
+    reports: list[Report] = [Summary("sacct", lasting, said_before=["knows no column Reservation"])]
+    monkeypatch.setattr(live_slurm, "ingest_live", lambda *_args, **_more: reports)
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert worker.sources["slurm"].last_warning == "knows no column Reservation"
+    assert "level=warning" not in capsys.readouterr().err
+    reports += [Report("sacct", error=SourceError("first")), Report("sdiag", error=SourceError("second"))]
+    worker.cycle(now=NOW)
+    assert worker.failures(NOW) == ["slurm: first"]
+    said = capsys.readouterr().err
+    assert ("message=first" in said, "message=second" in said) == (True, True)
+
+
+def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runlog(tmp_path)
+    patterns = (str(tmp_path / "*.jsonl"), str(tmp_path / "log" / "*.jsonl"))
+    worker = Worker(tmp_path / "w", configured(serve=Serve(runlogs=patterns)), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    said = [line for line in capsys.readouterr().err.splitlines() if "source=runlog" in line]
+    warned = [line for line in said if "level=warning" in line]
+    assert len(warned) == 1
+    assert patterns[1] in warned[0]
+    assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file is named by {patterns[1]}"
+
+
+def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path: Path) -> None:
+    folder = tmp_path / "etc [1]"
+    (folder / "logs").mkdir(parents=True)
+    file = runlog(folder / "logs")
+    (folder / "trackside.toml").write_text('[serve]\nrunlogs = ["logs/*.jsonl", "/var/log/**/*.jsonl"]\n')
+    settings = config.load(folder / "trackside.toml")
+    assert list(worker_module._stamps(settings.serve.runlogs[:1])) == [str(file)]  # noqa: SLF001 - what the worker looks for
+    assert settings.serve.runlogs[1] == "/var/log/**/*.jsonl"
+
+
+def test_a_source_that_works_again_is_well_again(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=broken)
+    worker.cycle(now=NOW)
+    assert any("slurm" in failure for failure in worker.failures(NOW))
+    worker.runner = slurm
+    worker.cycle(now=NOW + EVERY)
+    assert worker.failures(NOW + EVERY) == []
+
+
+def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=10)
+    with open_reader(root) as reader:
+        before = reader.query("computed", cluster="tiny")
+    worker = Worker(root, configured(serve=Serve(runlogs=(str(tmp_path / "*.none"),))), every=EVERY)
+    worker.cycle(now=NOW + EVERY)
+    with open_reader(root) as reader:
+        assert reader.query("computed", cluster="tiny").equals(before)
+
+
+def test_run_logs_are_found_by_pattern_and_read_when_they_change(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    file = runlog(tmp_path / "logs" / "deep")
+    settings = configured(serve=Serve(runlogs=(str(tmp_path / "logs" / "**" / "*.jsonl"),)))
+    worker = Worker(from_accounting(tmp_path, jobs=10), settings, every=EVERY)
+
+    def loads() -> int:
+        with open_reader(worker.root) as reader:
+            return reader.table("loads").filter(source="runlog").height
+
+    worker.cycle(now=NOW + EVERY)
+    assert loads() == 1
+    worker.cycle(now=NOW + 2 * EVERY)
+    assert loads() == 1
+    file.write_text(file.read_text() * 2)
+    worker.cycle(now=NOW + 3 * EVERY)
+    assert loads() == 2
+
+
+def test_while_another_process_writes_a_cycle_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = from_accounting(tmp_path, jobs=10)
+    worker = Worker(root, configured(), every=EVERY, runner=slurm)
+    with open_writer(root, verb="somebody else", now=NOW):
+        worker.cycle(now=NOW)
+    said = capsys.readouterr().err
+    assert "cycle left out" in said
+    assert "somebody else" in said
+    assert worker.sources == {}
+    assert worker.failures(NOW) == []
+
+
+def test_a_stop_in_a_cycle_ends_it_between_two_steps_and_loses_nothing(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY)
+
+    def stopping(command: list[str], environment: Mapping[str, str]) -> Completed:
+        worker._stop.set()  # noqa: SLF001 - as a signal would, while sacct runs
+        return slurm(command, environment)
+
+    worker.runner = stopping
+    with pytest.raises(worker_module.StoppedError):
+        worker.cycle(now=NOW)
+    again = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    again.cycle(now=NOW + EVERY)
+    assert again.failures(NOW) == []
+
+
+def test_a_worker_that_hangs_is_noticed(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, last_success=NOW)
+    assert worker.failures(NOW + timedelta(minutes=30)) == []
+    assert "no cycle has ended" in worker.failures(NOW + timedelta(hours=2))[0]
+
+
+def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
+    root = from_accounting(tmp_path, jobs=5)
+    (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
+    told, status = service.health_of(Answers(root), None, now=NOW)
+    assert status == 503
+    assert told["failures"][0].startswith("warehouse: ")
+
+
+def test_health_does_not_wait_for_a_scrape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def slow(_: Reader, __: object) -> exporter.Exported:
+        begun.set()
+        assert free.wait(60)
+        return exporter.Exported((), ())
+
+    monkeypatch.setattr(exporter, "exported", slow)
+    application = service.make_application(from_accounting(tmp_path, jobs=5), Config())
+    healthy: list[int] = []
+    scrape = threading.Thread(target=lambda: application.test_client().get("/metrics"))
+    asking = threading.Thread(target=lambda: healthy.append(application.test_client().get("/healthz").status_code))
+    scrape.start()
+    try:
+        assert begun.wait(30)
+        asking.start()
+        asking.join(30)
+        assert healthy == [200]
+        assert scrape.is_alive()
+    finally:
+        free.set()
+        scrape.join()
+        asking.join()
+
+
+def test_an_edited_claims_file_is_judged_at_once_and_a_mistake_in_it_is_unwell(tmp_path: Path) -> None:
+    def claimed(text: str) -> None:
+        claims.write_text(
+            '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\n'
+            f'{text}\ndirection = "at_least"\n'
+        )
+
+    def verdict() -> float:
+        (line,) = (line for line in client.get("/metrics").text.splitlines() if 'window="all"' in line and MARK in line)
+        return float(line.split()[-1])
+
+    claims = tmp_path / "claims.toml"
+    claimed("target = 0.001")
+    client = service.make_application(from_accounting(tmp_path, jobs=40), Config(claims=claims)).test_client()
+    assert verdict() == 1
+    claimed("target = 0.999")
+    assert verdict() == -1
+    claimed("target = 101")
+    assert verdict() == -1  # as the last claims that could be read say
+    told = client.get("/healthz")
+    assert told.status_code == 503
+    (said,) = told.get_json()["failures"]
+    assert said.startswith(f"claims: {claims} has 1 mistake(s): claim 1")
+    assert "the target of occupancy" in said
+    claimed("target = 0.001")
+    assert verdict() == 1
+    assert client.get("/healthz").status_code == 200
+
+
+MARK = "trackside_verdict{"
+
+
+def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[Claims | None] = []
+
+    def explorer(root: Path, settings: Config, claims: Claims | None = None) -> object:
+        judged.append(claims)
+        return create_app(root, settings, claims)
+
+    def metrics(*_: object, claims: Claims, **__: object) -> tuple[bytes, str]:
+        judged.append(claims)
+        return b"", "text/plain"
+
+    monkeypatch.setattr(service, "create_app", explorer)
+    monkeypatch.setattr(exporter, "negotiated", metrics)
+    service.make_application(tmp_path, Config()).test_client().get("/metrics")
+    assert len(judged) == 2
+    assert judged[0] is judged[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("localhost:8050", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("evil.example", 421), ("evil.example:8050", 421),
+     ("127.0.0.1.evil.example", 421), ("localhost.evil.example:80", 421)],
+)  # fmt: skip
+def test_only_ones_own_names_are_answered_on_loopback(name: str, status: int, tmp_path: Path) -> None:
+    guarded = service.only_own_names(service.make_application(tmp_path, Config()), "127.0.0.1")
+    assert Client(guarded).get("/healthz", headers={"Host": name}).status_code == status
+
+
+def test_a_name_that_a_proxy_hands_on_is_answered_once_it_is_listed(tmp_path: Path) -> None:
+    def ask(settings: Config, name: str) -> TestResponse:
+        application = service.make_application(tmp_path, settings)
+        guarded = service.only_own_names(application, "127.0.0.1", settings.serve.names)
+        return Client(guarded).get("/healthz", headers={"Host": name})
+
+    refused = ask(Config(), "trackside.example.com")
+    assert refused.status_code == 421
+    said = refused.text.partition("trackside.toml:")[2]
+    assert "--host" not in refused.text
+    listed = config.parse(tomllib.loads(said), origin="what it says")
+    for name in ("trackside.example.com", "Trackside.Example.COM:443", "localhost:8050"):
+        assert ask(listed, name).status_code == 200
+    for name in ("evil.example", "a.trackside.example.com", "example.com"):
+        assert ask(listed, name).status_code == 421
+
+
+def test_a_port_in_use_and_an_address_of_others_are_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+            service.serve_explorer(tmp_path, Config(), host="127.0.0.1", port=port)
+    with pytest.raises(UsageError, match="cannot listen on"):
+        service.serve_explorer(tmp_path, Config(), host="192.0.2.1", port=0)
+
+
+def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("explore", "--port", "70000", *where).returncode == 2
+    assert trackside("serve", "--every", "-1", *where).returncode == 2
+    assert trackside("serve", "--every", "nan", *where).returncode == 2
+
+
+def fetch(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urlopen(Request(url, headers=headers), timeout=30) as answer:
+            return int(answer.status), answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Where it says that it listens."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"http://[^/\s]+", line):
+            return found[0]
+    raise AssertionError("it ended without listening")
+
+
+def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.cli.main", *arguments, "--port", "0"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    root, file = from_accounting(tmp_path, jobs=20), tmp_path / "trackside.toml"
+    file.write_text('[serve]\nnames = ["trackside.example.com"]\n')
+    process = started("explore", "--warehouse", str(root), "--config", str(file))
+    try:
+        url = address_of(process)
+        assert fetch(url)[0] == 200
+        status, text = fetch(f"{url}/metrics")
+        assert (status, "trackside_occupancy_ratio" in text) == (200, True)
+        status, text = fetch(f"{url}/healthz")
+        assert (status, json.loads(text)["data_end"]) == (200, "2026-10-02T09:39:17Z")
+        assert fetch(url, Host="trackside.example.com")[0] == 200
+        assert fetch(url, Host="evil.example")[0] == 421
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_path: Path) -> None:
+    """Without Slurm: run logs come by a pattern; accounting is loaded by hand in between, and the service computes."""
+    runlog(tmp_path)
+    config = tmp_path / "trackside.toml"
+    config.write_text(f'warehouse = "w"\ncluster = "tiny"\n[serve]\nrunlogs = ["{tmp_path}/*.jsonl"]\n')
+    own = {"PATH": str(tmp_path)}  # no sacct here
+    process = started("serve", "--config", str(config), "--every", "0.02", env=own)
+    try:
+        url = address_of(process)
+        until(lambda: json.loads(fetch(f"{url}/healthz")[1])["last_success"])
+        for _ in range(100):  # a cycle may be writing in this very moment
+            done = trackside("ingest", "slurm", *tiny(20).write(tmp_path), "--config", str(config))
+            if done.returncode != 43:
+                break
+            time.sleep(0.1)
+        assert done.returncode == 0, done.stderr
+        until(lambda: "trackside_occupancy_ratio" in fetch(f"{url}/metrics")[1])
+        status, text = fetch(f"{url}/healthz")
+        assert status == 200, text
+        assert json.loads(text)["sources"].keys() == {"compute", "files", "runlog", "warehouse"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(true: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_other_addresses_are_served_with_a_warning(tmp_path: Path) -> None:
+    process = started("explore", "--warehouse", str(tmp_path / "none"), "--host", "0.0.0.0")
+    try:
+        address_of(process)
+        assert process.stderr is not None
+        assert "no authentication" in process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_no_cycle_is_due_before_the_first(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "none", configured(), every=EVERY, runner=slurm)
+    told, status = service.health_of(Answers(tmp_path / "none"), worker, now=datetime(2026, 11, 2, tzinfo=UTC))
+    assert (status, told["data_version"], told["data_end"]) == (200, None, None)

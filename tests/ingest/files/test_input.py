@@ -1,0 +1,164 @@
+"""Inputs that are no plain files, and text whose lines do not end: refused with a reason, without waiting for ever."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import InputError
+from ingest.files import input as input_stream
+from ingest.files.input import LONGEST_LINE, PIECE, Input
+from ingest.files.safe_open import open_input
+from tests.support.command import ROOT
+
+SHORT_S = 0.2
+
+
+def test_a_pipe_that_nothing_writes_into_is_refused_in_time(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    threads = threading.active_count()
+    with pytest.raises(InputError, match="a named pipe that nothing writes into; start the command"):
+        open_input(tmp_path / "pipe", writer_s=SHORT_S)
+    assert threading.active_count() == threads
+
+
+def test_a_pipe_whose_writer_comes_late_and_is_slow_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    script = f"sleep 0.2; exec > {tmp_path / 'pipe'}; echo one; sleep 0.3; echo two"
+    with subprocess.Popen(["/bin/sh", "-c", script]), open_input(tmp_path / "pipe", writer_s=60) as file:
+        assert file.read() == b"one\ntwo\n"
+
+
+def test_process_substitution_is_an_input_like_others() -> None:
+    read, write = os.pipe()
+    os.write(write, b"here\n")
+    os.close(write)
+    try:
+        assert Input(f"/dev/fd/{read}").whole() == b"here\n"
+    finally:
+        os.close(read)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/urandom", "/dev/full"])
+def test_a_device_is_no_input(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}: this is a device, not a file"):
+        Input(name)
+
+
+def test_nothing_is_an_empty_input() -> None:
+    assert Input(os.devnull).whole() == b""
+
+
+def test_a_socket_is_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("here")
+        with pytest.raises(InputError, match="here: this is a socket, not a file"):
+            Input("here")
+
+
+def test_a_folder_is_no_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Is a directory; name the files in it"):
+        Input(str(tmp_path))
+
+
+def test_a_link_to_nothing_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(InputError, match="link: No such file or directory"):
+        Input(str(tmp_path / "link"))
+
+
+def test_a_link_to_itself_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(InputError, match="link: "):
+        Input(str(tmp_path / "link"))
+
+
+def test_a_name_with_a_nul_is_no_input() -> None:
+    with pytest.raises(InputError, match=r"'a\\x00b': no file can have this name"):
+        Input("a\0b")
+
+
+def test_a_name_that_is_no_text_is_one_where_it_is_kept(tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
+    Path(name).write_bytes(b"here")
+    source = Input(name)
+    assert source.whole() == b"here"
+    assert source.name == f"{tmp_path}/\\xff.txt"
+
+
+# --- lines without an end
+
+
+def packed(path: Path, text: bytes, times: int, end: bytes = b"") -> str:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(times):
+            file.write(text)
+        file.write(end)
+    return str(path)
+
+
+@pytest.mark.parametrize("begin", [b"JobID|State\n", b'{"jobs":[{"name":"', b"NodeName=n1 State=IDLE\n"])
+def test_text_without_ends_is_refused_before_it_is_read(tmp_path: Path, begin: bytes) -> None:
+    name = packed(tmp_path / "bomb.gz", b"x" * (1 << 20), 64)
+    (tmp_path / "both.gz").write_bytes(gzip.compress(begin) + Path(name).read_bytes())
+    source = Input(str(tmp_path / "both.gz"))
+    read: list[int] = []
+    with pytest.raises(InputError, match="is longer than 1,048,576 bytes; is the file damaged"):
+        read.extend(len(piece) for piece in source.in_lines())
+    assert sum(read) <= PIECE
+
+
+def test_text_whose_lines_end_is_read_whole(tmp_path: Path) -> None:
+    line = b"y" * (LONGEST_LINE - 1) + b"\n"
+    name = packed(tmp_path / "long.gz", line, 20)
+    assert b"".join(Input(name).in_lines()) == line * 20
+    assert b"".join(Input(name).with_short_lines()) == line * 20
+
+
+def test_json_in_one_line_is_text_whose_strings_end(tmp_path: Path) -> None:
+    name = packed(tmp_path / "one.gz", b'{"name":"job"},', 3 << 20)
+    (tmp_path / "json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"jobs":[') + Path(name).read_bytes())
+    assert len(b"".join(Input(str(tmp_path / "json.gz")).in_lines())) == (3 << 20) * 15 + 12
+
+
+@pytest.mark.parametrize("piece", [1 << 10, 1 << 16, PIECE])
+def test_what_stands_behind_a_hole_in_a_run_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(input_stream, "PIECE", piece)
+    before, behind = b'{"a":1}\n{"b":', b'{"c":3}\n{"d":4}\n'
+    (tmp_path / "log").write_bytes(before + b"\0" * (40 << 20) + behind)
+    lines = b"".join(Input(str(tmp_path / "log")).with_short_lines()).split(b"\n")
+    assert (lines[0], lines[2:]) == (b'{"a":1}', [b'{"d":4}', b""])
+    assert lines[1].startswith(b'{"b":\0\0')
+    assert lines[1].endswith(b'\0{"c":3}')
+    assert len(lines[1]) <= LONGEST_LINE + (1 << 17) or piece == PIECE
+
+
+MEMORY = """
+import resource, sys
+from ingest.files.input import Input
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
+print(sum(map(len, getattr(Input(sys.argv[1]), sys.argv[3])())))
+"""
+
+
+@pytest.mark.parametrize("how", ["in_lines", "with_short_lines"])
+def test_a_line_of_a_gigabyte_in_a_small_file_needs_little_memory(tmp_path: Path, how: str) -> None:
+    name = packed(tmp_path / "bomb.gz", b"x" * (1 << 20), 1 << 10)
+    assert Path(name).stat().st_size < 1 << 23
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, name, str(1 << 29), how], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if how == "in_lines":
+        assert "InputError: " in done.stderr.splitlines()[-1]
+    else:
+        assert int(done.stdout) <= LONGEST_LINE + PIECE

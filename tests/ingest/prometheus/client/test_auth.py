@@ -1,0 +1,333 @@
+"""Who we are for a server and whom we trust: what every request carries, real TLS on loopback, and no secret told."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import ssl
+import subprocess
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from app import telemetry
+from app.config.settings import Config, parse
+from app.errors import ConfigError, UsageError
+from ingest.errors import ServerDownError
+from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.victoria import KIND
+from tests.support.parsing import at
+from tests.support.web import Answer, matrix, told, web
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = 1_795_248_000
+SECRET = "t0k3n-s3cr3t"
+NAMES = told(["up"])
+
+
+def server(url: str, login: Login) -> Server:
+    return Server(url, login=login, retries=0, timeout_s=5, sleep=lambda _: pytest.fail("nobody waits"))
+
+
+def names(url: str, login: Login) -> list[str]:
+    return server(url, login).names(since=at(T), until=at(T + 60))
+
+
+def shown(login: Login, *, url: str = "http://127.0.0.1") -> list[dict[str, str]]:
+    """The headers of one request of each kind: metadata, a query of the library, one of ours, both raw roads."""
+
+    def answer(path: str, _: dict[str, str]) -> Answer:
+        if path.endswith("/query"):
+            return told({"resultType": "vector", "result": []})
+        return NAMES if "label" in path else matrix()
+
+    with web(answer) as there:
+        one = server(there.url.replace("http://127.0.0.1", url), login)
+        one.names(since=at(T), until=at(T + 60))
+        one.latest("up", at=at(T))
+        one.points("up", first=at(T), last=at(T + 60), step=timedelta(seconds=60))
+        one.samples("up{}", first=at(T), last=at(T), step=timedelta(seconds=60), each=len)
+    found = [headers for _, _, headers in there.questions]
+    found += [headers for _, headers in there.posted] + [headers for _, headers in there.exported]
+    assert len(found) == 5
+    return found
+
+
+def test_every_request_carries_the_token_and_the_headers() -> None:
+    login = Login(token=SECRET, headers={"X-Scope-OrgID": "team-a"}, secret_headers={"X-Api-Key": "k3y"})
+    for headers in shown(login):
+        told_by = (headers["Authorization"], headers["X-Scope-OrgID"], headers["X-Api-Key"])
+        assert told_by == (f"Bearer {SECRET}", "team-a", "k3y")
+
+
+def test_every_request_carries_user_and_password_in_any_script() -> None:
+    for headers in shown(Login(user="jürgen", password="pässwörd"), url="http://other:login@127.0.0.1"):
+        assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == "jürgen:pässwörd"
+
+
+@pytest.mark.parametrize("where", ["headers", "secret_headers"])
+def test_a_login_in_a_header_counts_more_than_that_of_the_address(where: str) -> None:
+    for headers in shown(Login(**{where: {"authorization": "Custom x"}}), url="http://other:login@127.0.0.1"):  # type: ignore[arg-type]  # mypy does not know which
+        assert headers["authorization"] == "Custom x"
+        assert "Authorization" not in headers
+
+
+def test_a_login_in_a_netrc_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    for headers in shown(Login(headers={"Authorization": "Custom x"})):
+        assert headers["Authorization"] == "Custom x"
+    assert "Authorization" not in shown(Login())[0]
+
+
+def test_headers_and_token_do_not_follow_to_another_host() -> None:
+    login = Login(token=SECRET, headers={"X-Scope-OrgID": "team-a"}, secret_headers={"X-Api-Key": "k3y"})
+    with web(lambda *_: NAMES) as other:
+        elsewhere = other.url.replace("127.0.0.1", "localhost")
+        with web(lambda path, _: Answer(b"", 302, headers={"Location": elsewhere + path})) as there:
+            assert names(there.url, login) == ["up"]
+    (_, _, headers) = other.questions[0]
+    assert not {"Authorization", "X-Scope-OrgID", "X-Api-Key"} & set(headers)
+
+
+def test_a_wrong_token_is_told_without_it() -> None:
+    """Some servers and proxies tell us back what they were shown."""
+    for said in (f"token {SECRET}, key k3y-k3y", f'{{"status":"error","error":"bad key k3y-k3y, {SECRET}"}}'):
+        with (
+            web(lambda *_, said=said: Answer(said.encode(), 401, "text/plain")) as there,
+            pytest.raises(ServerDownError) as caught,
+        ):
+            names(there.url, Login(token=SECRET, headers={"x-api-KEY": "k3y-k3y"}))
+        assert "status 401" in str(caught.value)
+        assert HIDDEN in str(caught.value)
+        assert "prometheus.token_env" in str(caught.value)
+        assert SECRET not in f"{caught.value} {caught.value.args}"
+        assert "k3y-k3y" not in str(caught.value)
+        assert not caught.value.unreachable
+
+
+@pytest.mark.parametrize("user", ["", "me"])
+def test_a_wrong_password_is_told_without_it_as_it_is_sent_and_as_it_stands_in_the_address(user: str) -> None:
+    """A page that helps to find faults shows the whole request."""
+    login = Login(user=user, password="p@ss/word" if user else "")
+    inside = "" if user else "me:p%40ss%2Fword@"
+
+    def answer(*_: object) -> Answer:
+        shown = there.questions[-1][2]["Authorization"]
+        return Answer(f"Authorization: {shown}; http://{inside or 'me:p@ss/word@'}host/".encode(), 401, "text/plain")
+
+    with web(answer) as there, pytest.raises(ServerDownError) as caught:
+        names(there.url.replace("//", f"//{inside}"), login)
+    sent = base64.b64encode(b"me:p@ss/word").decode()
+    assert there.questions[-1][2]["Authorization"] == f"Basic {sent}"
+    assert f"Authorization: Basic {HIDDEN}" in str(caught.value)
+    assert not [told for told in (sent, "p@ss/word", "p%40ss%2Fword") if told in str(caught.value)]
+
+
+@pytest.mark.parametrize("before", range(140, 165, 3))
+def test_no_part_of_a_secret_is_told_where_a_message_is_cut(before: int) -> None:
+    """Long messages are shown by their beginning and their end."""
+    said = "x" * max(0, before - 110) + SECRET + "y" * before
+    for status in (400, 401, 422, 500):
+        answer = Answer(said.encode(), status, "text/plain")
+        with web(lambda *_, answer=answer: answer) as there, pytest.raises(ServerDownError) as caught:
+            names(there.url, Login(token=SECRET))
+        assert SECRET[:5] not in str(caught.value)
+        assert SECRET[-5:] not in str(caught.value)
+
+
+def test_no_secret_is_in_what_a_login_shows_of_itself() -> None:
+    login = Login(token=SECRET, password=SECRET, headers={"A": SECRET}, secret_headers={"B": SECRET})
+    assert SECRET not in repr(login)
+
+
+def test_without_the_tenant_mimir_says_what_is_missing() -> None:
+    def answer(path: str, _: dict[str, str]) -> Answer:
+        return NAMES if "X-Scope-Orgid" in there.questions[-1][2] else Answer(b"no org id\n", 401, "text/plain")
+
+    with web(answer) as there, pytest.raises(ServerDownError, match=r"status 401: no org id\n.*X-Scope-OrgID"):
+        names(there.url, Login(token=SECRET))
+
+
+# --- TLS
+
+
+class Files(NamedTuple):
+    """Certificates and keys below one authority, and the certificate of another one."""
+
+    ca: str
+    other_ca: str
+    server: str
+    server_key: str
+    client: str
+    client_key: str
+
+    def context(self, *, ask_for_client: bool = False) -> ssl.SSLContext:
+        """What a server is started with."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server, self.server_key)
+        if ask_for_client:
+            context.maximum_version = ssl.TLSVersion.TLSv1_2  # later ones hear of it, or not, when all is sent
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.ca)
+        return context
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Made with openssl, good for a day."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl on this machine")
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ("-newkey", "rsa:2048", "-nodes", "-days", "1")
+    for name in ("ca", "other_ca"):
+        openssl("req", "-x509", *new, "-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+                "-keyout", f"{name}.key", "-out", f"{name}.pem")  # fmt: skip
+    for name in ("server", "client"):
+        openssl("req", *new[:3], "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (folder / "more").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                "-days", "1", "-extfile", "more", "-out", f"{name}.pem")  # fmt: skip
+    found = ("ca.pem", "other_ca.pem", "server.pem", "server.key", "client.pem", "client.key")
+    return Files(*(str(folder / name) for name in found))
+
+
+def test_a_server_of_an_authority_that_we_trust_is_asked_by_every_road(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the environment says of others."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", files.other_ca)
+
+    def export(params: dict[str, str]) -> Answer:
+        line = f'{{"metric":{{}},"values":[1],"timestamps":[{T}000]}}\n'
+        return Answer(line.encode() if params["match[]"] == "up{}" else b"", kind=KIND)
+
+    context = files.context()
+    with web(lambda path, _: NAMES if "label" in path else matrix(), export=export, tls=context) as there:
+        one = server(there.url, Login(token=SECRET, ca_file=files.ca))
+        assert one.names(since=at(T), until=at(T + 60)) == ["up"]
+        step = timedelta(seconds=60)
+        assert one.points("up", first=at(T), last=at(T), step=step).labels == []
+        found = one.samples("up{}", first=at(T), last=at(T), step=step, each=lambda batch: batch.values.tolist())
+        assert found == [[1.0]]
+    shown_to = [headers["Authorization"] for _, _, headers in there.questions]
+    shown_to += [headers["Authorization"] for _, headers in (*there.posted, *there.exported)]
+    assert set(shown_to) == {f"Bearer {SECRET}"}
+
+
+@pytest.mark.parametrize("which", ["nobody's", "another's"])
+def test_a_server_that_is_not_to_be_trusted_is_not_shown_anything(files: Files, which: str) -> None:
+    ca_file = files.other_ca if which == "another's" else ""
+    with web(lambda *_: NAMES, tls=files.context()) as there, pytest.raises(ServerDownError) as caught:
+        names(there.url, Login(token=SECRET, ca_file=ca_file))
+    assert "cannot be trusted: " in str(caught.value)
+    assert "prometheus.ca_file" in str(caught.value)
+    assert there.questions == []
+    assert caught.value.unreachable
+
+
+def test_certificates_are_not_looked_at_where_nobody_wants_it(files: Files) -> None:
+    with web(lambda *_: NAMES, tls=files.context()) as there, warnings.catch_warnings():
+        assert names(there.url, Login(verify_tls=False)) == ["up"]
+        assert names(there.url, Login(verify_tls=False, ca_file=files.other_ca)) == ["up"]
+
+
+def test_a_server_that_wants_a_certificate_gets_ours(files: Files) -> None:
+    with web(lambda *_: NAMES, tls=files.context(ask_for_client=True)) as there:
+        ours = Login(ca_file=files.ca, cert_file=files.client, key_file=files.client_key)
+        ours.check()
+        assert names(there.url, ours) == ["up"]
+        with pytest.raises(ServerDownError, match=r"prometheus\.cert_file"):
+            names(there.url, Login(ca_file=files.ca))
+
+
+def test_a_port_without_tls_is_told(files: Files) -> None:
+    with web(lambda *_: NAMES) as there, pytest.raises(ServerDownError, match=r"does not speak TLS.*\nIs it http://"):
+        names(there.url.replace("http:", "https:"), Login(ca_file=files.ca))
+
+
+def test_files_that_cannot_be_used_are_told_before_anybody_is_asked(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no certificate\n")
+    gone, text = str(tmp_path / "gone"), str(tmp_path / "text")
+    for login, said in (
+        (Login(ca_file=gone), "^ca_file: No such file"),
+        (Login(ca_file=text), "^ca_file: no certificates"),
+        (Login(cert_file=gone), "^cert_file, key_file: No such file"),
+        (Login(cert_file=files.client), "^cert_file, key_file: no certificates, or no key"),
+        (Login(cert_file=files.client, key_file=files.server_key), "^cert_file, key_file: .* no key that fits"),
+    ):
+        with pytest.raises(CertificateError, match=said):
+            login.check()
+
+
+# --- the configuration
+
+
+def config(**section: object) -> Config:
+    return parse({"prometheus": {"url": "http://127.0.0.1:9", **section}}, origin="trackside.toml")
+
+
+def test_secrets_come_from_the_environment_and_blanks_around_them_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", f" {SECRET}\n")
+    monkeypatch.setenv("MY_KEY", "k3y")
+    settings = config(
+        username="me", password_env="MY_PASSWORD", headers={"X-Scope-OrgID": "a b"}, header_env={"X-Api-Key": "MY_KEY"}
+    )
+    with web(lambda *_: NAMES) as there:
+        telemetry.connect(settings, there.url).names(since=at(T), until=at(T + 60))
+    (_, _, headers) = there.questions[0]
+    assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == f"me:{SECRET}"
+    assert (headers["X-Scope-OrgID"], headers["X-Api-Key"]) == ("a b", "k3y")
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"token_env": "NOT_SET"},
+        {"username": "me", "password_env": "NOT_SET"},
+        {"header_env": {"X-Api-Key": "NOT_SET"}},
+    ],
+)
+@pytest.mark.parametrize("value", [None, " ", "two\nlines", "s3cr\x7ft"])
+def test_a_variable_that_does_not_hold_a_secret_is_named_and_not_shown(
+    section: dict[str, object], value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("NOT_SET", value)
+    with pytest.raises(UsageError, match=r"^prometheus\.\w+_env(\.X-Api-Key)?.* \$NOT_SET") as caught:
+        telemetry.connect(config(**section))
+    assert value is None or not value.strip() or value not in str(caught.value)
+
+
+def test_a_certificate_that_cannot_be_used_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^prometheus\.ca_file: No such file"):
+        telemetry.connect(config(ca_file=str(tmp_path / "gone")))
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"token_env": "A", "username": "me"}, "several logins"),
+        ({"token_env": "A", "header_env": {"authorization": "B"}}, "several logins"),
+        ({"password_env": "A"}, "username is not"),
+        ({"key_file": "k"}, "cert_file is not"),
+        ({"headers": {"X-A": "1"}, "header_env": {"x-a": "V"}}, "set twice"),
+        ({"headers": {"X A": "1"}}, "headers"),
+        ({"headers": {"X-A": "two\nlines"}}, "headers"),
+        ({"headers": {"X-A": " s3cr3t"}}, "headers"),
+        ({"concurrency": 0}, "concurrency"),
+    ],
+)
+def test_mistakes_in_the_login_are_told_without_their_values(section: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        config(**section)
+    assert "s3cr3t" not in str(caught.value)

@@ -1,0 +1,90 @@
+"""Raw readings of a time: after its beginning, up to and with its end, each once, by whatever road they come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.server import Server
+from tests.lab.prometheus import PrometheusLab, need_prometheus
+from tests.lab.victoria import VictoriaLab, need_victoria
+from tests.support.parsing import at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ingest.prometheus.client.remote_read import Samples
+
+pytestmark = [pytest.mark.xdist_group("prometheus")]
+
+T = 1_795_248_000
+TEXT = (
+    "\n".join(
+        [
+            *(f'one{{env="{env}"}} {second} {T + second}' for env in ("prod", "test") for second in range(0, 301, 30)),
+            *(f'two{{env="prod"}} {second} {T + second}.5' for second in range(0, 301, 60)),
+            f'three{{env="prod"}} 1 {T + 60}',
+            "# EOF",
+        ]
+    )
+    + "\n"
+)
+
+
+def told(server: Server, *names: str, selector: str = "", since: int = 0, until: int = 300) -> set[tuple[str, ...]]:
+    """Name, label, milliseconds after T and value of all readings; no two are alike."""
+
+    def each(samples: Samples) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        begin = 0
+        for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
+            read = slice(begin, begin + size)
+            rows += [
+                (labels["__name__"], labels["env"], str(moment - T * 1000), str(value))
+                for moment, value in zip(samples.times[read].tolist(), samples.values[read].tolist(), strict=True)
+            ]
+            begin += size
+        return rows
+
+    road = ServerRoad(server, selector, timedelta(minutes=1))
+    found = [row for rows in road.raw(names, since=at(T + since), until=at(T + until), each=each) for row in rows]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+@pytest.fixture(scope="module", params=["remote read", "json", "victoria"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    if request.param == "victoria":
+        need_victoria()
+        with VictoriaLab(history=TEXT) as victoria:
+            yield Server(victoria.url)
+        return
+    need_prometheus()
+    with PrometheusLab(history=TEXT) as prometheus:
+        yield Server(prometheus.url, remote_read=request.param == "remote read")
+
+
+def test_a_reading_at_the_beginning_is_left_out_and_one_at_the_end_is_not(server: Server) -> None:
+    assert {row[2] for row in told(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
+
+
+def test_names_and_selector_say_which_series(server: Server) -> None:
+    found = told(server, "one", "two", selector='env="prod"')
+    assert {row[:2] for row in found} == {("one", "prod"), ("two", "prod")}
+    assert {row[2:] for row in found if row[0] == "two"} == {
+        (str(second * 1000 + 500), f"{second:.1f}") for second in range(0, 300, 60)
+    }
+
+
+def test_times_that_touch_give_each_reading_once(server: Server) -> None:
+    whole = told(server, "one", "two")
+    parts = [told(server, "one", "two", since=low, until=low + 75) for low in (0, 75, 150, 225)]
+    assert sum(map(len, parts)) == len(whole)
+    assert set.union(*parts) == whole
+
+
+def test_without_names_nobody_is_asked() -> None:
+    assert ServerRoad(Server("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []

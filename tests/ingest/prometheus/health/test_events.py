@@ -1,0 +1,478 @@
+"""Events of health in raw readings: what is one, when, of what, and how often it is told."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.prometheus.client.raw import GONE_S
+from ingest.prometheus.health import events as health
+from ingest.prometheus.health.rules import builtin
+from ingest.tables import HEALTH_EVENTS, empty
+from tests.support.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
+from tests.support.parsing import at
+
+DBE, FAILURE = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+REASONS, VIOLATION = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_THERMAL_VIOLATION"
+DOWNED, SYMBOLS = "node_infiniband_link_downed_total", "node_infiniband_symbol_error_total"
+STATE, RATE = "node_infiniband_state_id", "node_infiniband_rate_bytes_per_second"
+MOUNTED, CONDITION = "node_filesystem_device_error", "kube_node_status_condition"
+PORT = {"device": "mlx5_0", "port": "1"}
+
+
+def told(*those: Series) -> list[tuple[object, ...]]:
+    return rows(health.from_raw([samples(*those)], cluster="c").events)
+
+
+def steps(*values: tuple[float, float, float]) -> list[tuple[float, float]]:
+    """Readings every 15 s from one second to before another, with a value."""
+    return [point for begin, end, value in values for point in every(15, begin, end, value)]
+
+
+# --- counters
+
+
+def test_a_counter_that_grows_is_an_event_with_how_much() -> None:
+    found = health.from_raw([samples(of_gpu(DBE, steps((0, 60, 0), (60, 120, 2))))], cluster="c").events
+    assert rows(found) == [(60, "n1/0", "ecc dbe", "critical")]
+    row = found.row(0, named=True)
+    assert (row["value"], row["class"], row["source"], row["evidence"]) == (2, "HW", "prometheus.health", "telemetry")
+    assert row["detail"] == "uncorrectable ECC errors (+2)"
+    assert row["action"].startswith("reset the GPU")
+
+
+def test_a_counter_that_restarts_counts_from_zero() -> None:
+    assert told(of_gpu(DBE, steps((0, 60, 3), (60, 120, 0), (120, 180, 1), (600, 660, 1))))[1:] == [
+        (120, "n1/0", "ecc dbe", "critical")
+    ]
+    assert [row[0] for row in told(of_gpu(DBE, steps((0, 60, 5), (60, 120, 2))))] == [0, 60]
+
+
+def test_what_links_counted_since_a_restart_is_no_event() -> None:
+    assert told(of_node(DOWNED, steps((0, 60, 7), (400, 460, 1)), **PORT)) == []
+    assert told(of_node(DOWNED, steps((0, 60, 7), (400, 460, 1), (460, 520, 2)), **PORT)) == [
+        (460, "n1/mlx5_0/1", "ib link_downed", "critical")
+    ]
+
+
+@pytest.mark.parametrize(("gap", "events"), [(300, [360]), (301, [])])
+def test_what_links_counted_while_nothing_was_read_may_be_that_they_came_up_with_the_machine(
+    gap: int, events: list[int]
+) -> None:
+    assert [row[0] for row in told(of_node(DOWNED, [(60, 0), (60 + gap, 1), (75 + gap, 1)], **PORT))] == events
+
+
+def test_a_counter_that_was_high_when_first_seen_is_told_as_information_where_that_matters() -> None:
+    assert told(of_gpu(DBE, steps((0, 60, 3)))) == [(0, "n1/0", "ecc dbe", "info!")]
+    assert told(of_node(DOWNED, steps((0, 60, 3)), **PORT)) == []
+
+
+def test_a_burst_is_an_event_when_it_is_large_enough_and_once_while_it_goes_on() -> None:
+    slow = [(float(second), second / 15) for second in range(0, 3000, 15)]
+    assert told(of_node(SYMBOLS, slow, **PORT)) == []
+    fast = [(float(second), 10.0 * second) for second in range(15, 3000, 15)]
+    assert told(of_node(SYMBOLS, fast, **PORT)) == [(30, "n1/mlx5_0/1", "ib symbol_errors", "warning")]
+    long = [(float(second), 10.0 * second) for second in range(15, 7300, 15)]
+    assert [row[0] for row in told(of_node(SYMBOLS, long, **PORT))] == [30, 3615, 7215]
+
+
+def test_each_uncorrectable_error_is_told() -> None:
+    points = steps((0, 60, 0), (60, 120, 1), (120, 180, 2), (180, 240, 3))
+    assert [row[0] for row in told(of_gpu(DBE, points))] == [60, 120, 180]
+
+
+def test_a_counter_that_is_only_there_once_it_counts_began_at_zero() -> None:
+    name = "DCGM_EXP_CLOCK_EVENTS_TOTAL"
+    other = of_gpu(FAILURE, steps((0, 600, 0)))
+    late = of_gpu(name, steps((300, 600, 2)), clock_event="hw_thermal")
+    assert told(other, late) == [(300, "n1/0", "throttle hw_thermal", "warning")]
+    assert told(of_gpu(name, steps((300, 600, 2)), clock_event="hw_thermal")) == []
+    assert told(other, of_gpu(name, steps((300, 600, 2)), clock_event="power_cap")) == []
+
+
+def test_a_gauge_that_is_blank_while_all_is_well_was_good_before_it_appears() -> None:
+    watched = of_gpu(FAILURE, steps((0, 3000, 0)))
+    links = of_gpu("DCGM_FI_DEV_GPU_NVLINK_ERRORS", steps((1200, 1800, 1), (1800, 3000, 2)))
+    assert sorted(told(watched, links)) == [
+        (1200, "n1/0", "nvlink recovery_required", "warning"),
+        (1800, "n1/0", "nvlink fatal", "critical"),
+    ]
+
+
+def test_blank_values_are_none() -> None:
+    blank = 9223372036854775792.0
+    assert told(of_gpu(DBE, [(0, 0), (15, blank), (30, 2147483632), (45, float("nan")), (60, 0)])) == []
+
+
+def test_values_below_nothing_are_none() -> None:
+    assert told(of_gpu(DBE, steps((0, 60, -1), (60, 120, 0)))) == []
+    assert told(of_gpu(REASONS, steps((0, 60, 1), (60, 120, -1)))) == []
+
+
+def test_endless_growth_is_told_in_words_all_the_same() -> None:
+    found = health.from_raw([samples(of_node(SYMBOLS, steps((0, 60, 0), (60, 120, 2.0**70)), **PORT))], cluster="c")
+    (detail,) = found.events["detail"]
+    assert detail.startswith("a burst of InfiniBand symbol errors: mlx5_0/1 (+1.18059")
+
+
+def test_a_node_exporters_large_numbers_are_not_blank() -> None:
+    big = 2.0**48
+    gone = of_node("node_filesystem_size_bytes", steps((0, 1200, big)), mountpoint="/scratch", fstype="lustre")
+    assert told(gone, of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="ext4")) == [
+        (1185, "n1//scratch", "filesystem mount_lost", "critical")
+    ]
+
+
+# --- gauges
+
+
+def test_a_sticky_gauge_is_one_event_however_long_it_stays() -> None:
+    assert told(of_gpu(FAILURE, steps((0, 60, 0), (60, 9000, 1)))) == [(60, "n1/0", "row_remap failure", "critical")]
+
+
+def test_a_gauge_that_was_bad_when_first_seen_explains_nothing() -> None:
+    assert told(of_gpu(FAILURE, steps((0, 600, 1)))) == [(0, "n1/0", "row_remap failure", "info!")]
+
+
+def test_bits_of_a_mask_are_events_each_by_itself_and_idling_is_none() -> None:
+    points = steps((0, 60, 1), (60, 120, 8 + 64), (120, 180, 64), (180, 240, 4))
+    assert told(of_gpu(REASONS, points)) == [
+        (60, "n1/0", "throttle hw_slowdown", "warning"),
+        (60, "n1/0", "throttle hw_thermal", "warning"),
+    ]
+
+
+def test_throttling_that_comes_and_goes_is_told_once_in_half_an_hour() -> None:
+    flapping = [(float(second), 32.0 * (second // 15 % 2)) for second in range(0, 4000, 15)]
+    assert [row[0] for row in told(of_gpu(REASONS, flapping))] == [15, 1815, 3615]
+
+
+def test_a_port_that_nobody_uses_is_no_event_and_one_that_goes_down_is() -> None:
+    assert told(of_node(STATE, steps((0, 600, 1)), **PORT)) == []
+    assert told(of_node(STATE, steps((0, 60, 4), (60, 120, 1)), **PORT)) == [
+        (60, "n1/mlx5_0/1", "ib not_active", "warning")
+    ]
+
+
+def test_a_link_that_runs_slower_than_before_is_an_event_and_a_faster_one_is_none() -> None:
+    assert told(of_node(RATE, steps((0, 60, 5e10), (60, 120, 2.5e10), (120, 180, 5e10)), **PORT)) == [
+        (60, "n1/mlx5_0/1", "ib slower", "warning")
+    ]
+
+
+def test_the_share_of_time_that_clocks_were_lowered_is_an_event() -> None:
+    """In stretches of five minutes: a tenth of the second and third, and then nothing."""
+    grown = [(second, 1e8 * min(max(second - 300, 0), 600)) for second in range(0, 1800, 15)]
+    found = health.from_raw([samples(of_gpu(VIOLATION, grown))], cluster="c").events
+    assert rows(found) == [(600, "n1/0", "throttle thermal", "warning")]
+    assert found["value"].item() == pytest.approx(0.1)
+    assert found["detail"].item() == "clocks were lowered for heat (10% of 300 s)"
+
+
+def test_time_that_was_counted_in_a_gap_is_of_no_stretch() -> None:
+    assert told(of_gpu(VIOLATION, [(0, 0.0), (290, 0.0), (1000, 7e11), (1190, 7e11)])) == []
+
+
+# --- what is gone
+
+
+def test_a_mount_that_vanishes_while_the_node_goes_on_is_an_event_at_its_last_reading() -> None:
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    lost = of_node(MOUNTED, steps((0, 1200, 0)), mountpoint="/scratch", fstype="lustre")
+    assert told(root, lost) == [(1185, "n1//scratch", "filesystem mount_lost", "critical")]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"mountpoint": "/run/user/1000", "fstype": "tmpfs"},
+        {"mountpoint": "/home/joe", "fstype": "nfs4"},
+        {"mountpoint": "/var/lib/kubelet/pods/1/volumes/x", "fstype": "nfs4"},
+        {"mountpoint": "/mnt", "fstype": "overlay"},
+        {"mountpoint": "/mnt/beeond", "fstype": "beegfs_nodev"},
+        {"mountpoint": "/tmp/.mount_App1", "fstype": "fuse.App.AppImage"},
+        {"mountpoint": "/scratch/joe/image", "fstype": "fuse.squashfuse_ll"},
+        {"mountpoint": "/home/joe/elsewhere", "fstype": "fuse.sshfs"},
+    ],
+)
+def test_mounts_that_come_and_go_are_no_events(labels: dict[str, str]) -> None:
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    assert told(root, of_node(MOUNTED, steps((0, 1200, 0)), **labels)) == []
+
+
+@pytest.mark.parametrize(
+    ("mountpoint", "fstype"), [("/data", "fuse.juicefs"), ("/daos", "fuse.dfuse"), ("/home", "nfs4"), ("/tmp", "xfs")]
+)
+def test_mounts_of_the_machine_are_missed(mountpoint: str, fstype: str) -> None:
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    lost = told(root, of_node(MOUNTED, steps((0, 1200, 0)), mountpoint=mountpoint, fstype=fstype))
+    assert lost == [(1185, f"n1/{mountpoint}", "filesystem mount_lost", "critical")]
+
+
+def test_a_node_that_is_gone_lost_no_mounts_and_no_gpus() -> None:
+    mounts = [of_node(MOUNTED, steps((0, 1200, 0)), mountpoint=name, fstype="nfs") for name in ("/a", "/b")]
+    gpus = [of_gpu(FAILURE, steps((0, 1200, 0)), gpu=gpu) for gpu in "01"]
+    away = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs", instance="n2:9100")
+    assert told(*mounts, *gpus, away) == []
+
+
+def test_a_collector_that_fails_lost_no_mounts() -> None:
+    mounts = [of_node(MOUNTED, steps((0, 1200, 0)), mountpoint=name, fstype="nfs") for name in ("/a", "/b")]
+    assert told(*mounts, of_node(DOWNED, steps((0, 3000, 0)), **PORT)) == []
+
+
+def test_a_scrape_that_failed_is_no_loss() -> None:
+    lost = of_node(MOUNTED, steps((0, 1200, 0), (1400, 3000, 0)), mountpoint="/a", fstype="nfs")
+    assert told(lost, of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")) == []
+
+
+def test_a_mount_that_was_lost_and_is_back_was_lost() -> None:
+    lost = of_node(MOUNTED, steps((0, 1200, 0), (1600, 3000, 0)), mountpoint="/a", fstype="nfs")
+    root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
+    assert told(lost, root) == [(1185, "n1//a", "filesystem mount_lost", "critical")]
+
+
+def test_what_is_only_there_while_it_is_bad_and_was_gone_is_told_again() -> None:
+    other = series("problem_gauge", steps((0, 3000, 0)), node="n1", type="Disk", reason="None", instance="n1:1")
+    bad = series(
+        "problem_gauge", steps((900, 960, 1), (1500, 1560, 1)), node="n1", type="D", reason="x", instance="n1:1"
+    )
+    assert [row[0] for row in told(other, bad)] == [900, 1500]
+
+
+def test_a_gpu_of_which_nothing_is_read_while_the_others_go_on_is_a_warning() -> None:
+    assert told(of_gpu(FAILURE, steps((0, 1200, 0))), of_gpu(FAILURE, steps((0, 3000, 0)), gpu="1")) == [
+        (1185, "n1/0", "gpu lost", "warning")
+    ]
+
+
+def test_a_gpu_whose_series_is_named_after_another_job_is_not_lost() -> None:
+    first = of_gpu(FAILURE, steps((0, 1200, 0)), hpc_job="1")
+    second = of_gpu(FAILURE, steps((1200, 3000, 0)), hpc_job="2")
+    assert told(first, second, of_gpu(FAILURE, steps((0, 3000, 0)), gpu="1")) == []
+
+
+# --- several series of one thing
+
+
+def test_series_by_job_are_one_series() -> None:
+    first = of_gpu(FAILURE, steps((0, 600, 0), (600, 900, 1)), hpc_job="1")
+    both = of_gpu(FAILURE, steps((300, 600, 0), (600, 1800, 1)), hpc_job="2")
+    idle = of_gpu(FAILURE, steps((1800, 2400, 1)))
+    assert told(first, both, idle) == [(600, "n1/0", "row_remap failure", "critical")]
+
+
+def test_a_stale_job_after_a_node_failure_tells_nothing_again() -> None:
+    """The node was away for ten minutes; what is wrong was wrong before."""
+    points = steps((0, 600, 0), (600, 900, 1), (1500, 3000, 1))
+    assert told(
+        of_gpu(FAILURE, points, hpc_job="7"), of_gpu(DBE, steps((0, 900, 4), (1500, 3000, 4)), hpc_job="7")
+    ) == [
+        (0, "n1/0", "ecc dbe", "info!"),
+        (600, "n1/0", "row_remap failure", "critical"),
+    ]
+
+
+def test_two_exporters_that_see_the_same_in_their_own_time_tell_one_event() -> None:
+    points = steps((0, 600, 0), (600, 900, 1))
+    later = [(second + 8, value) for second, value in points]
+    assert told(of_gpu(FAILURE, later), of_gpu(FAILURE, points, instance="n1:9401")) == [
+        (600, "n1/0", "row_remap failure", "critical")
+    ]
+
+
+def test_an_exporter_that_begins_under_old_trouble_tells_nothing_and_under_new_trouble_that() -> None:
+    old = of_gpu(FAILURE, steps((0, 600, 0), (600, 1200, 1)))
+    assert len(told(old, of_gpu(FAILURE, steps((900, 2400, 1)), instance="other:9400"))) == 1
+    before = of_gpu(FAILURE, steps((0, 600, 0)))
+    assert told(before, of_gpu(FAILURE, steps((660, 2400, 1)), instance="other:9400")) == [
+        (660, "n1/0", "row_remap failure", "critical")
+    ]
+
+
+def test_a_counter_of_another_name_is_no_counter_to_compare_with() -> None:
+    vol = of_gpu(DBE, steps((0, 1200, 0)))
+    agg = of_gpu("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", steps((600, 1200, 5)))
+    assert told(vol, agg) == [(600, "n1/0", "ecc dbe", "info!")]
+
+
+# --- Kubernetes
+
+
+def test_conditions_are_told_by_their_names() -> None:
+    def of(condition: str, status: str, points: list[tuple[float, float]]) -> Series:
+        labels = {"node": "n1", "condition": condition, "status": status, "instance": "10.1.1.1:8080"}
+        return series(CONDITION, points, **labels)
+
+    assert told(
+        of("Ready", "true", steps((0, 60, 1), (60, 120, 0), (120, 180, 1))),
+        of("Ready", "unknown", steps((0, 60, 0), (60, 120, 1))),
+        of("DiskPressure", "true", steps((0, 90, 0), (90, 120, 1))),
+        of("MemoryPressure", "true", steps((0, 120, 0))),
+        of("GpuHealthy", "true", steps((0, 60, 0), (60, 120, 1))),
+        series("kube_node_spec_unschedulable", steps((0, 30, 0), (30, 60, 1)), node="n1"),
+        series("problem_gauge", steps((0, 60, 0), (60, 120, 1)), node="n1", type="KernelDeadlock", reason="DockerHung"),
+    ) == [
+        (30, "n1", "condition Unschedulable", "info"),
+        (60, "n1/DockerHung", "condition KernelDeadlock", "warning"),
+        (60, "n1/Ready", "condition Ready", "critical"),
+        (90, "n1/DiskPressure", "condition DiskPressure", "warning"),
+    ]
+
+
+def test_a_node_that_becomes_not_ready_while_the_exporter_moves_is_told_with_full_weight() -> None:
+    labels = {"node": "n1", "condition": "Ready", "status": "true"}
+    first = series(CONDITION, steps((0, 600, 1)), **labels, instance="10.1.1.1:8080")
+    second = series(CONDITION, steps((660, 1200, 0)), **labels, instance="10.1.1.2:8080")
+    third = series(CONDITION, steps((1230, 1800, 0)), **labels, instance="10.1.1.3:8080")
+    assert told(first, second, third) == [(660, "n1/Ready", "condition Ready", "critical")]
+
+
+def test_a_watch_without_a_name_is_that_of_all() -> None:
+    name = "DCGM_EXP_GPU_HEALTH_STATUS"
+    fine = of_gpu(name, steps((0, 600, 0)), health_watch="MEM", health_error_code="DCGM_FR_OK")
+    failed = of_gpu(name, steps((600, 900, 20)), health_watch="MEM", health_error_code="DCGM_FR_VOLATILE_DBE_DETECTED")
+    whole = of_gpu(name, steps((0, 600, 10), (600, 900, 20)))
+    assert told(fine, failed, whole) == [
+        (600, "n1/0", "gpu_health ALL", "warning"),
+        (600, "n1/0", "gpu_health MEM", "warning"),
+    ]
+
+
+def test_the_nodes_own_label_beats_that_of_the_exporters_node() -> None:
+    labels = {"condition": "Ready", "status": "true", "node": "monitoring", "exported_node": "n7"}
+    assert told(series(CONDITION, steps((0, 60, 1), (60, 120, 0)), **labels))[0][1] == "n7/Ready"
+
+
+# --- places
+
+
+def test_an_address_is_named_by_what_the_machine_calls_itself() -> None:
+    address = {"instance": "10.0.0.7:9100"}
+    name = of_node("node_uname_info", steps((0, 60, 1)), nodename="n7.cluster.local", **address)
+    event = of_node(DOWNED, steps((0, 60, 0), (60, 120, 1)), **PORT, **address)
+    assert told(event, name)[0][1] == told(name, event)[0][1] == "n7/mlx5_0/1"
+    assert told(event)[0][1] == "10.0.0.7/mlx5_0/1"
+
+
+def test_the_pod_of_an_exporter_is_no_node() -> None:
+    pod = {"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q"}
+    assert told(of_node(DOWNED, steps((0, 60, 0), (60, 120, 1)), **PORT, **pod))[0][1] == "n1/mlx5_0/1"
+
+
+def test_a_series_that_names_no_place_is_refused_with_why() -> None:
+    found = health.from_raw([samples(series(DBE, steps((0, 60, 1))), series(DOWNED, steps((0, 60, 1))))], cluster="c")
+    assert sorted(found.refused.values()) == ["no label names the node", "no label names the node and the GPU"]
+    assert found.events.is_empty()
+    assert found.readings == 0
+
+
+def test_readings_are_counted_once_and_blank_ones_by_themselves() -> None:
+    some = samples(of_gpu(DBE, [(0, 0), (15, float("nan")), (30, 0)]), of_gpu("DCGM_FI_DEV_GPU_TEMP", [(0, 40)]))
+    found = health.from_raw([some], cluster="c", told_before=at(0))
+    assert (found.readings, found.blanks, found.covers_from, found.covers_until) == (2, 1, at(30), at(30))
+
+
+def test_nothing_read_is_nothing_told() -> None:
+    found = health.from_raw([], cluster="c")
+    assert found.events.equals(empty(HEALTH_EVENTS))
+    assert (found.readings, found.covers_from) == (0, None)
+
+
+# --- laws
+
+LENGTH_S = 14_400
+VALUES = {
+    DBE: (0.0, 1.0, 2.0),
+    FAILURE: (0.0, 1.0),
+    REASONS: (1.0, 9.0, 64.0),
+    VIOLATION: (0.0, 1e9, 4e10),
+    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": (0.0, 60.0, 120.0),
+}
+"""Of a metric its values; of those that only grow what they grow by."""
+GROWING = (DBE, VIOLATION, "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL")
+
+
+@st.composite
+def a_series(draw: st.DrawFn) -> Series:
+    """One of two GPUs as one of two exporters or jobs sees it: values that change, gaps, restarts."""
+    name = draw(st.sampled_from(list(VALUES)))
+    labels = {"gpu": draw(st.sampled_from("01")), "instance": draw(st.sampled_from(["n1:9400", "n1:9401"]))}
+    labels |= draw(st.sampled_from([{}, {"hpc_job": "1"}, {"UUID": "GPU-1"}]))
+    at_s, value, points = float(draw(st.integers(0, 3000))), 0.0, []
+    for _ in range(draw(st.integers(1, 8))):
+        change = draw(st.sampled_from(VALUES[name]))
+        value = value + change if name in GROWING and draw(st.integers(0, 4)) else change
+        stay = draw(st.sampled_from([30, 60, 300, 1500, 3000]))
+        while stay > 0 and at_s < LENGTH_S:
+            points.append((at_s, value))
+            at_s, stay = at_s + 30, stay - 30
+            if name == VIOLATION:
+                value += change / 10
+        at_s += draw(st.sampled_from([0, 0, 0, 45, 330, 1000, 2000, 5000]))
+    return of_gpu(name, points, **labels)
+
+
+def once(told_of: list[Series]) -> list[Series]:
+    """Each series (by its labels) once."""
+    return list({str(sorted(labels.items())): (labels, points) for labels, points in told_of}.values())
+
+
+def piece(told_of: list[Series], since: int, until: int) -> pl.DataFrame:
+    read = between(told_of, since - health.LOOKBACK_S, until)
+    return health.from_raw([samples(*read)], cluster="c", told_before=at(since), until=at(until)).events
+
+
+@given(st.lists(a_series(), min_size=1, max_size=4).map(once), st.lists(st.integers(61, 239), max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_pieces_of_time_tell_what_all_of_it_tells_in_any_order_and_twice(
+    told_of: list[Series], minutes: list[int]
+) -> None:
+    cuts = [3600, *sorted({minute * 60 for minute in minutes}), LENGTH_S]
+    whole = health.merge(empty(HEALTH_EVENTS), piece(told_of, cuts[0], cuts[-1]))
+    pieces = [piece(told_of, *cut) for cut in pairwise(cuts)]
+    for order in (pieces, pieces[::-1], [*pieces, *pieces[:2]]):
+        known = empty(HEALTH_EVENTS)
+        for some in order:
+            known = health.merge(known, some)
+        assert known.equals(whole), (rows(known), rows(whole))
+
+
+@given(st.lists(a_series(), min_size=1, max_size=3).map(once), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_batches_and_the_order_of_series_change_nothing(told_of: list[Series], chance: object) -> None:
+    whole = health.from_raw([samples(*told_of)], cluster="c").events
+    mixed = list(told_of)
+    chance.shuffle(mixed)  # type: ignore[attr-defined]  # random.Random, which hypothesis does not say
+    halves = [between(mixed, -1, 5000), between(mixed, 5000, LENGTH_S)]
+    assert health.from_raw([samples(*half) for half in halves], cluster="c").events.equals(whole)
+    assert health.from_raw([samples(one) for one in mixed], cluster="c").events.equals(whole)
+
+
+# --- merging
+
+
+def test_xids_are_merged_by_their_own_rules_and_leave_the_others_alone() -> None:
+    new = health.from_raw([samples(of_gpu(DBE, steps((0, 60, 0), (60, 120, 1))))], cluster="c").events
+    xids = new.with_columns(kind=pl.lit("xid"), code=pl.lit("79"), source=pl.lit("prometheus.gpu"))
+    again = health.merge(xids, new)
+    assert rows(again) == [(60, "n1/0", "ecc dbe", "critical"), (60, "n1/0", "xid 79", "critical")]
+    assert health.merge(again, xids).equals(again)
+    assert health.merge(new, xids).equals(again)
+
+
+def test_what_was_found_there_is_news_only_where_nothing_was_known() -> None:
+    seen = health.from_raw([samples(of_gpu(FAILURE, steps((0, 60, 0), (60, 120, 1))))], cluster="c").events
+    found = health.from_raw([samples(of_gpu(FAILURE, steps((9000, 9060, 1))))], cluster="c").events
+    assert health.merge(seen, found).equals(seen)
+    assert health.merge(found, seen).equals(seen)
+    assert found.height == 1
+
+
+def test_the_time_that_is_looked_back_at_suffices_for_every_rule() -> None:
+    longest = max(rule.within_s for rule in builtin())
+    assert 2 * longest + health.FORGET_S + GONE_S <= health.LOOKBACK_S

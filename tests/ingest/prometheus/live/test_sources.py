@@ -1,0 +1,173 @@
+"""Several sources of one server: what one of them lacks or refuses is no reason to leave out the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.errors import UsageError
+from app.telemetry.live import ADDRESS_LENGTH, READERS, names_of, wanted_of
+from ingest.prometheus.client.server import Server
+from queries.warehouse import open_reader
+from tests.ingest.prometheus.store.test_samples import NOW, START, T, ingest, minutes, settings
+from tests.support.command import trackside
+from tests.support.web import Answer, matrix, told, web
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.loading import Report
+
+WINDOW = {"since": START, "until": START + timedelta(hours=2)}
+
+
+def load1(path: str, params: dict[str, str]) -> Answer:
+    """A GPU as `minutes` has it, and the load of a node, read every minute from T on."""
+    if path.endswith("/values"):
+        return told(["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "node_load1"])
+    if "node_load1" not in params["query"]:
+        return minutes(path, params)
+    high = min(round(float(params["time"])), T + 7200)
+    low = high - int(params["query"].split("[")[1].split("ms]")[0]) // 1000
+    seconds = range(max(low - low % 60, T), high + 1, 60)
+    return matrix(({"__name__": "node_load1", "instance": "n1:9100"}, [(second, "2") for second in seconds]))
+
+
+def broken(path: str, params: dict[str, str]) -> Answer:
+    """The same, but of nodes it tells nothing: an error."""
+    if "node_load1" in params.get("query", ""):
+        return Answer(b'{"status":"error","errorType":"internal","error":"a block is corrupt"}', 500)
+    return load1(path, params)
+
+
+def errors(reports: list[Report]) -> list[str]:
+    """What the failures among reports say."""
+    return [str(report.error) for report in reports if report.error]
+
+
+def test_a_source_that_fails_keeps_no_other_from_being_read_and_is_read_the_next_time(tmp_path: Path) -> None:
+    with web(broken) as there:
+        config = settings(there.url, remote_read=False, chunk_hours=1, lookback_hours=2)
+        (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2)))
+    assert "a block is corrupt" in said
+    assert "Not read: Node telemetry 2026-11-21 08:00 to 2026-11-21 10:00" in said
+    assert "GPU" not in said
+    assert said.endswith("The next ingest asks for that again.")
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("gpu_samples").height == 120
+        assert reader.table("node_samples").is_empty()
+    with web(load1) as there:
+        config = settings(there.url, remote_read=False, chunk_hours=1, lookback_hours=2)
+        assert errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2))) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("node_samples").filter(metric="load1")["value"].to_list() == [2.0] * 120
+
+
+def test_a_time_that_no_next_ingest_asks_for_comes_with_the_command_that_reads_it(tmp_path: Path) -> None:
+    with web(broken) as there:
+        (said,) = errors(
+            ingest(tmp_path / "w", settings(there.url, remote_read=False), now=NOW + timedelta(days=9), **WINDOW)
+        )
+    assert said.endswith("trackside ingest prometheus --since 2026-11-21T08:00:00Z --until 2026-11-21T10:00:00Z")
+
+
+def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
+    def later(path: str, params: dict[str, str]) -> Answer:
+        return told(["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"]) if path.endswith("/values") else minutes(path, params)
+
+    now = START + timedelta(hours=2)
+    for answer in (later, load1):  # node_exporter is scraped from the second ingest on
+        with web(answer) as there:
+            config = settings("http://127.0.0.1:9", remote_read=False, lookback_hours=2)
+            section = config.prometheus.model_copy(update={"url": there.url})
+            assert errors(ingest(tmp_path / "w", config.model_copy(update={"prometheus": section}), now=now)) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("node_samples").filter(metric="load1").height == 120
+
+
+def test_what_is_missing_after_nobody_answered_is_what_the_next_ingest_asks_for(tmp_path: Path) -> None:
+    """Of sources that the server never had, the last day is not missed."""
+    with web(minutes) as there:
+        config = settings(there.url)
+        assert errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2))) == []
+    (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=3)))
+    assert said.endswith(
+        "Not read: telemetry 2026-11-21 09:59 to 2026-11-21 11:00.\nThe next ingest asks for that again."
+    )
+
+
+def test_readings_that_the_server_shows_half_a_minute_late_are_read(tmp_path: Path) -> None:
+    """Those of one node: the other's are there at once, so that the time is taken for read."""
+    late_s = 30
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        if not path.endswith("query_range"):
+            return minutes(path, params)
+        low, high = int(params["start"]), int(params["end"])
+        until = {"n1": high, "n2": min(high, shown_until)}
+        seconds = {node: range(max(low, T + 10), end + 1, 10) for node, end in until.items()}
+        return matrix(
+            *[({"gpu": "0", "Hostname": node}, [(float(s), "0.5") for s in its]) for node, its in seconds.items()]
+        )
+
+    with web(answer) as there:
+        config = settings(there.url, remote_read=False, interval_s=10, lookback_hours=1)
+        for minute in (5, 7, 9):
+            shown_until = T + 60 * minute - late_s
+            assert errors(ingest(tmp_path / "w", config, now=START + timedelta(minutes=minute))) == []
+    with open_reader(tmp_path / "w") as reader:
+        samples = reader.table("gpu_samples").group_by("node").len().sort("node").rows()
+    assert samples == [("n1", 9 * 6), ("n2", 9 * 6 - late_s // 10)]
+
+
+@pytest.mark.parametrize(("since_s", "until_s"), [(10, 50), (7200 - 30, None)])
+def test_a_time_without_an_interval_that_is_over_is_a_mistake(
+    tmp_path: Path, since_s: int, until_s: int | None
+) -> None:
+    asked = {"since": START + timedelta(seconds=since_s), "until": until_s and START + timedelta(seconds=until_s)}
+    with pytest.raises(UsageError, match=r"no interval of 60 s .* choose an earlier --since or a later --until"):
+        ingest(tmp_path / "w", settings("http://127.0.0.1:9"), now=START + timedelta(seconds=7200 - 5), **asked)
+
+
+def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> None:
+    with web(minutes) as there:
+        reports = ingest(tmp_path / "w", settings(there.url), **WINDOW)
+    (report,) = reports
+    assert report.parsed is not None
+    assert (report.parsed.source, report.parsed.warnings) == ("prometheus.gpu", [])
+
+
+def test_nobody_who_is_gone_is_asked_again_and_again(tmp_path: Path) -> None:
+    with web(
+        lambda path, params: load1(path, params) if path.endswith("/values") else Answer(b"", promised=9)
+    ) as there:
+        (said,) = errors(ingest(tmp_path / "w", settings(there.url, remote_read=False), **WINDOW))
+        assert len([path for path, _, _ in there.questions if not path.endswith("/values")]) == 1
+    assert "Not read: GPU telemetry 2026-11-21 08:00 to 2026-11-21 10:00, Node telemetry" in said
+
+
+@pytest.mark.parametrize("selector", ["", 'cluster="a"'])
+def test_names_of_all_sources_are_asked_for_in_few_questions_that_fit_into_addresses(selector: str) -> None:
+    with web(lambda *_: told(["node_load1"])) as there:
+        config = settings(there.url, selector=selector)
+        wanted = wanted_of(config, "c")
+        found = names_of(Server(there.url, retries=0), wanted, since=START, until=NOW)
+        asked = [params["match[]"] for _, params, _ in there.questions]
+    assert found == {"prometheus.node": ["node_load1"]}
+    assert 1 <= len(asked) <= 6
+    assert all(len(each) <= ADDRESS_LENGTH + 100 for each in asked)
+    names = [name for each in asked for name in each.split('"')[-2].split("|")]
+    assert len(names) == len(set(names))
+    assert set(names) == {name for reader in READERS for name in reader.names(wanted)}
+    assert all(selector in each for each in asked)
+
+
+def test_doctor_says_what_nobody_exports_and_what_it_would_give(tmp_path: Path) -> None:
+    with web(load1) as there:
+        (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{there.url}"\nremote_read = false\n')
+        done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
+    assert "ok   Node telemetry: 1 metric\n" in done.stdout
+    assert "-    not exported: Slurm exporters. What the scheduler itself counted" in done.stdout
+    assert "-    not exported: Kubernetes names of nodes. " in done.stdout

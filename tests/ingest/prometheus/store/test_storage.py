@@ -1,0 +1,390 @@
+"""Telemetry of nodes, clusters and health in the warehouse: loads in any order and number, files of a day, hours."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from app.config.settings import THRESHOLDS, Config, parse
+from app.errors import ConfigError
+from app.telemetry.writing import load, tells_news
+from ingest.prometheus.store.merge import NODES as TABLE
+from ingest.tables import (
+    CLUSTER_SAMPLES,
+    GPU_HOURS,
+    GPU_SAMPLES,
+    HEALTH_EVENTS,
+    NODE_ALIASES,
+    NODE_SAMPLES,
+    NODES,
+    REJECTS,
+    Parsed,
+    Schema,
+    conform,
+    empty,
+)
+from queries.parquet_days import OUTGROWN
+from queries.warehouse import Writer, open_reader, open_writer
+from tests.support.command import ROOT, assert_same, contents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+START = datetime(2026, 11, 21, 22, tzinfo=UTC)
+"""Two hours before a day ends."""
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+DEVICES = ("mlx5_0/1", "mlx5_1/1")
+
+
+def minutes(low: int, high: int, *, seed: int = 5) -> dict[str, pl.DataFrame]:
+    """All samples of two nodes between two minutes after START: the same, however the time is cut."""
+    rows, gpus, counts = [], [], []
+    for minute in range(low, high):
+        chance = random.Random(1000 * seed + minute)
+        if chance.random() < 0.05:
+            continue  # nobody looked
+        ts = START + timedelta(minutes=minute)
+        for node in ("n1", "n2"):
+            rows += [("c", node, "ib_received_bytes_per_s", each, ts, 60.0, chance.random()) for each in DEVICES]
+            rows.append(("c", node, "cpu_busy", "", ts, 60.0, chance.random()))
+            gpus.append(("c", node, "0", ts, 60.0, chance.random()))
+        counts.append(("c", "jobs_running", "", ts, 60.0, chance.randrange(9)))
+    return {
+        "node_samples": frame(rows, NODE_SAMPLES),
+        "gpu_samples": conform(
+            frame(gpus, {**dict(list(GPU_SAMPLES.items())[:5]), "tensor_active": pl.Float32()}), GPU_SAMPLES
+        ),
+        "cluster_samples": frame(counts, CLUSTER_SAMPLES),
+    }
+
+
+def frame(rows: Sequence[tuple[object, ...]], schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def parsed(frames: dict[str, pl.DataFrame], *, covers: bool = True) -> Parsed:
+    count = sum(rows.height for rows in frames.values())
+    return Parsed(
+        "prometheus.node",
+        frozenset({"c"}),
+        frames,
+        empty(REJECTS),
+        rows_read=count,
+        rows_loaded=count,
+        covers_from=START if covers else None,
+        covers_until=NOW if covers else None,
+    )
+
+
+def put(warehouse: Path, *pieces: dict[str, pl.DataFrame], settings: Config | None = None) -> Path:
+    with open_writer(warehouse, verb="test", now=NOW) as writer:
+        for piece in pieces:
+            load(writer, settings or Config(), [parsed(piece)], "c", origin="test", digest="", now=NOW)
+    return warehouse
+
+
+LAST = 240
+"""Minutes of the reference: two hours on each side of midnight."""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put(tmp_path_factory.mktemp("storage") / "w", minutes(0, LAST))
+
+
+def test_the_reference_has_two_days_and_hours_of_everything(reference: Path) -> None:
+    found = contents(reference)
+    assert found["node_samples"].height == 3 * found["gpu_samples"].height == 6 * found["cluster_samples"].height
+    assert found["node_samples"]["ts"].dt.date().n_unique() == 2
+    hours = found["node_hours"]
+    assert hours.height == 2 * 3 * 4
+    assert hours.group_by("metric").agg(pl.col("above_s").null_count() == pl.len()).sort("metric").rows() == [
+        ("cpu_busy", False),
+        ("ib_received_bytes_per_s", True),
+    ]
+
+
+def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
+    whole = minutes(0, LAST)
+    assert_same(put(tmp_path / "w", whole, whole), reference)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    cuts = [0, *sorted(chance.sample(range(5, LAST - 5), 7)), LAST]
+    pieces = [minutes(max(0, low - chance.randrange(9)), high) for low, high in pairwise(cuts)]
+    chance.shuffle(pieces)
+    assert_same(put(tmp_path / "w", *pieces[:5], *pieces[3:]), reference)
+
+
+def test_metrics_in_pieces_of_their_own_equal_the_whole(reference: Path, tmp_path: Path) -> None:
+    whole = minutes(0, LAST)
+    pieces = [
+        {"node_samples": whole["node_samples"].filter(pl.col("metric") == "cpu_busy")},
+        {"cluster_samples": whole["cluster_samples"]},
+        {"node_samples": whole["node_samples"].filter(pl.col("device") == DEVICES[0])},
+        {"gpu_samples": whole["gpu_samples"].filter(pl.col("node") == "n2")},
+        {"node_samples": whole["node_samples"].filter(pl.col("device") == DEVICES[1])},
+        {"gpu_samples": whole["gpu_samples"].filter(pl.col("node") == "n1")},
+    ]
+    assert_same(put(tmp_path / "w", *pieces), reference)
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from tests.ingest.prometheus.store.test_storage import LAST, minutes, put
+put(Path(sys.argv[1]), *(minutes(max(0, low - 1), low + 20) for low in range(0, LAST, 20)))
+"""
+
+
+def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(reference: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "w")]
+    for number in range(4):
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "w" / "warehouse.duckdb").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2 + 0.4 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert_same(tmp_path / "w", reference)
+
+
+@pytest.mark.parametrize("step", ["compact_partitions", "run", "append", "append_new"])
+def test_what_fails_in_the_middle_leaves_nothing_behind(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    warehouse = put(tmp_path / "w", minutes(0, 100))
+    before = contents(warehouse)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Writer, step, fail)
+        with pytest.raises(OSError, match="No space"):
+            put(warehouse, minutes(90, LAST))
+    put(warehouse, {})
+    after = contents(warehouse)
+    assert all(rows.equals(after[name]) for name, rows in before.items())
+    assert_same(put(warehouse, minutes(90, LAST)), reference)
+
+
+# --- files of a day
+
+
+def files(warehouse: Path, table: str = "node_samples") -> dict[str, int]:
+    """Files that count, by path, and their rows."""
+    with open_reader(warehouse) as reader:
+        found = reader.table("partitions").filter(table_name=table).filter(pl.col("removed_version").is_null())
+    return dict(found.sort("path").select("path", "rows").iter_rows())
+
+
+def test_a_piece_that_follows_is_a_file_of_its_own_and_the_others_are_not_touched(tmp_path: Path) -> None:
+    warehouse = put(tmp_path / "w", minutes(0, 60))
+    first = files(warehouse)
+    both = files(put(warehouse, minutes(59, 80)))
+    assert first.items() < both.items()
+    assert len(both) == 2
+    assert files(put(warehouse, minutes(50, 80))) == both  # nothing new
+
+
+def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) -> None:
+    warehouse = put(tmp_path / "w", minutes(0, 60), minutes(60, 80))
+    long, short = files(warehouse)
+    changed = minutes(70, 72)["node_samples"].with_columns(value=pl.lit(7.0, dtype=pl.Float32))
+    found = files(put(warehouse, {"node_samples": changed}))
+    assert long in found
+    assert short not in found
+    with open_reader(warehouse) as reader:
+        rows = reader.table("node_samples")
+    assert rows.filter(pl.col("value") == 7).height == changed.height
+    assert rows.select("node", "metric", "device", "ts").is_duplicated().sum() == 0
+
+
+def test_a_day_that_comes_in_many_pieces_has_few_files_and_one_when_the_next_day_begins(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    for low in range(0, 120, 5):
+        put(warehouse, minutes(max(0, low - 1), low + 5))
+        heights = sorted(files(warehouse).values())
+        assert all(OUTGROWN * small <= large for small, large in pairwise(heights))
+    assert len(heights) > 1
+    days = {path.split("/")[3] for path in files(put(warehouse, minutes(119, 125)))}
+    assert days == {"day=2026-11-21", "day=2026-11-22"}
+    assert len(files(warehouse)) == 2
+
+
+def test_the_manifest_does_not_grow_with_files_that_are_gone(tmp_path: Path) -> None:
+    for low in range(0, 60, 5):
+        warehouse = put(tmp_path / "w", minutes(low, low + 5))
+        with open_reader(warehouse) as reader:
+            named = set(reader.table("partitions")["path"])
+        assert named == {str(path.relative_to(warehouse)) for path in (warehouse / "raw").rglob("*.parquet")}
+
+
+def test_files_are_sorted_by_series_and_time(reference: Path) -> None:
+    for path in files(reference):
+        rows = pl.read_parquet(reference / path, hive_partitioning=False)
+        assert rows.equals(rows.sort("cluster", "node", "metric", "device", "ts"))
+
+
+def test_a_day_may_change_twice_within_a_transaction(tmp_path: Path) -> None:
+    day, whole = START.date(), minutes(0, 90)["node_samples"]
+    pieces = [
+        whole.filter(pl.col("ts") < START + timedelta(hours=1)),
+        whole.filter(pl.col("ts") >= START + timedelta(hours=1)),
+    ]
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        for piece in (*pieces, pieces[1].clear()):
+            writer.change_partition("node_samples", "c", day, (piece.clear(), piece), order=TABLE.key)
+        writer.change_partition("node_samples", "c", day, (pieces[1], pieces[0].clear()), order=TABLE.key)
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("node_samples").select(pieces[0].columns).sort(TABLE.key).equals(pieces[0].sort(TABLE.key))
+
+
+# --- hours
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpu_samples.nope", "gpu_samples has no nope; it has gpu_util"),
+        ("gpu_samples", "gpu_samples has no metric without a name"),
+        ("cluster_samples.jobs_running", 'write "gpu_samples.METRIC" or "node_samples.METRIC"'),
+        ("node_samples.", 'write "gpu_samples.METRIC" or "node_samples.METRIC"'),
+    ],
+)
+def test_a_threshold_of_nothing_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse({"telemetry": {"thresholds": {name: 1.0}}}, origin="x")
+
+
+def test_a_threshold_of_ones_own_leaves_the_others_and_may_take_the_place_of_one() -> None:
+    config = parse(
+        {"telemetry": {"thresholds": {"gpu_samples.temperature_c": 80, "node_samples.load1": 64}}}, origin="x"
+    )
+    assert config.telemetry.thresholds == {**THRESHOLDS, "gpu_samples.temperature_c": 80, "node_samples.load1": 64}
+
+
+def test_a_threshold_of_the_configuration_counts_from_the_next_load_on(tmp_path: Path) -> None:
+    settings = Config.model_validate({"telemetry": {"thresholds": {"node_samples.ib_received_bytes_per_s": 0.5}}})
+    warehouse = put(tmp_path / "w", minutes(0, 60), minutes(0, 60), settings=settings)
+    with open_reader(warehouse) as reader:
+        hours = reader.table("node_hours").filter(metric="ib_received_bytes_per_s")
+        samples = reader.table("node_samples").filter(pl.col("value") >= 0.5, metric="ib_received_bytes_per_s")
+    assert hours["threshold"].unique().to_list() == [0.5]
+    assert hours["above_s"].sum() == 60 * samples.height
+
+
+def test_an_hour_with_a_threshold_does_not_go_for_one_without(tmp_path: Path) -> None:
+    whole = minutes(0, 60)["gpu_samples"]
+    warehouse = put(tmp_path / "w", {"gpu_samples": whole})
+    before = contents(warehouse)["gpu_hours"]
+    poorer = before.with_columns(mean=pl.lit(0.5), threshold=None, above_s=None)
+    after = contents(put(warehouse, {"gpu_hours": conform(poorer, GPU_HOURS)}))["gpu_hours"]
+    assert after.filter(metric="tensor_active").equals(before.filter(metric="tensor_active"))
+
+
+def test_coverage_names_the_hours_of_which_nothing_is_known(tmp_path: Path) -> None:
+    warehouse = put(tmp_path / "w", minutes(0, 60), minutes(180, 200))
+    with open_reader(warehouse) as reader:
+        found = reader.table("gpu_coverage").filter(node="n1").sort("ts")
+        seconds = 60 * reader.table("gpu_samples").filter(node="n1").height
+    assert found["ts"].to_list() == [START + timedelta(hours=hour) for hour in range(4)]
+    assert found["covered_s"].to_list()[1:3] == [0, 0]
+    assert found["covered_s"].sum() == seconds
+    assert (found["covered_s"] + found["missing_s"]).to_list() == [3600] * 4
+
+
+# --- names and events
+
+
+def aliases(*rows: tuple[str, int, str]) -> dict[str, pl.DataFrame]:
+    """Name, minute from which it holds, and node."""
+    told = [("c", "prometheus", name, START + timedelta(minutes=minute), node) for name, minute, node in rows]
+    return {"node_aliases": frame(told, NODE_ALIASES)}
+
+
+def inventory(warehouse: Path, *names: str) -> None:
+    with open_writer(warehouse, verb="test", now=NOW) as writer, writer.transaction():
+        told = [{"cluster": "c", "node": name, "valid_from": START, "last_seen_at": NOW} for name in names]
+        writer.append("nodes", conform(pl.DataFrame(told), NODES).with_columns(n_gpus=8, evidence=pl.lit("accounting")))
+
+
+def test_names_of_nodes_that_nobody_knows_are_left_out_and_one_that_says_the_same_is_kept_once(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    inventory(warehouse, "slurm-0", "slurm-1")
+    pieces = [
+        aliases(("n1", 0, "slurm-0"), ("n1", 0, "web-7")),
+        aliases(("n1", 60, "slurm-0")),
+        aliases(("n1", 90, "slurm-1")),
+    ]
+    put(warehouse, *pieces, pieces[1], minutes(0, 120))
+    with open_reader(warehouse) as reader:
+        known = reader.table("node_aliases").sort("valid_from").select("valid_from", "node").rows()
+        named = reader.table("node_samples").group_by("node").agg(pl.col("ts").min()).sort("node").rows()
+    assert known == [(START, "slurm-0"), (START + timedelta(minutes=90), "slurm-1")]
+    assert [node for node, _ in named] == ["n2", "slurm-0", "slurm-1"]
+    assert named[2][1] == START + timedelta(minutes=90)
+
+
+def test_names_and_samples_of_one_input_find_each_other(tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    inventory(warehouse, "slurm-0")
+    put(warehouse, minutes(0, 30) | aliases(("n1", 0, "slurm-0")))
+    with open_reader(warehouse) as reader:
+        assert set(reader.table("gpu_samples")["node"]) == {"slurm-0", "n2"}
+
+
+def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
+    event = {
+        "cluster": "c",
+        "node": "n1",
+        "ts": START,
+        "severity": "critical",
+        "source": "prometheus.health",
+        "evidence": "telemetry",
+    }
+    told = [
+        event | {"kind": "ib", "code": "link_downed", "device": "mlx5_0/1", "value": 3.0},
+        event | {"kind": "ib", "code": "link_downed", "device": "mlx5_1/1", "value": 1.0},
+        event | {"kind": "xid", "code": "79", "gpu": "0", "source": "prometheus.gpu"},
+    ]
+    events = [conform(pl.DataFrame([each]), HEALTH_EVENTS) for each in told]
+    warehouse = put(tmp_path / "w", *({"health_events": each} for each in events))
+    once = contents(warehouse)["health_events"]
+    assert once.height == 3
+    put(warehouse, {"health_events": pl.concat(events[::-1])})
+    assert contents(warehouse)["health_events"].equals(once)
+    with open_writer(warehouse, verb="test", now=NOW) as writer:
+        assert not tells_news(writer, parsed({"health_events": events[0]}, covers=False))
+        later = events[0].with_columns(pl.col("ts") + pl.duration(hours=1))
+        assert tells_news(writer, parsed({"health_events": later}, covers=False))
+        assert not tells_news(writer, parsed(minutes(0, 5), covers=False))
+
+
+def test_status_counts_what_is_there_of_nodes(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        there = {fed: n for _, source, fed, n in reader.query("rows_there").iter_rows() if source == "prometheus.node"}
+        assert there == {"node_samples": reader.table("node_samples").height, "node_hours": 24}
+        assert "stop" not in {each.check.severity for each in reader.checks()}
+
+
+def test_days_are_of_utc(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        days = reader.table("partitions").filter(table_name="gpu_samples")["day"].unique().sort().to_list()
+    assert days == [date(2026, 11, 21), date(2026, 11, 22)]

@@ -1,0 +1,411 @@
+"""The recorder as training loops use it: loaded from its text, in processes of their own where they are killed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingest.runlog.parse import CUT, parse_runlog
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ingest.tables import Parsed
+
+SOURCE = Path(__file__).parents[3] / "ingest" / "runlog" / "recorder" / "trackside_log.py"
+SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME", "SLURM_PROCID", "SLURM_NTASKS", "SLURMD_NODENAME")
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    for name in (*SLURM, "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    spec = importlib.util.spec_from_file_location("trackside_log", SOURCE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path: Path) -> Parsed:
+    return parse_runlog(path.read_bytes(), origin=path.name, cluster="alpha")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_it_is_python_3_8_and_needs_the_standard_library_only() -> None:
+    tree = ast.parse(SOURCE.read_text(), feature_version=(3, 8))
+    nodes = list(ast.walk(tree))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert imported <= set(sys.stdlib_module_names)
+    assert "__future__" in imported  # so that no annotation is ever evaluated
+    assert not [node for node in nodes if isinstance(node, ast.Match)]
+
+
+def test_what_it_writes_is_read_without_a_warning(recorder: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "run.jsonl"
+    log = recorder.start(path, run_id="llama-8b", n_gpus=16, params_active=8.03e9, layers=32, heads=32, head_dim=128,
+                         seq_len=8192, dtype="bf16", gpu_model="H100")  # fmt: skip
+    with log.event("checkpoint_load", step=4, detail="from disk"):
+        pass
+    with log.step(5, tokens=1024) as this:
+        this.loss = 2.5
+    log.record_step(6, time.time(), 1.5, 1024, 2.4)  # noqa: TID251 - as a training loop does
+    with log.checkpoint(6):
+        pass
+    log.close()
+    parsed = read(path)
+    assert parsed.rejects.is_empty()
+    assert parsed.warnings == []
+    assert parsed.frames["steps"].select("step", "tokens", "loss").rows() == [(5, 1024, 2.5), (6, 1024, 2.4)]
+    assert dict(parsed.frames["run_events"].select("kind", "step").rows()) == {
+        "checkpoint_load": 4,
+        "checkpoint_save": 6,
+        "step_start": 5,
+    }
+    save = parsed.frames["run_events"].filter(kind="checkpoint_save").row(0, named=True)
+    assert save["durable_at"] == save["ended_at"] >= save["ts"]
+    (session,) = parsed.frames["run_sessions"].rows(named=True)
+    assert (session["n_gpus"], session["layers"], session["gpu_model"], session["scheduler"]) == (
+        16,
+        32,
+        "H100",
+        "none",
+    )
+
+
+def test_what_it_is_told_of_the_model_is_read_and_what_it_is_not_told_is_not_written(
+    recorder: ModuleType, tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {
+        "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8, "vocab": 32000, "gated": True, "tied": False,
+        "attention_layers": 32, "experts": 8, "top_k": 2, "shared_experts": 1, "expert_ffn_hidden": 2048,
+        "expert_layers": 31, "expert_params": 4.5e10, "recompute": "selective",
+    }  # fmt: skip
+    recorder.start(tmp_path / "a", run_id="r", cluster="c", **told).close()
+    session = read(tmp_path / "a").frames["run_sessions"].row(0, named=True)
+    assert {name: session[name] for name in told} == told
+    recorder.start(tmp_path / "b", run_id="r", cluster="c").close()
+    assert not told.keys() & lines(tmp_path / "b")[0].keys()
+
+
+def test_slurm_says_which_job_it_is(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = dict(zip(SLURM, ("31", "2", "alpha", "0", "16", "n7"), strict=True))
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    recorder.start(tmp_path / "run.jsonl", run_id="r")
+    (run,) = lines(tmp_path / "run.jsonl")
+    assert (run["cluster"], run["scheduler"], run["job_id"], run["restart_count"]) == ("alpha", "slurm", "31", 2)
+    assert (run["rank"], run["world"], run["node"]) == (0, 16, "n7")
+
+
+def test_a_first_start_under_slurm_has_been_restarted_never(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "31")
+    recorder.start(tmp_path / "run.jsonl", run_id="r")
+    assert lines(tmp_path / "run.jsonl")[0]["restart_count"] == 0
+
+
+def test_torchruns_rank_goes_before_slurms(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "0")  # one task for each node
+    monkeypatch.setenv("RANK", "5")
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    with log.step(1):
+        pass
+    assert not (tmp_path / "run.jsonl").exists()
+    recorder.start(tmp_path / "run.jsonl", run_id="r", rank=0)
+    assert lines(tmp_path / "run.jsonl")[0]["rank"] == 0
+
+
+def test_a_step_that_raises_is_not_logged_and_raises(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    with pytest.raises(KeyboardInterrupt), log.step(1):
+        raise KeyboardInterrupt
+    assert [line.get("kind", line["type"]) for line in lines(tmp_path / "run.jsonl")] == ["run", "step_start"]
+
+
+@pytest.mark.parametrize(("took", "logged"), [(0.999, False), (1.0, True), (40.0, True)])
+def test_the_begin_of_the_step_under_way_is_in_the_log_unless_steps_are_short(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: float, logged: bool
+) -> None:
+    now = [1_790_812_800.0]
+    monkeypatch.setattr(recorder.time, "time", lambda: now[0])
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+    path = tmp_path / "run.jsonl"
+    log = recorder.start(path, run_id="r")
+    with log.step(1):
+        assert [line["step"] for line in lines(path)[1:]] == [1]  # the first one always: it may compile for long
+        now[0] += took
+    with log.step(2):
+        begun = [line["step"] for line in lines(path) if line.get("kind") == "step_start"]
+        assert begun == ([1, 2] if logged else [1])
+        now[0] += took
+    parsed = read(path)
+    assert parsed.rejects.is_empty()
+    assert parsed.frames["steps"]["step"].to_list() == [1, 2]
+    begins = parsed.frames["run_events"].join(parsed.frames["steps"], on=["step", "ts"], how="semi")
+    assert begins.height == len(begun)  # a begin is that of its step to the microsecond
+
+
+def test_a_save_that_raises_took_its_time_and_is_not_durable(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    with pytest.raises(OSError, match="disk"), log.checkpoint(1):
+        raise OSError("disk")
+    assert lines(tmp_path / "run.jsonl")[1]["durable"] is None
+
+
+def test_a_save_in_the_background_is_durable_when_somebody_says_so(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    with log.checkpoint_async(7) as saving:
+        pass
+    assert read(tmp_path / "run.jsonl").frames["run_events"]["durable_at"].to_list() == [None]
+    time.sleep(0.01)
+    saving.durable()
+    (save,) = read(tmp_path / "run.jsonl").frames["run_events"].rows(named=True)
+    assert save["durable_at"] > save["ended_at"]
+    assert save["blocking"]
+
+
+def test_a_save_that_nothing_waits_for_does_not_block(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    handle = log.checkpoint_async(7)
+    handle.durable()
+    (save,) = read(tmp_path / "run.jsonl").frames["run_events"].rows(named=True)
+    assert save["durable_at"] == save["ended_at"]
+    assert not save["blocking"]
+
+
+def test_a_background_save_whose_beginning_failed_is_never_durable(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    saving = log.checkpoint_async(7)
+    with pytest.raises(ValueError, match="no"), saving:
+        raise ValueError("no")
+    saving.durable()
+    assert [line.get("durable") for line in lines(tmp_path / "run.jsonl")] == [None, None]
+
+
+class Tensor:
+    """What numbers look like in training loops."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+
+class Broken:
+    def __float__(self) -> float:
+        raise RuntimeError("device-side assert triggered")
+
+
+def test_numbers_may_be_tensors_and_broken_ones_are_missing(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    for number, loss in ((Tensor(1), Tensor(2.5)), (2, float("nan")), (3, Broken()), (4, "low")):
+        with log.step(number, tokens=Tensor(64), loss=loss):
+            pass
+    steps = [line for line in lines(tmp_path / "run.jsonl") if line["type"] == "step"]
+    assert [line["step"] for line in steps] == [1, 2, 3, 4]
+    assert [line["loss"] for line in steps] == [2.5, None, None, None]
+
+
+def test_a_disk_that_is_full_is_said_once_and_training_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    found = run(path, "with log.step(n): pass", limit=700)
+    assert found.returncode == 0
+    assert found.stdout == "trained 100\n"
+    assert found.stderr.count("\n") == 1
+    assert "Training goes on" in found.stderr
+    assert path.stat().st_size <= 700
+    assert read(path).frames["steps"].height > 0
+
+
+def run(path: Path, body: str, *, limit: int | None = None) -> subprocess.CompletedProcess[str]:
+    """A training loop in a process of its own; `limit` is the most bytes that a file may have."""
+    loop = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import trackside_log as t; "
+        "log = t.start(sys.argv[2], run_id='r')\n"
+        f"for n in range(100):\n    {body}\n"
+        "print('trained 100')"
+    )
+
+    def narrow() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit or 0, limit or 0))
+
+    return subprocess.run(
+        [sys.executable, "-c", loop, str(SOURCE.parent), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=narrow if limit else None,
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    log = recorder.start(tmp_path / "file" / "run.jsonl", run_id="r")
+    for number in range(3):
+        with log.step(number), log.event("eval"):
+            pass
+    log.close()
+    assert capsys.readouterr().err.count("Training goes on") == 1
+
+
+@pytest.mark.parametrize("path", [None, 3.5, "a\0b"])
+def test_a_path_that_is_none_does_not_stop_training(recorder: ModuleType, path: Any) -> None:  # noqa: ANN401 - anything
+    with recorder.start(path, run_id="r") as log, log.step(1):
+        pass
+
+
+def test_after_closing_it_takes_lines_and_says_so(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    log.close()
+    log.close()
+    log.record_step(1, 1790812800, 1.0)
+    log.record_step(2, 1790812801, 1.0)
+    assert capsys.readouterr().err.count("it is closed") == 1
+
+
+def test_a_step_that_is_no_number_is_left_out_and_said(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    log.record_step("first", 1790812800, 1.0)
+    log.record_step(1.0, 1790812800, 1.0)
+    assert [line.get("step") for line in lines(tmp_path / "run.jsonl")[1:]] == [1]
+    assert "a whole number and a time are needed" in capsys.readouterr().err
+
+
+def test_threads_and_processes_write_whole_lines(tmp_path: Path, recorder: ModuleType) -> None:
+    path = tmp_path / "run.jsonl"
+    log = recorder.start(path, run_id="r")
+    threads = [
+        threading.Thread(target=lambda: [log.record_step(n, 1790812800 + n, 1.0) for n in range(500)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    others = [run(path, "log.record_step(n, 1790812800 + n, 1.0)") for _ in range(2)]
+    for thread in threads:
+        thread.join()
+    assert all(other.returncode == 0 for other in others)
+    assert len(lines(path)) == 3 + 4 * 500 + 2 * 100
+
+
+def test_a_killed_process_leaves_at_most_one_cut_line_and_the_next_goes_on_behind_it(
+    tmp_path: Path, recorder: ModuleType
+) -> None:
+    path = tmp_path / "run.jsonl"
+    endless = (
+        "import sys, itertools; sys.path.insert(0, sys.argv[1]); import trackside_log as t; "
+        "log = t.start(sys.argv[2], run_id='r')\n"
+        "for n in itertools.count(): log.record_step(n, 1790812800 + n, 1.0, loss=2.5)"
+    )
+    for _ in range(5):
+        process = subprocess.Popen([sys.executable, "-c", endless, str(SOURCE.parent), str(path)])
+        size = path.stat().st_size if path.exists() else 0
+        until = time.monotonic() + 30
+        while time.monotonic() < until and (not path.exists() or path.stat().st_size < size + 5_000):
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+    parsed = read(path)
+    assert parsed.frames["run_sessions"].height == 5
+    assert parsed.rejects.height <= 5
+    assert set(parsed.rejects["reason"]) <= {CUT}
+
+
+def test_a_start_behind_a_cut_line_begins_a_line_of_its_own(recorder: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    recorder.start(path, run_id="r").close()
+    with path.open("a") as file:
+        file.write('{"type":"step","st')
+    recorder.start(path, run_id="r")
+    parsed = read(path)
+    assert parsed.frames["run_sessions"].height == 2
+    assert parsed.rejects["reason"].to_list() == [CUT]
+
+
+def test_a_session_without_stderr_trains_too(tmp_path: Path, recorder: ModuleType) -> None:
+    code = (
+        "import sys; sys.stderr = None; sys.path.insert(0, sys.argv[1]); import trackside_log as t; "
+        "t.start('/dev/null/x', run_id='r').record_step(1, 1790812800, 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(SOURCE.parent)], check=False)
+    assert done.returncode == 0
+
+
+class Hostile:
+    """An object whose every own method raises something of its own."""
+
+    class Error(Exception):
+        def __str__(self) -> str:
+            raise self
+
+    def _raise(self, *_: object) -> Any:  # noqa: ANN401 - it never returns
+        raise Hostile.Error
+
+    __float__ = __index__ = __int__ = __str__ = __repr__ = __ne__ = __eq__ = __bool__ = __fspath__ = _raise
+    __hash__ = None  # type: ignore[assignment]  # nor can it be looked up
+
+
+def test_whatever_objects_do_when_they_are_looked_at_training_goes_on(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r", n_gpus=Hostile(), params=Hostile())
+    with log.step(1, tokens=Hostile(), loss=Hostile()):
+        pass
+    with log.step(Hostile()), log.event(Hostile(), step=Hostile(), detail=Hostile()), log.checkpoint(Hostile()):
+        pass
+    log.record_checkpoint(1, Hostile(), Hostile(), Hostile(), blocking=Hostile())
+    log.record_event("eval", Hostile(), Hostile())
+    log.write({"loss": Hostile()})
+    log.close()
+    assert [line.get("step") for line in lines(tmp_path / "run.jsonl") if line["type"] == "step"] == [1]
+    assert capsys.readouterr().err.count("Training goes on") == 1
+
+
+@pytest.mark.parametrize(
+    "told", [{"run_id": Hostile()}, {"run_id": "r", "rank": Hostile()}, {"run_id": "r", "node": Hostile()}]
+)
+def test_a_start_that_cannot_be_written_down_is_said_once_and_writes_nothing(
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], told: dict[str, object]
+) -> None:
+    with recorder.start(tmp_path / "run.jsonl", **told) as log:
+        for number in range(3):
+            with log.step(number):
+                pass
+    said = capsys.readouterr().err
+    assert said.count("Training goes on") == 1
+    assert "run.jsonl" in said
+
+
+def test_a_path_that_raises_is_said_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with recorder.start(Hostile(), run_id="r") as log, log.step(1):
+        pass
+    assert capsys.readouterr().err.count("Training goes on") == 1

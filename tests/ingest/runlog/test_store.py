@@ -1,0 +1,207 @@
+"""Run logs in the warehouse: in any order, overlapping, growing, killed; always the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from app import runlogs
+from app.cli.main import main
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import assert_same, contents, trackside
+
+T = 1_790_812_800 - 600  # ten minutes before midnight, 2026-10-01
+NOW = datetime(2026, 10, 5, tzinfo=UTC)
+
+
+def session(number: int, run: str = "llama", *, cluster: str = "alpha", steps: int = 300) -> str:
+    """One process of a run: it loads, trains, saves now and then, and ends without saying so."""
+    chance = random.Random(f"{run} {number}")
+    at = T + 3_000 * number + chance.random()
+    told = {"v": 1, "run_id": run, "cluster": cluster, "job_id": "29", "restart_count": number, "rank": 0, "n_gpus": 16}
+    rows: list[dict[str, object]] = [{"type": "run", "t": at, **told}]
+    rows.append({"type": "event", "kind": "init", "begin": at, "end": at + 20})
+    at += 30
+    for step in range(250 * number, 250 * number + steps):
+        took = 2 + chance.random()
+        rows.append({"type": "step", "step": step, "t": at, "duration_s": took, "tokens": 4096, "loss": 2.5})
+        at += took
+        if step % 50 == 49:
+            save = {"type": "ckpt", "step": step, "begin": at, "end": at + 1, "blocking": True}
+            rows += [save | {"durable": None}, save | {"durable": at + 30}]
+            at += 1
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+WHOLE = session(0) + session(1) + session(2)
+OTHER = session(0, "mixtral", cluster="beta") + "not a line\n" + session(1, "mixtral", cluster="beta")
+
+
+def write(folder: Path, **texts: str) -> list[str]:
+    for name, text in texts.items():
+        (folder / f"{name}.jsonl").write_text(text)
+    return [str(folder / f"{name}.jsonl") for name in texts]
+
+
+def load(warehouse: Path, *batches: list[str], cluster: str | None = None) -> Path:
+    for files in batches:
+        with open_writer(warehouse, verb="test", now=NOW) as writer:
+            reports = runlogs.ingest_files(writer, files, cluster=cluster, now=NOW, progress=lambda *_: None)
+        assert [report.error for report in reports] == [None] * len(files)
+    return warehouse
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> Path:
+    return load(tmp_path / "reference", write(tmp_path, whole=WHOLE, other=OTHER))
+
+
+def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
+    found = contents(reference)
+    assert found["run_sessions"].height == 5
+    assert found["steps"].height == 5 * 300
+    assert found["steps"]["ts"].dt.date().n_unique() == 2
+    assert found["run_events"].filter(pl.col("durable_at").is_not_null()).height == 5 * 6
+    assert found["rejects"]["raw"].to_list() == ["not a line"]
+
+
+def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
+    files = write(tmp_path, whole=WHOLE, other=OTHER)
+    assert_same(load(tmp_path / "w", files, files[::-1]), reference)
+
+
+def test_reading_again_what_is_known_leaves_the_days_alone(reference: Path, tmp_path: Path) -> None:
+    with open_reader(reference) as reader:
+        before = reader.table("partitions")
+    load(reference, write(tmp_path, whole=WHOLE))
+    with open_reader(reference) as reader:
+        assert reader.table("partitions").sort(pl.all()).equals(before.sort(pl.all()))
+
+
+def test_a_growing_log_read_at_any_moment_equals_the_whole(reference: Path, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    files = write(tmp_path, whole=WHOLE, other=OTHER)
+    first = WHOLE.index("\n") + 1
+    for trial in range(3):
+        moments = sorted(chance.sample(range(first, len(WHOLE)), 4))
+        if trial == 2:
+            moments.reverse()  # backups of the log, read from the newest to the oldest
+        warehouse = tmp_path / f"w{trial}"
+        for at in moments:
+            Path(files[0]).write_text(WHOLE[:at])
+            load(warehouse, files[:1])
+        Path(files[0]).write_text(WHOLE)
+        assert_same(load(warehouse, files), reference)
+
+
+def test_an_older_copy_read_later_takes_nothing_back(reference: Path, tmp_path: Path) -> None:
+    files = write(tmp_path, whole=WHOLE[: len(WHOLE) // 2 + 7])
+    assert_same(load(reference, files), load(tmp_path / "w", write(tmp_path, whole=WHOLE, other=OTHER)))
+
+
+def test_a_log_for_each_session_equals_one_log_of_all_but_for_their_names(tmp_path: Path) -> None:
+    parts = write(tmp_path, a=session(0), b=session(1), c=session(2))
+    one, other = contents(load(tmp_path / "w", parts[::-1])), contents(load(tmp_path / "v", write(tmp_path, a=WHOLE)))
+    for name in ("steps", "run_events"):
+        assert one[name].equals(other[name])
+    assert one["run_sessions"].drop("origin").equals(other["run_sessions"].drop("origin"))
+
+
+def test_a_session_that_has_grown_ends_later(tmp_path: Path) -> None:
+    name = write(tmp_path, log=session(0, steps=10))
+    load(tmp_path / "w", name)
+    early = contents(tmp_path / "w")["run_sessions"]["ended_at"].item()
+    load(tmp_path / "w", write(tmp_path, log=session(0, steps=20)))
+    assert contents(tmp_path / "w")["run_sessions"]["ended_at"].item() > early
+
+
+def test_a_line_cut_by_a_kill_stays_refused_for_good(tmp_path: Path) -> None:
+    cut = session(0)[:-30]
+    load(tmp_path / "w", write(tmp_path, log=cut), write(tmp_path, log=cut + "\n" + session(1)))
+    (refused,) = contents(tmp_path / "w")["rejects"].rows(named=True)
+    assert refused["reason"].startswith("cut line")
+
+
+def test_a_bad_file_is_reported_and_the_others_are_loaded(tmp_path: Path) -> None:
+    files = write(tmp_path, bad="JobID|State\n", good=session(0))
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        reports = runlogs.ingest_files(
+            writer, [*files, str(tmp_path / "missing")], cluster=None, now=NOW, progress=lambda *_: None
+        )
+    assert [report.error is None for report in reports] == [False, True, False]
+    assert contents(tmp_path / "w")["steps"].height == 300
+
+
+def test_the_loads_say_which_time_each_cluster_was_told_of(reference: Path) -> None:
+    with open_reader(reference) as reader:
+        loads = reader.table("loads").sort("cluster")
+        assert loads["cluster"].to_list() == ["alpha", "beta"]
+        assert set(loads["source"]) == {"runlog"}
+        sessions = reader.query("run_sessions", cluster="alpha")
+        assert loads["covers_from"][0] == sessions["started_at"].min()
+        assert loads["covers_until"][0] == sessions["ended_at"].max()
+        steps = reader.query("steps", cluster="alpha")
+        assert steps["ts"].is_sorted()
+        assert reader.query("run_events", cluster="alpha").height == 3 * 7
+
+
+def test_sessions_without_an_attempt_are_warned_of_once_there_is_accounting(reference: Path) -> None:
+    name = "source_session_without_attempt"
+    with open_writer(reference, verb="test", now=NOW) as writer:
+        assert name not in {result.check.name for result in writer.checks()}
+        with writer.transaction():
+            attempt = {
+                "cluster": "alpha",
+                "scheduler": "slurm",
+                "job_id": "30",
+                "submitted_at": NOW,
+                "display_id": "30",
+                "state": "COMPLETED",
+                "n_nodes": 1,
+                "n_gpus": 8,
+            }
+            writer.append("stored.attempts", pl.DataFrame([attempt]))
+        (found,) = [result for result in writer.checks() if result.check.name == name]
+        assert found.count == 3
+        with writer.transaction():
+            writer.append("stored.attempts", pl.DataFrame([attempt | {"job_id": "29"}]))
+        assert name not in {result.check.name for result in writer.checks()}
+
+
+def test_the_command_reads_gzip(tmp_path: Path) -> None:
+    (tmp_path / "log.gz").write_bytes(gzip.compress(session(0).encode()))
+    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), str(tmp_path / "log.gz"))
+    assert done.returncode == 0, done.stderr
+    assert "loaded" in done.stderr
+    assert contents(tmp_path / "w")["steps"].height == 300
+
+
+def test_the_command_fills_in_a_cluster_and_asks_for_a_missing_one(tmp_path: Path) -> None:
+    text = session(0).replace('"cluster": "alpha"', '"cluster": null')
+    files = write(tmp_path, log=text)
+    asked = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
+    assert asked.returncode == 35
+    assert "--cluster NAME" in asked.stderr
+    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), "--cluster", "gamma", *files)
+    assert done.returncode == 0, done.stderr
+    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {"gamma"}
+
+
+def test_the_recorder_comes_out_as_it_is(tmp_path: Path) -> None:
+    assert main(["recorder", "--output", str(tmp_path / "trackside_log.py")]) == 0
+    assert (tmp_path / "trackside_log.py").read_text() == runlogs.recorder_text()
+    assert trackside("recorder").stdout == runlogs.recorder_text()
+
+
+def test_a_log_of_a_cluster_that_no_folder_can_be_named_after_is_refused_and_the_next_is_loaded(tmp_path: Path) -> None:
+    files = write(tmp_path, odd=session(0).replace('"cluster": "alpha"', f'"cluster": "{"é" * 60}"'), whole=WHOLE)
+    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
+    assert done.returncode == 30
+    assert "cluster: the name is longer than 200 characters (as it is quoted in a path)" in done.stderr
+    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {"alpha"}

@@ -1,0 +1,56 @@
+"""Reading each different text once gives what reading every row gives."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.slurm.formats import values
+from ingest.slurm.formats.columns import Columns, Distinct
+from tests.support.parsing import parse, text
+
+WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-00:00:00", "00:10:00", "4Gn", "1:0"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.none() | WORDS, max_size=60))
+def test_a_column_read_by_its_different_texts_is_the_column_read_row_by_row(words: list[str | None]) -> None:
+    column = pl.Series("x", words, pl.String)
+    for convert in (values.blank_to_null, values.whole_numbers, values.durations):
+        assert Distinct(column).each(convert).equals(convert(column)), convert
+    for several in (values.states, values.exit_codes, values.memory_sizes):
+        assert Distinct(column).each(several).equals(several(column)), several
+
+
+def test_repeated_texts_are_looked_at_once() -> None:
+    looked_at = []
+
+    def convert(column: pl.Series) -> pl.Series:
+        looked_at.append(len(column))
+        return column
+
+    repeated = pl.Series("x", ["a", None, "b", "a"] * 500)
+    assert Distinct(repeated).each(convert).equals(repeated)
+    Distinct(pl.Series("x", [str(n) for n in range(2000)])).each(convert)
+    nothing = pl.Series("x", [None] * 2000, pl.String)
+    assert Distinct(nothing).each(convert).equals(nothing)
+    assert looked_at == [2, 2000, 1]
+
+
+def test_what_cannot_be_read_is_counted_row_by_row() -> None:
+    frame = pl.DataFrame({"reqmem": ["odd"] * 9 + ["1G"] * 9, "nnodes": ["8", "x"] * 9, "timelimit": ["soon"] * 18})
+    columns = Columns(frame, timezone=None, origin="x")
+    ones = pl.Series([1] * 18)
+    columns.memory(ones, ones)
+    columns.whole("nnodes", "allocnodes")
+    columns.time_limit()
+    assert columns.unreadable == {"reqmem": 9, "nnodes": 9, "timelimit": 18}
+
+
+def test_many_rows_alike_are_read_as_one_is() -> None:
+    one = parse(text({"ReqMem": "4Gn", "Timelimit": "1-00:00:00"})).frames["attempts"].drop("job_id", "display_id")
+    rows = [{"JobIDRaw": str(n), "JobID": str(n), "ReqMem": "4Gn", "Timelimit": "1-00:00:00"} for n in range(1, 3000)]
+    many = parse(text(*rows)).frames["attempts"].drop("job_id", "display_id")
+    assert many.height == len(rows)
+    assert many.unique().equals(one)

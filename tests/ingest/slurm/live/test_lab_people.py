@@ -1,0 +1,225 @@
+"""People, rules and the scheduler's state on a real Slurm: what the test did with sacctmgr is what Trackside tells.
+
+The truth is what the test asked sacctmgr and sbatch for, and when.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from queries.warehouse import open_reader
+from tests.lab.processes import now
+from tests.support.command import trackside_on
+
+if TYPE_CHECKING:
+    from tests.lab import SlurmLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
+
+QUICK = ("-p", "main", "-n1", "--gres=gpu:1", "-t", "5")
+LOST, SIBLING = 900_001, (2 << 26) + 9
+"""Ids of a job whose end was lost, and of a federated job that another cluster ran; no job of the lab comes near."""
+
+RUNNING, REVOKED = 1, 0x80000
+_COLUMNS = (
+    "mod_time account cpus_req job_name id_assoc id_array_job id_array_task id_job id_qos id_resv id_wckey id_user "
+    "id_group het_job_id het_job_offset state_reason_prev mem_req nodelist nodes_alloc node_inx `partition` priority "
+    "state timelimit time_submit time_eligible time_start time_end work_dir tres_alloc tres_req exit_code flags"
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a command was given and when it was done, in epoch seconds."""
+
+    begin: float
+    end: float
+
+    def has(self, moment: datetime | None) -> bool:
+        """Whether a time cut to whole seconds lies within."""
+        return moment is not None and int(self.begin) <= moment.timestamp() <= self.end
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What was done when, and the warehouse that was made of it."""
+
+    lab: SlurmLab
+    warehouse: Path
+    did: dict[str, Span]
+    jobs: dict[str, int]
+    ingested: Span
+
+    def row(self, table: str, **which: object) -> dict[str, Any]:
+        """The one row of a table with these values."""
+        with open_reader(self.warehouse) as reader:
+            [row] = reader.table(table).filter(**which).to_dicts()
+        return row
+
+
+def timed(lab: SlurmLab, *change: str) -> Span:
+    """One change of the accounts, and when it was made."""
+    begin = now()
+    lab.sacctmgr("-i", *change)
+    return Span(begin, now())
+
+
+def put_job(lab: SlurmLab, job: int, state: int, start: int, end: int) -> None:
+    """A row of accounting that slurmctld knows nothing of."""
+    noted = int(now())
+    values = (
+        f"{noted},'llm',1,'row',1,0,4294967294,{job},1,0,0,2001,2001,0,4294967294,0,0,'None assigned',1,'0','main',1,"
+        f"{state},30,{start},{start},{start},{end},'/tmp','','1=1,4=1,1001=8',0,0"
+    )
+    names = ",".join(_COLUMNS.split())
+    statement = f"INSERT INTO bench_job_table ({names}) VALUES ({values})"
+    sql(lab, statement)
+
+
+def sql(lab: SlurmLab, statement: str) -> str:
+    socket = str(lab.layout.mariadb_socket)
+    return lab.run(["mariadb", "-N", "-S", socket, "-uroot", "slurm_acct_db", "-e", statement]).stdout
+
+
+@pytest.fixture(scope="module")
+def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    lab, did = own_slurm_lab, {}
+    jobs = {"first": lab.sbatch("sleep 1", *QUICK), "second": lab.sbatch("sleep 1", *QUICK)}
+    did["account"] = timed(
+        lab, "add", "account", "robots", "parent=research", "Cluster=bench", "Description=a|b",
+        "GrpTRES=gres/gpu=16", "MaxWall=1-00:00:00",
+    )  # fmt: skip
+    did["user"] = timed(lab, "add", "user", "dave", "Account=robots", "MaxJobs=10", "Fairshare=7")
+    did["stranger"] = timed(lab, "add", "user", "eve", "Account=robots", "Partition=main")
+    did["qos"] = timed(
+        lab, "add", "qos", "urgent", "Priority=1000", "Preempt=normal,capped", "PreemptMode=requeue", "GraceTime=90",
+        "UsageFactor=2.5", "Flags=DenyOnLimit", "MaxTRESPerUser=gres/gpu=4",
+    )  # fmt: skip
+    did["level"] = timed(lab, "modify", "user", "where", "name=alice", "set", "AdminLevel=Operator")
+    begin = now()
+    jobs["of the new user"] = lab.sbatch("sleep 1", *QUICK, "-A", "robots", user="dave")
+    did["submission"] = Span(begin, now())
+    jobs["cancelled"] = lab.sbatch("sleep 300", *QUICK)
+    lab.wait_for(jobs["cancelled"], "RUNNING")
+    lab.scancel(jobs["cancelled"])
+    for job in jobs.values():
+        lab.wait_for(job)
+    put_job(lab, LOST, RUNNING, int(begin) - 60, 0)
+    put_job(lab, SIBLING, REVOKED, int(begin) - 60, int(begin) - 30)
+    warehouse = tmp_path_factory.mktemp("accounts") / "w"
+    begin = now()
+    trackside_on(lab, warehouse, "ingest", "slurm")
+    return Scenario(lab, warehouse, did, jobs, Span(begin, now()))
+
+
+def test_a_new_user_was_provisioned_when_the_test_did_it_and_first_submitted_when_it_submitted(
+    scenario: Scenario,
+) -> None:
+    dave = scenario.row("users", user="dave", account="robots")
+    assert scenario.did["user"].has(dave["provisioned_at"])
+    assert scenario.did["submission"].has(dave["first_job_at"])
+    job = scenario.row("attempts", job_id=str(scenario.jobs["of the new user"]))
+    assert dave["first_job_at"] == job["submitted_at"]
+    assert dave["admin_level"] == "Operator"  # since the lab was made
+    assert dave["association"] == number_of(scenario.lab, "dave", "robots")
+
+
+def number_of(lab: SlurmLab, user: str, account: str) -> str:
+    shown = lab.sacctmgr("-nP", "show", "assoc", f"Users={user}", f"Accounts={account}", "Format=ID")
+    return shown.strip()
+
+
+def test_a_user_who_never_submitted_has_no_first_job(scenario: Scenario) -> None:
+    eve = scenario.row("users", user="eve")
+    assert (eve["account"], eve["admin_level"], eve["first_job_at"]) == ("robots", "None", None)
+    assert scenario.did["stranger"].has(eve["provisioned_at"])
+    old = scenario.row("users", user="dave", account="ops")
+    assert old["first_job_at"] is None
+    assert old["provisioned_at"] < eve["provisioned_at"]
+
+
+def test_of_several_jobs_the_first_submission_counts(scenario: Scenario) -> None:
+    alice = scenario.row("users", user="alice")
+    first = scenario.row("attempts", job_id=str(scenario.jobs["first"]))
+    assert alice["first_job_at"] == first["submitted_at"]
+    assert alice["admin_level"] == "Operator"
+
+
+def test_limits_are_as_they_were_set(scenario: Scenario) -> None:
+    robots = scenario.row("associations", account="robots", user="")
+    assert (robots["parent"], robots["limits"]) == ("research", ["GrpTRES=gres/gpu=16", "MaxWall=1-00:00:00"])
+    assert scenario.ingested.has(robots["first_seen_at"])
+    dave = scenario.row("associations", account="robots", user="dave")
+    assert (dave["fairshare"], dave["qos"]) == ("7", ["normal"])
+    assert dave["limits"] == ["MaxJobs=10", "MaxWall=1-00:00:00"]  # the second is its account's
+    assert scenario.row("associations", user="eve")["partition"] == "main"
+
+
+def test_a_quality_of_service_is_as_it_was_made(scenario: Scenario) -> None:
+    urgent = scenario.row("qos", name="urgent")
+    assert {name: urgent[name] for name in ("priority", "preempt_mode", "usage_factor", "grace_s")} == {
+        "priority": 1000, "preempt_mode": "requeue", "usage_factor": 2.5, "grace_s": 90.0,
+    }  # fmt: skip
+    assert sorted(urgent["preempts"]) == ["capped", "normal"]
+    assert (urgent["flags"], urgent["limits"]) == (["DenyOnLimit"], ["MaxTRESPerUser=gres/gpu=4"])
+
+
+def test_every_change_is_there_with_who_and_when(scenario: Scenario) -> None:
+    changes = {"account": ("Add Accounts", "robots"), "qos": ("Add QOS", "urgent"), "stranger": ("Add Users", "eve")}
+    for what, (action, subject) in changes.items():
+        row = scenario.row("transactions", action=action, subject=subject)
+        assert (row["actor"], row["cluster"]) == ("root", "bench")
+        assert scenario.did[what].has(row["ts"])
+    assert scenario.did["level"].has(scenario.row("transactions", action="Modify Users")["ts"])
+    account = scenario.row("transactions", action="Add Accounts", subject="robots")
+    assert "description='a|b'" in account["detail"]
+
+
+def test_the_scheduler_counts_the_jobs_that_the_test_submitted(scenario: Scenario) -> None:
+    def told(name: str) -> float:
+        row = scenario.row("scheduler_stats", section="general", name=name)
+        assert scenario.ingested.has(row["ts"])
+        return float(row["value"])
+
+    assert told("Jobs submitted") == told("Jobs started") == len(scenario.jobs)
+    assert told("Jobs canceled") == 1
+    assert told("Jobs completed") == len(scenario.jobs) - 1
+    assert told("Jobs pending") == told("DBD Agent queue size") == 0
+    with open_reader(scenario.warehouse) as reader:
+        numbers = reader.table("scheduler_stats")
+    batch = numbers.filter(section="rpc", name="REQUEST_SUBMIT_BATCH_JOB count")
+    assert batch["value"].to_list() == [len(scenario.jobs)]
+    assert not numbers["name"].str.contains("alice|dave").any()
+
+
+def test_only_the_lost_job_is_runaway_and_finding_it_changes_nothing(scenario: Scenario) -> None:
+    lost = scenario.row("runaway_jobs")
+    assert (lost["job_id"], lost["state"]) == (str(LOST), "RUNNING")
+    assert scenario.ingested.has(lost["first_seen_at"])
+    there = sql(scenario.lab, f"SELECT state, time_end, deleted FROM bench_job_table WHERE id_job = {LOST}")
+    assert there.split() == ["1", "0", "0"]
+
+
+def test_the_shadow_of_a_federated_job_holds_nothing(scenario: Scenario) -> None:
+    row = scenario.row("attempts", job_id=str(SIBLING))
+    assert (row["state"], row["n_nodes"], row["n_gpus"], row["started_at"]) == ("REVOKED", 0, 0, None)
+
+
+def test_a_limit_that_was_changed_is_the_new_one_seen_since_the_first_time(scenario: Scenario, tmp_path: Path) -> None:
+    before = scenario.row("associations", account="robots", user="dave")
+    scenario.lab.sacctmgr("-i", "modify", "user", "dave", "where", "Account=robots", "set", "MaxJobs=3")
+    dump = tmp_path / "assoc.txt"
+    dump.write_text(scenario.lab.sacctmgr("-P", "show", "assoc"))
+    asked = datetime.fromtimestamp(int(now()), UTC)
+    mine = replace(scenario, warehouse=Path(shutil.copytree(scenario.warehouse, tmp_path / "w")))  # others read theirs
+    trackside_on(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
+    after = mine.row("associations", account="robots", user="dave")
+    assert after["limits"] == ["MaxJobs=3", "MaxWall=1-00:00:00"]
+    assert (after["first_seen_at"], after["last_seen_at"]) == (before["first_seen_at"], asked)
+    assert after["association"] == before["association"]

@@ -1,0 +1,46 @@
+"""A live Slurm that is another cluster than a person asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app import live_slurm
+from app.config import settings as config
+from app.errors import UsageError
+from app.ingesting import Options
+from app.loading import first_error
+from ingest.slurm.commands.runner import Completed
+from queries.warehouse import open_writer
+from tests.support.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
+
+    with open_writer(tmp_path, verb="test", now=slurm.now) as writer:
+        reports = live_slurm.ingest_live(
+            writer, config.Config(), Options(cluster="nosuch"), now=slurm.now, runner=slurm, progress=lambda *_: None
+        )
+
+    error = first_error(reports)
+    assert isinstance(error, UsageError)
+    assert "this Slurm is the cluster 'c1', not 'nosuch'" in str(error)
+    assert slurm.windows() == []
+    assert table(tmp_path, "loads").is_empty()
+    assert table(tmp_path, "cluster_settings").is_empty()
+
+
+def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
+    another = Completed(0, b"ClusterName = c9\n", b"")
+    slurm.failing = lambda command: another if command[:3] == ["scontrol", "-M", "c2"] and "config" in command else None
+
+    told = ingest(tmp_path, slurm, clusters=["c2", "c1"])
+
+    assert isinstance(told.error, UsageError)
+    assert {value(command, "-M") for command in slurm.commands if "-S" in command} == {"c1"}
+    assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
+    assert set(table(tmp_path, "cluster_settings")["cluster"]) == {"c1"}

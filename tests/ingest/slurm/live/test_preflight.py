@@ -1,0 +1,132 @@
+"""Where Slurm cannot be asked at all: found out once, without waiting, and said with what can be done instead."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.cli import doctor
+from app.config import settings as config
+from app.errors import exit_status
+from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
+from ingest.slurm.commands.runner import Completed
+from queries.warehouse import open_reader
+from tests.support.fake_slurm import AWAY, FakeSlurm, Job, hours, ingest, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def missing(command: list[str]) -> Completed | None:
+    raise SourceMissingError(command)
+
+
+def test_without_slurms_commands_one_is_tried_and_what_can_be_done_is_said(tmp_path: Path) -> None:
+    slurm = FakeSlurm([], NOW, failing=missing)
+    told = ingest(tmp_path, slurm, clusters=["c1", "c2"])
+    assert slurm.commands == [["sacct", "-e"]]
+    assert told.waits == []
+    (error,) = [report.error for report in told.reports]
+    assert error is not None
+    assert exit_status(error) == 20
+    for words in ("sacct is not installed", "trackside ingest slurm FILE", "[slurm]", 'road = "rest"', "rest_url"):
+        assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Slurm accounting storage is disabled\n",
+        b"sacct: error: ClusterName needs to be specified\nsacct: fatal: Unable to process configuration file\n",
+    ],
+)
+def test_without_accounting_or_configuration_nothing_else_is_asked(tmp_path: Path, said: bytes) -> None:
+    slurm = FakeSlurm([], NOW, failing=lambda _: Completed(1, b"", said))
+    told = ingest(tmp_path, slurm)
+    assert slurm.commands == [["sacct", "-e"]]
+    assert told.waits == []
+    (report,) = told.reports
+    assert isinstance(report.error, SourceDownError)
+    assert said.decode().splitlines()[-1] in str(report.error)
+    assert "trackside ingest slurm FILE" in str(report.error)
+
+
+CONFIGLESS = Completed(1, b"", b"sacct: fatal: Could not establish a configuration source\n")
+"""What commands say where slurmctld hands out slurm.conf, while it starts again."""
+
+
+@pytest.mark.parametrize("answer", [AWAY, CONFIGLESS])
+def test_what_may_get_better_by_waiting_is_not_given_up_at_once(tmp_path: Path, answer: Completed) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
+    left = [answer, answer]
+    slurm.failing = lambda _: left.pop() if left else None
+    assert ingest(tmp_path, slurm).error is None
+    assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
+
+
+@pytest.mark.parametrize("what", ["nothing", "a file", "no folder that may be looked into"])
+def test_a_socket_that_is_not_there_is_said_once_with_the_setting_to_look_at(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "rest.socket"
+    if what == "a file":
+        path.write_text("")
+    elif what != "nothing":
+        path = tmp_path / ("x" * 300) / "rest.socket"
+    slurm = FakeSlurm([], NOW)
+    told = ingest(tmp_path / "w", slurm, road="rest", rest_url=f"unix:{path}")
+    (report,) = told.reports
+    assert isinstance(report.error, ServerDownError)
+    assert (told.waits, slurm.commands) == ([], [])
+    for words in ("slurmrestd", "rest_url", "[slurm]", str(path)):
+        assert words in str(report.error)
+
+
+def test_a_socket_where_nobody_listens_any_more_is_asked_again_and_one_message_names_all(tmp_path: Path) -> None:
+    path = tmp_path / "rest.socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    told = ingest(tmp_path / "w", FakeSlurm([], NOW), road="rest", rest_url=f"unix:{path}", retry_s=1)
+    assert told.waits
+    (error,) = [report.error for report in told.reports]
+    assert "nobody listens there" in str(error)
+    assert "Not read: slurmrestd clusters, slurmrestd nodes, slurmrestd reservations, slurmrestd jobs 2026-" in str(
+        error
+    )
+
+
+def test_a_token_that_cannot_be_sent_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JWT", "two words")
+    told = ingest(tmp_path, FakeSlurm([], NOW), road="rest", rest_url="http://127.0.0.1:1")
+    (report,) = told.reports
+    assert told.waits == []
+    assert "cannot be sent this token" in str(report.error)
+    with open_reader(tmp_path) as reader:
+        assert reader.table("loads").is_empty()
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("echo 'Slurm accounting storage is disabled' >&2; exit 1", "Slurm accounting storage is disabled."),
+        ("echo 'sacct: error while loading shared libraries: libslurmfull.so' >&2; exit 127", "libslurmfull.so."),
+        ("exec sleep 60", "sacct did not answer in time."),
+    ],
+)
+def test_doctor_says_that_there_is_no_accounting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], does: str, said: str
+) -> None:
+    (tmp_path / "sacct").write_text(f"#!/bin/sh\n{does}\n")
+    for name in ("sacctmgr", "scontrol"):
+        (tmp_path / name).write_text("#!/bin/sh\necho ClusterName = c1\n")
+    for name in ("sacct", "sacctmgr", "scontrol"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    doctor.examine(tmp_path / "w", config.Config(slurm=config.Slurm(timeout_s=1)), now=NOW)
+    told = capsys.readouterr().out
+    assert said in told
+    assert "Live ingest will not work" in told
+    assert "there is accounting" not in told

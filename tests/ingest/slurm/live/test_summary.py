@@ -1,0 +1,193 @@
+"""What a live ingest says: a line for each source, a message for each cause, and no warning twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import load_reports
+from app.cli.status import status
+from app.live_telling import Failed, failures
+from app.load_reports import Note, Summary
+from ingest.errors import InputError, SourceDownError
+from ingest.slurm.commands.runner import Completed
+from queries.warehouse import open_reader
+from tests.support.fake_slurm import AWAY, DENIED, FakeSlurm, Job, Told, days, epoch, hours, ingest, table
+from tests.support.slurm_answers import answer, job, node
+from tests.support.web import Answer, web
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def lines(told: Told) -> dict[str, str]:
+    """The line of each source."""
+    summed = [report for report in told.reports if isinstance(report, Summary) and not isinstance(report, Note)]
+    found = {str(report.parsed.source): report.line for report in summed if report.parsed}
+    assert len(found) == len(summed)
+    return found
+
+
+# --- what was loaded
+
+
+def test_each_source_has_one_line_that_tells_its_rows_as_files_do(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(each, NOW - hours(5), NOW - hours(5), NOW + hours(1)) for each in (1, 2)], NOW)
+    slurm.jobs[1].end = None
+    first = lines(ingest(tmp_path, slurm))
+    windows = "2026-10-21 12:00 to 2026-11-20 12:00 (5 windows)"
+    assert first["slurm.accounting"] == f"slurm.accounting  sacct {windows}, 2 rows: 2 new"
+    assert first["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 1 new"
+    assert first["slurm.config"] == "slurm.config  scontrol show config, 2 rows: 2 new"
+    slurm.now += hours(2)
+    slurm.jobs.append(Job(3, NOW, NOW))
+    again = lines(ingest(tmp_path, slurm))
+    window = "2026-11-19 12:00 to 2026-11-20 14:00"
+    assert again["slurm.accounting"] == f"slurm.accounting  sacct {window}, 3 rows: 1 new, 2 known already"
+    assert again["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 0 new, 1 known already"
+    (last,) = table(tmp_path, "loads").filter(source="slurm.accounting", loaded_at=slurm.now)["rows_new"]
+    assert last == 1
+
+
+def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(each, NOW - days(each), NOW - days(each), NOW - days(each)) for each in (1, 9, 20)], NOW)
+    assert lines(ingest(tmp_path, slurm))["slurm.accounting"].endswith("(5 windows), 3 rows: 3 new")
+    assert lines(ingest(tmp_path, slurm, since=NOW - days(30), again=True))["slurm.accounting"].endswith(
+        "(5 windows), 3 rows: 0 new, 3 known already"
+    )
+
+
+def test_refused_rows_are_in_the_line_and_the_rows_of_a_backfill_are_not_held(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3)), Job(2, NOW - hours(5))], NOW)
+    slurm.jobs[0].state = ""
+    told = ingest(tmp_path, slurm)
+    assert lines(told)["slurm.accounting"].endswith(", 2 rows: 1 new, 1 rejected")
+    assert [report.parsed.frames for report in told.reports if report.parsed] == [{}] * len(told.reports)
+
+
+def test_of_several_clusters_each_line_says_of_which(tmp_path: Path) -> None:
+    told = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
+    nodes = [report.line for report in told.reports if isinstance(report, Summary) and "show node" in report.line]
+    assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
+
+
+# --- what was not
+
+
+def test_a_slurmdbd_that_is_away_is_one_message_that_names_all_that_was_not_read(tmp_path: Path) -> None:
+    slurm = FakeSlurm([], NOW)
+    slurm.failing = lambda command: AWAY if command[0] in {"sacct", "sacctmgr"} and "-e" not in command else None
+    told = ingest(tmp_path, slurm, retries=1)
+    (error,) = [report.error for report in told.reports if report.error]
+    assert isinstance(error, SourceDownError)
+    assert str(error).count("failed to open connection") == 1
+    assert str(error).splitlines()[-1] == (
+        "Not read: sacctmgr show event, sacctmgr show reservation, sacctmgr show assoc, sacctmgr show user, "
+        "sacctmgr show qos, sacctmgr show transactions, sacct 2026-10-21 12:00 to 2026-11-20 12:00."
+    )
+    (left,) = told.warnings
+    assert "sdiag" in left
+    assert "failed to open connection" not in left
+
+
+@pytest.mark.parametrize("cluster", ["", "c1"])
+def test_one_failure_is_told_once(cluster: str) -> None:
+    for error in (InputError("nodes.txt: cannot be read"), SourceDownError(["sacct"], 1, "")):
+        told = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
+        (only,) = [str(report.error) for report in told]
+        assert only.endswith("Not read: first, other.")
+
+
+def test_different_causes_are_different_messages(tmp_path: Path) -> None:
+    slurm = FakeSlurm([], NOW)
+    slurm.failing = lambda command: (
+        AWAY if "-S" in command else DENIED if command[0] == "sacctmgr" and "event" in command else None
+    )
+    told = ingest(tmp_path, slurm, retries=0)
+    denied, away = [str(report.error) for report in told.reports if report.error]
+    assert "Not read: sacctmgr show event, " in denied
+    assert "Access/permission denied" in denied
+    assert away.endswith("Not read: sacct 2026-10-21 12:00 to 2026-11-20 12:00.")
+
+
+def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(30), NOW - days(30))], NOW)
+    bad = (NOW - days(23), NOW - days(9))
+    slurm.failing = lambda command: (
+        (AWAY if any(f"{moment:%Y-%m-%dT%H:%M:%S}" == command[command.index("-S") + 1] for moment in bad) else None)
+        if "-S" in command
+        else None
+    )
+    told = ingest(tmp_path, slurm, retries=0)
+    assert str(told.error).endswith(
+        "Not read: sacct 2026-10-28 12:00 to 2026-11-04 12:00, sacct 2026-11-11 12:00 to 2026-11-18 12:00."
+    )
+
+
+# --- warnings
+
+
+def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
+    slurm.columns.remove("Reservation")
+    assert [each for each in ingest(tmp_path, slurm).warnings if "knows no column Reservation" in each]
+    slurm.now += hours(1)
+    told = ingest(tmp_path, slurm)
+    assert not [each for each in told.warnings if "knows no column" in each]
+    assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
+    assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
+    load_reports.say(told.reports, files=False)
+    assert "knows no column" not in capsys.readouterr().err
+    with open_reader(tmp_path) as reader:
+        status(reader, now=slurm.now)
+    assert "this sacct knows no column Reservation" in capsys.readouterr().out
+    slurm.now += hours(1)
+    slurm.columns.remove("Comment")
+    assert [each for each in ingest(tmp_path, slurm).warnings if "knows no column Reservation, Comment" in each]
+
+
+def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path: Path) -> None:
+    version = "0.0.38"
+
+    def say(path: str, _: dict[str, str]) -> Answer:
+        what = path.rpartition("/")[2]
+        if f"/v{version}/" not in path:
+            return Answer(b"", 404, "text/plain")
+        lists = {"jobs": [job(version)], "nodes": [node(version)], "clusters": [{"name": "bench"}], "reservations": []}
+        return Answer(answer(version, **{what: lists[what]}))
+
+    slurm, said = FakeSlurm([], datetime(2026, 9, 22, tzinfo=UTC)), []
+    with web(say) as server:
+        for _ in range(2):
+            said.append(ingest(tmp_path, slurm, road="rest", rest_url=server.url).warnings)
+            slurm.now += hours(1)
+    lost = ("tells no plain exit codes", "slurmrestd tells no node events")
+    assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
+
+
+def test_runaway_jobs_are_counted_by_ingest_and_status_with_the_command_that_lists_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
+    row = f"1|c1|RUNNING|{epoch(NOW - hours(5))}|{epoch(NOW - hours(5))}\n".encode()
+
+    def failing(command: list[str]) -> Completed | None:
+        if command[0] == "squeue":
+            return Completed(0, b"", b"")
+        return Completed(0, row, b"") if command[0] == "sacct" and "-s" in command else None
+
+    slurm.failing = failing
+    told = ingest(tmp_path, slurm)
+    (warning,) = [each for each in told.warnings if "runaway" in each and "not read" not in each]
+    assert warning.startswith("1 runaway job(s)")
+    assert "trackside export runaway_jobs" in warning
+    assert table(tmp_path, "runaway_jobs")["job_id"].to_list() == ["1"]
+    with open_reader(tmp_path) as reader:
+        status(reader, now=slurm.now)
+    assert "warning: c1 slurm.runaway: 1 runaway job(s)" in capsys.readouterr().out
+    row, slurm.now = b"", slurm.now + hours(2)
+    assert not [each for each in ingest(tmp_path, slurm).warnings if "runaway" in each]

@@ -1,0 +1,206 @@
+"""Time before the cluster's first sign of life: asked for once, and still no time of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import live_windows, loading
+from app.live_windows import Window
+from ingest.slurm.accounting.sacct import fetch_accounting
+from ingest.slurm.commands.runner import Completed
+from ingest.slurm.commands.slurmrestd import Client, fetch_accounting_rest
+from ingest.tables import REJECTS, Parsed, empty
+from queries.warehouse import open_writer
+from tests.support.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
+from tests.support.slurm_answers import NEWEST, answer
+from tests.support.web import Answer, web
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = BORN + days(40)
+
+
+def young() -> FakeSlurm:
+    """A cluster of forty days."""
+    return FakeSlurm([Job(1, BORN + days(1), BORN + days(1), BORN + days(2))], NOW)
+
+
+def no_events(command: list[str]) -> Completed | None:
+    return AWAY if "event" in command else None
+
+
+@pytest.mark.parametrize("events", ["there", "away"])
+def test_empty_windows_are_asked_for_once_and_never_speak_for_the_cluster(tmp_path: Path, events: str) -> None:
+    slurm = young()
+    if events == "away":
+        slurm.failing = no_events
+    ingest(tmp_path, slurm, since=BORN - days(60), retries=0)
+    assert len(slurm.windows()) == 15
+    loads = table(tmp_path, "loads").filter(source="slurm.accounting")
+    assert loads["covers_from"].min() >= (BORN if events == "there" else BORN + days(1))  # type: ignore[operator]  # a time
+    assert table(tmp_path, "load_gaps").filter(source="slurm.accounting").is_empty()
+    told = ingest(tmp_path, slurm, since=BORN - days(60), retries=0)
+    assert slurm.windows() == [(NOW - days(2), NOW)]  # only the newest, which may still change
+    assert told.notes == [
+        "6 of 15 windows are there already (--again reads them too)",
+        "8 of 15 windows end before the cluster's first sign of life and were empty (--again reads them too)",
+    ]
+
+
+def test_windows_of_another_beginning_and_length_need_not_be_asked_for_either(tmp_path: Path) -> None:
+    slurm = young()
+    ingest(tmp_path, slurm, since=BORN - days(60))
+    ingest(tmp_path, slurm, since=BORN - days(50), until=BORN + days(20), window_days=9)
+    assert slurm.windows() == []
+    ingest(tmp_path, slurm, since=BORN - days(67), until=BORN)
+    assert slurm.windows() == [(BORN - days(67), BORN - days(60))]
+
+
+def test_a_backfill_that_ends_before_there_was_a_cluster_is_asked_for_once_too(tmp_path: Path) -> None:
+    slurm = young()
+    for asked in (5, 0):
+        ingest(tmp_path, slurm, since=BORN - days(60), until=BORN - days(30))
+        assert len(slurm.windows()) == asked
+
+
+def test_again_asks_for_all_of_them(tmp_path: Path) -> None:
+    slurm = young()
+    ingest(tmp_path, slurm, since=BORN - days(60))
+    ingest(tmp_path, slurm, since=BORN - days(60), again=True)
+    assert len(slurm.windows()) == 15
+
+
+def test_what_failed_was_not_answered(tmp_path: Path) -> None:
+    slurm = young()
+    slurm.failing = lambda command: AWAY if "-S" in command else None
+    ingest(tmp_path, slurm, since=BORN - days(60), retries=0)
+    slurm.failing = lambda _: None
+    ingest(tmp_path, slurm, since=BORN - days(60))
+    assert len(slurm.windows()) == 15
+
+
+def test_an_answer_of_which_every_row_was_refused_was_not_empty(tmp_path: Path) -> None:
+    slurm = young()
+    slurm.jobs[0].state, slurm.born = "", BORN + days(8)
+    for _ in range(2):
+        ingest(tmp_path, slurm, since=BORN - days(14), until=BORN + days(14))
+    assert slurm.windows() == [(BORN, BORN + days(7))]
+
+
+@pytest.mark.parametrize("first", [-90, -46])
+def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_for(tmp_path: Path, first: float) -> None:
+    slurm = young()
+    ingest(tmp_path, slurm, since=BORN - days(60))
+    earlier = Parsed("slurm.accounting", frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
+    earlier = replace(earlier, covers_from=BORN + days(first), covers_until=BORN - days(32))
+    with open_writer(tmp_path, verb="test", now=NOW) as writer:
+        loading.load(writer, earlier, origin="old.txt", data=b"", now=NOW, cluster="c1")
+    ingest(tmp_path, slurm, since=BORN - days(60))
+    assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
+
+
+def test_the_newest_empty_time_may_still_be_told_of(tmp_path: Path) -> None:
+    slurm = FakeSlurm([], NOW, born=NOW - hours(1))
+    ingest(tmp_path, slurm, since=NOW - days(3), window_days=0.5)
+    ingest(tmp_path, slurm, since=NOW - days(3), window_days=0.5, overlap_hours=24)
+    assert slurm.windows() == [(NOW - hours(24), NOW - hours(12)), (NOW - hours(12), NOW)]
+
+
+def test_a_database_that_was_new_and_then_restored_hides_no_job(tmp_path: Path) -> None:
+    slurm = young()
+    old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)
+    ingest(tmp_path, slurm, since=BORN - days(14))
+    slurm.jobs, slurm.born = old, BORN
+    told = ingest(tmp_path, slurm, since=BORN - days(14))
+    assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
+    assert told.notes == [
+        "2 of 8 windows end before the cluster's first sign of life and were empty (--again reads them too)"
+    ]
+    assert table(tmp_path, "load_gaps").is_empty()
+
+
+@pytest.mark.parametrize("events", ["there", "away"])
+def test_an_accounting_that_was_empty_while_nothing_told_of_the_cluster_hides_no_job(
+    tmp_path: Path, events: str
+) -> None:
+    slurm = young()
+    old, slurm.jobs, slurm.failing = slurm.jobs, [], no_events
+    ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    slurm.jobs, slurm.now = [Job(2, NOW, NOW)], NOW + hours(1)
+    ingest(tmp_path, slurm, retries=0, lookback_days=1)
+    slurm.jobs, slurm.now = [*slurm.jobs, *old], NOW + hours(2)
+    slurm.failing = no_events if events == "away" else lambda _: None
+    ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert sorted(table(tmp_path, "attempts")["job_id"]) == ["1", "2"]
+
+
+def test_a_sign_of_life_that_node_events_told_an_earlier_ingest_still_counts(tmp_path: Path) -> None:
+    slurm = young()
+    old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)
+    ingest(tmp_path, slurm, since=BORN - days(14))
+    slurm.born, slurm.failing = BORN, lambda command: AWAY if "-S" in command else None
+    ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    slurm.jobs, slurm.failing = old, no_events
+    ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert "1" in table(tmp_path, "attempts")["job_id"].to_list()
+
+
+@pytest.mark.parametrize("born", [BORN, None])
+def test_whoever_may_not_see_others_jobs_is_warned_and_leaves_their_time_to_somebody_who_may(
+    tmp_path: Path, born: datetime | None
+) -> None:
+    slurm = young()
+    slurm.uid, slurm.private_data = 1000, "accounts,jobs"
+    slurm.failing = (lambda _: None) if born else no_events
+    others, slurm.jobs = slurm.jobs, [Job(2, BORN + days(20), BORN + days(20))]
+    told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert [each for each in told.warnings if "hides other users' jobs" in each]
+    loads = table(tmp_path, "loads").filter(source="slurm.accounting")
+    assert loads["covers_from"].null_count() == loads["covers_until"].null_count() == loads.height == 8
+    slurm.jobs, slurm.admin_level = [*slurm.jobs, *others], "Operator"
+    told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert told.notes == []
+    assert len(slurm.windows()) == 8
+    assert sorted(table(tmp_path, "attempts")["job_id"]) == ["1", "2"]
+    assert not table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].is_null().all()
+
+
+def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, NOW - days(2), NOW - days(2))], NOW)
+    ingest(tmp_path, slurm)
+    slurm.jobs, slurm.uid, slurm.private_data, slurm.now = [], 1000, "jobs", NOW + hours(1)
+    told = ingest(tmp_path, slurm)
+    assert told.notes == []
+    assert slurm.asked_by_id() == []
+
+
+@pytest.mark.parametrize("say", ["uid", "id", "sacctmgr show config"])
+def test_where_nobody_hides_or_nobody_tells_accounting_speaks_for_its_time(tmp_path: Path, say: str) -> None:
+    slurm = young()
+    slurm.uid, slurm.private_data = (0, "jobs") if say == "uid" else (1000, "none")
+    slurm.failing = lambda command: DENIED if " ".join(command).startswith(say) else None
+    told = ingest(tmp_path, slurm)
+    assert table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].null_count() == 0
+    assert any("who may see which jobs (Access/permission denied)" in each for each in told.warnings) == (say != "uid")
+
+
+def test_what_a_question_asked_for_is_read_from_its_own_words() -> None:
+    window = Window(datetime(2026, 11, 1, 2, tzinfo=UTC), datetime(2026, 11, 8, 3, 4, 5, tzinfo=UTC))
+
+    def sacct(command: list[str], _: object) -> Completed:
+        return Completed(0, b"JobIDRaw JobID" if "-e" in command else b"", b"")
+
+    for clusters in ((), ("c1",)):
+        origin = fetch_accounting(sacct, since=window.since, until=window.until, clusters=clusters).origin
+        assert live_windows.asked_by(origin) == window
+    for version in ("0.0.38", NEWEST):
+        with web(lambda *_, version=version: Answer(answer(version, jobs=[]))) as server:
+            origin = fetch_accounting_rest(Client(server.url, version=version), window.since, window.until).origin
+        assert live_windows.asked_by(origin) == window
+    for file in ("sacct.txt", "sacct -S 2026-99-01T00:00:00 -E 2026-99-02T00:00:00", "sacct -j: 3 open jobs, 1 to 3"):
+        assert live_windows.asked_by(file) is None

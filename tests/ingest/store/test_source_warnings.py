@@ -1,0 +1,171 @@
+"""What a source's loads say beside earlier ones: silence, staying away and other columns, and what is none of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app import loading
+from ingest.slurm.commands.runner import Completed
+from ingest.tables import REJECTS, Parsed, empty
+from queries.warehouse import open_writer
+from tests.support.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
+from tests.support.parsing import DATA
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ingest.tables import SourceName
+
+MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
+ASSOCIATIONS = (DATA / "assoc.sacctmgr.txt").read_bytes().replace(b"bench", b"c1")
+USERS = (DATA / "users.sacctmgr.txt").read_bytes().replace(b"bench", b"c1")
+
+
+def warned(root: Path) -> list[tuple[str, str]]:
+    return table(root, "source_warnings").select("source", "kind").rows()
+
+
+def said(root: Path) -> list[str]:
+    return table(root, "source_warnings")["says"].to_list()
+
+
+def weekdays(number: int, *, since: datetime, until: datetime) -> list[Job]:
+    """So many short jobs in the morning of each weekday, none at weekends."""
+    found: list[Job] = []
+    day = since
+    while day < until:
+        for each in range(number if day.weekday() < 5 else 0):
+            submit = day + hours(8) + timedelta(seconds=30 * each)
+            found.append(Job(len(found) + 1, submit, submit, submit + timedelta(minutes=20)))
+        day += days(1)
+    return found
+
+
+def silences(root: Path, slurm: FakeSlurm, *, until: datetime) -> list[str]:
+    """The days at whose noon an ingest says that accounting is silent, from the fake's time on."""
+    found = []
+    while slurm.now <= until:
+        if any(" are usual" in warning for warning in ingest(root, slurm).warnings):
+            found.append(f"{slurm.now:%a %d}")
+        slurm.now += days(1)
+    return found
+
+
+# --- silence
+
+
+@pytest.mark.parametrize("number", [60, 250])
+def test_a_weekend_without_jobs_is_no_silence(tmp_path: Path, number: int) -> None:
+    slurm = FakeSlurm(weekdays(number, since=MONDAY - days(28), until=MONDAY + days(8)), MONDAY + days(3.5))
+    assert silences(tmp_path, slurm, until=MONDAY + days(8)) == []
+
+
+@pytest.mark.parametrize("number", [60, 250])
+def test_silence_over_the_days_behind_a_weekend_is_heard(tmp_path: Path, number: int) -> None:
+    slurm = FakeSlurm(weekdays(number, since=MONDAY - days(28), until=MONDAY + days(5)), MONDAY + days(4.5))
+    assert silences(tmp_path, slurm, until=MONDAY + days(9)) == ["Tue 09"]
+
+
+def test_a_busy_cluster_without_jobs_for_a_day_is_heard(tmp_path: Path) -> None:
+    jobs = [Job(each, MONDAY - days(14) + hours(0.1 * each)) for each in range(1, 14 * 240)]
+    for job in jobs:
+        job.start, job.end = job.submit, job.submit + hours(1)
+    assert silences(tmp_path, FakeSlurm(jobs, MONDAY), until=MONDAY + days(2)) == ["Wed 03"]
+
+
+def test_a_new_cluster_knows_no_weekend_yet(tmp_path: Path) -> None:
+    jobs = weekdays(250, since=MONDAY, until=MONDAY + days(5))
+    assert silences(tmp_path, FakeSlurm(jobs, MONDAY + days(4.5)), until=MONDAY + days(7)) == []
+
+
+# --- staying away
+
+
+def load(root: Path, source: SourceName, origin: str, now: datetime, columns: list[str] | None = None) -> None:
+    """The account of a load, without rows."""
+    parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0, columns=columns or [])
+    with open_writer(root, verb="test", now=now) as writer, writer.transaction():
+        loading.write_account(writer, parsed, origin=origin, digest=f"{origin} {now}", now=now)
+
+
+def others(root: Path) -> None:
+    """Something else of the cluster was read much later."""
+    load(root, "slurm.config", "config.txt", MONDAY + days(30))
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [
+        ("slurm.accounting", "sacct -a -D -X -P"),
+        ("slurm.qos", "sacctmgr -P show qos"),
+        ("slurm.nodes", "scontrol -M c1 show node -o"),
+        ("slurm.accounting", "slurmrestd http://ctl:6820/slurmdb/v0.0.40/jobs"),
+        ("prometheus.gpu", 'http://prometheus:9090 {cluster="c1"}'),
+    ],
+)
+def test_what_was_asked_for_day_by_day_and_no_longer_is_is_stale(
+    tmp_path: Path, source: SourceName, origin: str
+) -> None:
+    for day in range(3):
+        load(tmp_path, source, origin, MONDAY + days(day))
+    others(tmp_path)
+    assert warned(tmp_path) == [(source, "stale")]
+    load(tmp_path, source, "by-hand.txt", MONDAY + days(29))
+    assert warned(tmp_path) == []
+
+
+@pytest.mark.parametrize(("source", "origin"), [("runlog", "run{}.jsonl"), ("slurm.accounting", "dumps/sacct-{}.txt")])
+def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceName, origin: str) -> None:
+    for number in range(4):
+        load(tmp_path, source, origin.format(number), MONDAY + days(number))
+    others(tmp_path)
+    assert warned(tmp_path) == []
+
+
+def test_what_was_asked_for_again_and_again_on_two_days_only_is_not_stale(tmp_path: Path) -> None:
+    for number in range(6):
+        load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number))
+    others(tmp_path)
+    assert warned(tmp_path) == []
+
+
+# --- columns
+
+
+def people(command: list[str]) -> Completed | None:
+    """What Slurm's database answers about people."""
+    words = " ".join(command)
+    if "show assoc" in words:
+        return Completed(0, ASSOCIATIONS, b"")
+    return Completed(0, USERS, b"") if "show user" in words else None
+
+
+def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> None:
+    slurm = FakeSlurm([Job(1, MONDAY - days(1), MONDAY - days(1))], MONDAY, people)
+    for _ in range(3):
+        told = ingest(tmp_path, slurm)
+        assert not any("columns" in warning for warning in told.warnings)
+        slurm.now += hours(2)
+    slurm.failing = lambda command: AWAY if "user" in command else people(command)
+    ingest(tmp_path, slurm, retries=0)
+    assert warned(tmp_path) == []
+    slurm.now += hours(2)
+    slurm.failing = lambda command: (
+        Completed(0, USERS.replace(b"Admin|", b"Rank|"), b"") if "user" in command else people(command)
+    )
+    ingest(tmp_path, slurm)
+    assert [text.partition(" Was")[0] for text in said(tmp_path)] == [
+        "the columns of sacctmgr show user changed within a week: gone: Admin. new: Rank."
+    ]
+
+
+def test_all_that_was_loaded_at_first_tells_the_columns_there_were(tmp_path: Path) -> None:
+    for now in (MONDAY, MONDAY + days(1)):
+        load(tmp_path, "slurm.accounting", "sacct-1.txt", now, ["JobID", "State"])
+        load(tmp_path, "slurm.accounting", "sacct-2.txt", now, ["JobID", "Flags"])
+    assert warned(tmp_path) == []
+    load(tmp_path, "slurm.accounting", "sacct-3.txt", MONDAY + days(2), ["JobID", "State", "Flags", "Restarts"])
+    assert [text.partition(": ")[2] for text in said(tmp_path)] == ["new: Restarts. Was Slurm upgraded?"]

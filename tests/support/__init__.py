@@ -1,0 +1,1 @@
+"""What tests share: warehouses, fakes, captures as text, servers of a test's own."""

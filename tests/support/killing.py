@@ -1,0 +1,198 @@
+"""Runs verbs in processes that are killed: `python -m tests.support.killing` forks one for each line of its input.
+
+The modules are imported once and before the fork, so that a moment of a kill lies in the work and not in the imports.
+Each process is `trackside` itself, with a clock that stands still and Slurm's commands answered from a small cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from app import clock
+from app.cli import main as cli
+from app.cli import verbs
+from app.corrections import make as adjudicating
+from app.service import server as service
+from app.service import worker
+from ingest.slurm.commands.runner import Completed
+from tests.support.command import ROOT
+from tests.support.dumps import HEADER, tiny
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["adjudicating"]  # imported before the fork
+
+NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
+DUMP = tiny(40)
+
+CHANGES = frozenset({"os.rename", "os.remove", "os.link", "os.symlink", "os.mkdir", "os.rmdir", "os.truncate"})
+"""Audit events of changes to a folder; opening a file for writing is one, too."""
+
+LONGEST_S = 300.0
+"""A process that is to end by itself and has not by then hangs."""
+
+
+def slurm(command: list[str], _: Mapping[str, str]) -> Completed:
+    """Slurm's commands on the small cluster."""
+    answers = {
+        "sacct ": DUMP.accounting,
+        "sacctmgr -P show event": DUMP.events,
+        "scontrol show config": DUMP.config,
+        "scontrol show node": DUMP.nodes,
+    }
+    if "-e" in command:
+        return Completed(0, HEADER.replace("|", " ").encode(), b"")
+    for beginning, text in answers.items():
+        if " ".join(command).startswith(beginning):
+            return Completed(0, text.encode(), b"")
+    return Completed(1, b"", b"Access/permission denied")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: exit status (None if it was killed), how long it took, changes that it made to folders."""
+
+    status: int | None
+    seconds: float
+    changes: int
+
+
+@dataclass(frozen=True)
+class Kill:
+    """When a process is killed: so long after its start, or before its n-th change to a folder. Neither: never."""
+
+    after_s: float | None = None
+    before_change: int | None = None
+
+
+class Killer:
+    """Starts verbs and kills them.
+
+    Args:
+        process: one of `python -m tests.support.killing`.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, folder: Path, *arguments: str, kill: Kill | None = None, later_s: float = 0.0) -> Ended:
+        """Run a command line in a folder; its clock stands still at `NOW` and so much later."""
+        moment = kill or Kill()
+        wanted = {
+            "folder": str(folder),
+            "arguments": arguments,
+            "after_s": moment.after_s,
+            "before": moment.before_change,
+            "later_s": later_s,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(wanted) + "\n")
+        self._process.stdin.flush()
+        return Ended(**json.loads(self._process.stdout.readline()))
+
+
+@contextlib.contextmanager
+def killer() -> Iterator[Killer]:
+    """What starts and kills."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.killing"],
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Killer(process)
+    finally:
+        process.communicate()
+
+
+def main() -> None:
+    """One process for each line of the input; how it ended is a line of the output."""
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        counted, counts = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(counted)
+            _become(wanted, counts)
+        os.close(counts)
+        ended = _watch(child, wanted["after_s"])
+        with os.fdopen(counted, "rb") as changes:
+            print(json.dumps({**ended, "changes": len(changes.read())}), flush=True)  # noqa: T201 - the answer
+
+
+def _watch(child: int, after_s: float | None) -> dict[str, Any]:
+    """Wait for a process, or kill it when its time has come."""
+    began = time.monotonic()
+    limit = LONGEST_S if after_s is None else after_s
+    while True:
+        done, how = os.waitpid(child, os.WNOHANG)
+        took = time.monotonic() - began
+        if done:
+            return {"status": None if os.WIFSIGNALED(how) else os.WEXITSTATUS(how), "seconds": took}
+        if took >= limit:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return {"status": None, "seconds": took}
+        time.sleep(min(0.002, limit - took))
+
+
+def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
+    """Be that command line; every change to a folder is a byte to `counts`."""
+    said = os.open(f"{wanted['folder']}/said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(said, stream)
+    os.chdir(wanted["folder"])
+    _stand_still(NOW + timedelta(seconds=wanted["later_s"]))
+    left = [wanted["before"] or 0]
+
+    def changed(event: str, arguments: tuple[Any, ...]) -> None:
+        written = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if event not in CHANGES and not written:
+            return
+        if left[0] == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        os.write(counts, b".")
+
+    sys.addaudithook(changed)
+    status = 70
+    try:
+        status = cli.main(wanted["arguments"])
+    finally:
+        os._exit(status)
+
+
+def _stand_still(moment: datetime) -> None:
+    """The clock stands, Slurm answers, and `serve` ends after its first cycle."""
+
+    def once(self: worker.Worker, *, now: datetime) -> NoReturn:
+        try:
+            cycle(self, now=now)
+        finally:
+            os._exit(1 if self.failures(now) or not self.last_success else 0)
+
+    cycle = worker.Worker.cycle
+    vars(clock)["now"] = lambda: moment
+    vars(verbs)["_runner"] = lambda _: slurm
+    vars(service)["Worker"] = partial(worker.Worker, runner=slurm)
+    worker.Worker.cycle = once  # type: ignore[method-assign]  # it ends the process
+
+
+if __name__ == "__main__":
+    main()
