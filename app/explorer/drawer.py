@@ -63,7 +63,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
                     ("Uncertainty is given as", metric.interval if metric else None),
                     ("Evidence", evidence or None),
                     ("Source", references.readable(metric.source) if metric else None),
-                    ("Arithmetic", html.Code(metric.function) if metric else None),
+                    ("Arithmetic", html.Code(metric.computed_by) if metric else None),
                 ]
             ),
             *[_claim(each, found) for each in judged],

@@ -142,7 +142,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
                 "unit": metric.unit,
                 "interval": metric.interval,
                 "source": readable(metric.source),
-                "computed_by": metric.function,
+                "computed_by": metric.computed_by,
             }
             for metric in (catalog.BY_NAME[name] for name in found.metrics)
         ],

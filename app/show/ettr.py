@@ -10,7 +10,8 @@ from app import results
 from app.errors import UsageError
 from app.show.answer import Answer, Details, Question
 from app.show.selection import only, runs_meant, several, split_by
-from metrics.catalog import ettr as catalog
+from metrics.ettr import ettr as measured
+from metrics.ettr import expected
 from metrics.ettr.ettr import FORMS
 from metrics.ettr.timeline import class_sums
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from app.results import Window
     from queries.warehouse import Reader
 
-METRICS: Final = tuple(metric.name for metric in catalog.METRICS)
+METRICS: Final = tuple(metric.name for metric in (*measured.METRICS, *expected.METRICS))
 
 _QUERIES = ("ledger_sums", "attempts", "run_attempts", "runs", "exposures", "endings", "run_events", "run_sessions")
 _LONG = " (runs >= 24 h)"

@@ -23,6 +23,7 @@ from metrics import frames, theory
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
+from metrics.metric import Metric
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -302,3 +303,38 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
 def _known(name: str, values: FloatArray) -> pl.Series:
     """A column in which what cannot be told, or is without limit, is null."""
     return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="checkpoint_interval",
+        unit="s",
+        summary="Median training time from one checkpoint to the next, against the one that would lose least.",
+        formula=(
+            "median of the time of training steps between saves in one process; best: M (1 + W(-exp(-1 - w/M))), which "
+            "minimises the exact loss below, M the MTTF at the run's size, w the time a save blocks training; Young's, "
+            "Daly's and availability-optimal beside it"
+        ),
+        query="run_events",
+        function=checkpoint_advice,
+        interval="the best interval at both ends of the MTTF's exact Poisson interval (95 %)",
+        source="our definitions 4.2; Young 1974; Daly 2006; Saxena et al., arXiv 2410.18124",
+    ),
+    Metric(
+        name="checkpoint_loss",
+        unit="ratio",
+        summary="Share of time expected to be lost to saving checkpoints and to work done again after failures.",
+        formula=(
+            "1 - (t/M) / (exp((t + w)/M) - 1): t training time between checkpoints, w time a save blocks training, M "
+            "the "
+            "cluster's pooled infrastructure MTTF over the run's GPUs (assumes 1/N)"
+        ),
+        query="run_events",
+        function=loss_share,
+        interval="the loss at both ends of the MTTF's exact Poisson interval (95 %)",
+        source="our definitions 1.5",
+    ),
+)

@@ -12,6 +12,7 @@ import polars as pl
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
+from metrics.metric import Metric
 from metrics.unknown import total
 
 LARGE_LOSS = 0.1
@@ -187,3 +188,70 @@ def over_runs(found: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("cluster")
     )
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+_META = "Kokolis et al. (HPCA 2025), expected ETTR"
+
+METRICS = (
+    Metric(
+        name="ettr_expected",
+        unit="ratio",
+        summary=(
+            "ETTR that runs are to be expected to have at the measured failure rate, restart, checkpoint and queue "
+            "times."
+        ),
+        formula=(
+            "of each run: the exact form where lambda (u0 + dt/2) > 0.1, else that of a finite run; mean over runs, "
+            "weighted by their queued + scheduled GPU-seconds"
+        ),
+        query="ledger_sums",
+        function=expected,
+        interval="at both ends of the exact 95 % interval of the cluster's failure rate",
+        source=f"{_META}; metric-definitions 1.5",
+    ),
+    Metric(
+        name="ettr_expected_closed_form",
+        unit="ratio",
+        summary="Expected ETTR by the published closed form, in which queueing is not.",
+        formula="(1 - lambda (u0 + dt/2)) / (1 + w/dt), weighted over runs as ettr_expected",
+        query="ledger_sums",
+        function=expected,
+        interval="none: ettr_expected has one",
+        source=f"{_META}, version 2",
+    ),
+    Metric(
+        name="ettr_expected_with_queue",
+        unit="ratio",
+        summary="Expected ETTR of long runs that queue again after every failure.",
+        formula="(1 - lambda (u0 + dt/2)) / ((1 + lambda q) (1 + w/dt)), weighted over runs as ettr_expected",
+        query="ledger_sums",
+        function=expected,
+        interval="none: ettr_expected has one",
+        source=f"derived from the definitions of {_META}, version 1; metric-definitions 1.5",
+    ),
+    Metric(
+        name="ettr_expected_finite",
+        unit="ratio",
+        summary="Expected ETTR of runs of the productive time that was measured, first start and first queue included.",
+        formula=(
+            "R / W / (1 + w/dt), S = (R + u0) / (1 - lambda (u0 + dt/2)), W = S (1 + lambda q) + q; weighted as "
+            "ettr_expected"
+        ),
+        query="ledger_sums",
+        function=expected,
+        interval="none: ettr_expected has one",
+        source=f"derived from the definitions of {_META}, version 1; metric-definitions 1.5",
+    ),
+    Metric(
+        name="ettr_expected_exact",
+        unit="ratio",
+        summary="Expected ETTR of long runs under exponential failures, at any failure rate.",
+        formula="dt exp(-lambda u0) / ((exp(lambda (dt + w)) - 1) (1/lambda + q)), weighted over runs as ettr_expected",
+        query="ledger_sums",
+        function=expected,
+        interval="none: ettr_expected has one",
+        source="our derivation, metric-definitions 1.5; checked by simulation in tests/metrics/test_theory.py",
+    ),
+)

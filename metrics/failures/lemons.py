@@ -20,6 +20,7 @@ from metrics import frames
 from metrics.exact import exact_sum
 from metrics.failures.interruptions import MERGE_S
 from metrics.frames import DAY_S
+from metrics.metric import Metric
 from metrics.statistics import FloatArray, p_at_least
 
 if TYPE_CHECKING:
@@ -390,3 +391,45 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
 def _known(name: str, values: FloatArray) -> pl.Series:
     """A column in which what cannot be told, or is without limit, is null."""
     return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="lemon_q",
+        unit="ratio",
+        summary="How likely a node that failed so often is no worse than the others, all nodes looked at together.",
+        formula=(
+            "p: upper tail of Poisson(rate of the other nodes x its GPU-days) at its incidents, not below the exact "
+            "binomial tail given the total; q: p adjusted by Benjamini-Hochberg over all nodes. lemon: q < 0.05, 3 or "
+            "more "
+            "in 28 days, and hardware events or unplanned leaving of service agree (more than of the others, p < "
+            "0.05); "
+            "suspect: job failures alone"
+        ),
+        query="node_exposure",
+        function=lemon_nodes,
+        interval=(
+            "a test, no interval: false discovery rate 5 %; detectable_factor is what would be seen in 8 of 10 cases"
+        ),
+        source="our definitions 7.4; Kokolis et al. (HPCA 2025) section IV; Benjamini and Hochberg 1995",
+    ),
+    Metric(
+        name="node_failure_rate_eb",
+        unit="1/gpu_d",
+        summary=(
+            "A node's failure rate, drawn towards the cluster's as far as chance suggests: what nodes are ranked by."
+        ),
+        formula=(
+            "(failures + 1/n of each that names no node + alpha) / (GPU-days that attempts ran on it + beta); alpha "
+            "and "
+            "beta by moments of the negative binomial"
+        ),
+        query="node_exposure",
+        function=shrunken,
+        interval="none: for ranking",
+        source="our definitions 7.4; Marshall, Applied Statistics 40, 1991",
+    ),
+)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from metrics import statistics, theory
+from metrics.metric import Metric
 from metrics.statistics import Interval
 
 
@@ -207,3 +208,24 @@ def p_of_counts(
 
 def _ratio(value: float, interval: Interval[float], method: str) -> Ratio:
     return Ratio(value, interval.low, None if math.isinf(interval.high) else interval.high, method)
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="failure_rate_ratio",
+        unit="ratio",
+        summary="Failure rate of the cluster over a published one, or over another cluster's.",
+        formula="failures per GPU-day of the class / failures per GPU-day of the reference",
+        query="exposures",
+        function=ratio_to_count,
+        interval=(
+            "exact two-sample (Clopper-Pearson) where the reference has a count, else the exact Poisson interval over "
+            "a "
+            "constant; 95 %, with phi"
+        ),
+        source="our definitions 7.1; Przyborowski and Wilenski 1940; p_value: conditional binomial test, two-sided",
+    ),
+)

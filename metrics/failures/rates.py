@@ -35,6 +35,7 @@ from metrics.failures.exposure import (
     risk_in,
 )
 from metrics.failures.size_law import size_law
+from metrics.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -265,3 +266,48 @@ def _with_estimates(table: pl.DataFrame, daily: list[tuple[FloatArray, FloatArra
 def _finite(name: str, values: FloatArray) -> pl.Series:
     """A column in which "not known" and "no upper limit" are null."""
     return pl.Series(name, values, dtype=pl.Float64).replace({math.inf: None, math.nan: None})
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="mttf",
+        unit="d",
+        headline=4,
+        summary="Mean time to failure of a job, by size and pooled.",
+        formula=(
+            "exposure of all attempts, censored ones included / interruptions of the class; exposure is the time that "
+            "they "
+            "ran in the window, without suspended time, which is taken to lie at their ends"
+        ),
+        query="exposures",
+        function=failure_rates,
+        interval="exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys beside it for the rate",
+        source="Kokolis et al. (HPCA 2025) section III; Garwood 1936",
+    ),
+    Metric(
+        name="failure_rate",
+        unit="1/gpu_d",
+        summary="Failures per GPU-day, by class, way of counting and job size.",
+        formula=(
+            "interruptions of the class (attempts), or of different incidents / GPU-days that all attempts ran in the "
+            "window, suspended time left out"
+        ),
+        query="exposures",
+        function=rates_in,
+        interval="exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys beside it",
+        source="Kokolis et al. (HPCA 2025) section III; Garwood 1936; Brown, Cai and DasGupta 2003",
+    ),
+    Metric(
+        name="failure_phi",
+        unit="ratio",
+        summary="How much more the daily counts of failures vary than chance would have them.",
+        formula="Pearson's chi-squared of the counts per UTC day with GPU-days as offset / (days with exposure - 1)",
+        query="exposures",
+        function=statistics.overdispersion,
+        interval="none; p from chi-squared, below 0.05 intervals of the rate are of k/phi in T/phi",
+        source="McCullagh and Nelder 1989, section 6.2.3",
+    ),
+)

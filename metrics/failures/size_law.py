@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import optimize, special
 
+from metrics.metric import Metric
 from metrics.statistics import from_log
 
 if TYPE_CHECKING:
@@ -173,3 +174,24 @@ def _moments(b: float, x: FloatArray, log_days: FloatArray) -> tuple[float, floa
 def _crossing(beyond: Callable[[float], float], far: float, near: float) -> float | None:
     """Where the likelihood has fallen far enough, between a point inside the interval and one far out."""
     return float(optimize.brentq(beyond, far, near)) if beyond(far) > 0 else None
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="size_law",
+        unit="ratio",
+        summary="Power of a job's GPUs that its failure rate grows with; 1 is the 1/N law.",
+        formula="b of log rate = a + b log GPUs, Poisson regression of interrupted attempts with job-days as offset",
+        query="exposures",
+        function=size_law,
+        interval=(
+            "profile likelihood, 95 %, widened by phi; extrapolated without a caveat only if it includes 1 and half "
+            "of it "
+            "is below 0.25"
+        ),
+        source="our definitions 7.1; McCullagh and Nelder 1989, chapters 6 and 9",
+    ),
+)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import optimize, special
 
+from metrics.metric import Metric
 from metrics.statistics import from_log
 
 if TYPE_CHECKING:
@@ -365,3 +366,47 @@ def _crossing(beyond: Callable[[float], float], ways: Sequence[float]) -> float 
         return None
     inside = next(i for i, x in enumerate(ways) if beyond(x) <= 0)
     return math.exp(float(optimize.brentq(beyond, ways[inside - 1], ways[inside])))
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="survival",
+        unit="ratio",
+        summary="Share of attempts not interrupted by an age, were nothing else to end them.",
+        formula=(
+            "product over ages of 1 - interruptions / attempts under observation, entering late where the window cuts"
+        ),
+        query="exposures",
+        function=kaplan_meier,
+        interval="Greenwood on the log-log scale, 95 %",
+        source="Kaplan and Meier 1958; Klein and Moeschberger 2003, section 4.6",
+    ),
+    Metric(
+        name="cumulative_incidence",
+        unit="ratio",
+        summary="Share of attempts that a cause has ended by an age, beside all other causes.",
+        formula="sum over ages of survival of all causes just before x ends by the cause / attempts under observation",
+        query="exposures",
+        function=cumulative_incidence,
+        interval="delta method on the log-log scale, 95 %",
+        source="Aalen and Johansen 1978; Marubini and Valsecchi 1995, section 10.2",
+    ),
+    Metric(
+        name="hazard_shape",
+        unit="ratio",
+        summary=(
+            "Weibull shape of the age at an interruption: below 1 infant mortality or crash loops, at 1 memoryless."
+        ),
+        formula=(
+            "maximum likelihood with right censoring and left truncation; compared with a constant hazard by AIC and "
+            "likelihood ratio"
+        ),
+        query="exposures",
+        function=weibull,
+        interval="profile likelihood, 95 %",
+        source="our definitions 7.2; Klein and Moeschberger 2003, section 12.2",
+    ),
+)

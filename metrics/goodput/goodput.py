@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.ledger.categories import GPUS_UNKNOWN, LOCKSTEP
+from metrics.metric import BOUNDS, Metric
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -318,3 +319,103 @@ def _product(factors: list[float | None]) -> float | None:
 
 def _noted(*notes: str | None) -> str | None:
     return "; ".join(note for note in notes if note) or None
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="goodput_allocated",
+        unit="ratio",
+        headline=1,
+        summary="Share of allocated GPU-time that ended up as kept training steps.",
+        formula="productive GPU-seconds / allocated GPU-seconds",
+        query="ledger_sums",
+        function=goodput,
+        interval=BOUNDS,
+        source="goodput_alloc of our definitions 5.2; queueing and idle GPUs are not in it",
+    ),
+    Metric(
+        name="goodput_capacity",
+        unit="ratio",
+        headline=6,
+        summary="Share of all GPU-time there was that ended up as kept training steps.",
+        formula="productive GPU-seconds / GPU-seconds of all nodes in the inventory",
+        query="ledger_sums",
+        function=goodput,
+        interval=BOUNDS,
+        source="cluster goodput, Kokolis et al. (HPCA 2025) section II, normalised by capacity",
+    ),
+    Metric(
+        name="occupancy",
+        unit="ratio",
+        headline=7,
+        summary="Share of all GPU-time there was that was allocated to jobs.",
+        formula="allocated GPU-seconds / GPU-seconds of all nodes in the inventory",
+        query="ledger_sums",
+        function=goodput,
+        interval="exact (a census)",
+        source="our definitions 5.2",
+    ),
+    Metric(
+        name="availability",
+        unit="ratio",
+        headline=8,
+        summary="Share of all GPU-time there was in which the GPUs were in service.",
+        formula=(
+            "1 - (unavailable + on dead nodes under attempts) GPU-seconds / GPU-seconds of all nodes in the inventory"
+        ),
+        query="ledger_sums",
+        function=goodput,
+        interval="bounds: time without a known node state counted unavailable (low) and available (high)",
+        source="our definitions 5.2",
+    ),
+    Metric(
+        name="scheduling_goodput",
+        unit="ratio",
+        summary="Share of all GPU-time there was in which jobs held all the GPUs they needed.",
+        formula=(
+            "allocated GPU-seconds / GPU-seconds of all nodes in the inventory: Slurm gives a job all its GPUs at once"
+        ),
+        query="ledger_sums",
+        function=ml_productivity,
+        interval="exact (a census); equals occupancy",
+        source="Google Cloud, Introducing ML Productivity Goodput (2024); arXiv 2502.06982, over chip-time capacity",
+    ),
+    Metric(
+        name="runtime_goodput",
+        unit="ratio",
+        summary="Share of the GPU-time that jobs held which went into kept steps.",
+        formula="productive GPU-seconds / allocated GPU-seconds",
+        query="ledger_sums",
+        function=ml_productivity,
+        interval=f"{BOUNDS}; equals goodput_allocated",
+        source="Google Cloud, Introducing ML Productivity Goodput (2024)",
+    ),
+    Metric(
+        name="program_goodput",
+        unit="ratio",
+        summary="How near the kept steps came to the hardware's peak.",
+        formula=(
+            "model FLOP of the kept steps / peak FLOP of their GPUs in that time: MFU under the configured convention"
+        ),
+        query="steps",
+        function=ml_productivity,
+        interval="bounds: productive GPU-time whose MFU no log tells counted as 0 and as 1; interval as of mfu",
+        source="Google Cloud, Introducing ML Productivity Goodput (2024): program goodput like MFU",
+    ),
+    Metric(
+        name="mpg",
+        unit="ratio",
+        summary=(
+            "ML Productivity Goodput: how much of the hardware's peak, over all GPU-time there was, became kept "
+            "training."
+        ),
+        formula="scheduling_goodput x runtime_goodput x program_goodput",
+        query="ledger_sums",
+        function=ml_productivity,
+        interval="bounds: the products of the factors' bounds",
+        source="Google Cloud, Introducing ML Productivity Goodput (2024); arXiv 2502.06982",
+    ),
+)

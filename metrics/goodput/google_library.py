@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from metrics.goodput.job import INFRASTRUCTURE_RECOVERY, OTHER, PROGRAM_STARTUP, WASTED_PROGRESS, JobGoodput
+from metrics.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -204,3 +205,23 @@ def _closed(
         warnings.append("the productive time lies outside the job's: the library refuses such a log")
     badput = kept | {OTHER: max(0.0, total - productive - booked)}
     return JobGoodput(total, productive, badput, max_step, disruptions, warnings)
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="goodput_job",
+        unit="ratio",
+        summary="Share of logged runs' wall time that went into steps that were kept, as Google's library prints it.",
+        formula=(
+            "productive step seconds / (last end - first process start) of the runs; each step lasts until the "
+            "next begins"
+        ),
+        query="steps",
+        function=library_goodput,
+        interval="none: a census of what the logs tell",
+        source="AI-Hypercomputer/ml-goodput-measurement 0.2.3; equal to it on the same log (tests run the library)",
+    ),
+)

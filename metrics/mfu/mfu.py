@@ -18,6 +18,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import FLOP, exact_mean, exact_sum
+from metrics.metric import Metric
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, check_peak, peak, peaks
 from metrics.mfu.session_flops import flops_per_token_expr
@@ -341,3 +342,31 @@ def _note(
     if unknown > impossible:
         said.append(f"{unknown - impossible} of {n + unknown} steps could not be counted")
     return "; ".join(said) or None
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="mfu",
+        unit="ratio",
+        headline=3,
+        summary="Of what the GPUs of logged runs could have computed, the share that the model needed.",
+        formula="model FLOP of the kept steps / (GPUs allocated x dense peak FLOP/s x seconds of these steps)",
+        query="steps",
+        function=fleet,
+        interval="BCa bootstrap over blocks of consecutive steps, 95 %",
+        source="Chowdhery et al. (PaLM, arXiv 2204.02311) appendix B; the FLOP convention is part of the value",
+    ),
+    Metric(
+        name="hfu",
+        unit="ratio",
+        summary="Of what the GPUs of logged runs could have computed, the share that they did, recomputation included.",
+        formula="executed FLOP of the kept steps / (GPUs allocated x dense peak FLOP/s x seconds of these steps)",
+        query="steps",
+        function=fleet,
+        interval="BCa bootstrap over blocks of consecutive steps, 95 %",
+        source="Narayanan et al. (arXiv 2104.04473); full activation checkpointing: 4 passes instead of 3",
+    ),
+)

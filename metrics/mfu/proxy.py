@@ -21,6 +21,7 @@ import polars as pl
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
 from metrics.intervals import split_every
+from metrics.metric import Metric
 from metrics.mfu.peaks import gpu_of
 
 HOUR_S: Final = 3600
@@ -265,3 +266,30 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
         .select("cluster", "run_id", *WORKLOAD, "n", "gpu_hours", "hfu_est", "slope", "residual", "value")
         .sort("cluster", "run_id", "gpu_model")
     )
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="mfu_proxy",
+        unit="ratio",
+        summary="What to multiply tensor activity by to come to the MFU of logs, over the hours that have both.",
+        formula="sum(w MFU HFU) / sum(w HFU^2), HFU = tensor activity x SM clock / clock of the peak, w = GPU-hours",
+        query="attempt_tensor_hours",
+        function=fits,
+        interval="residual: root mean square of what the fit leaves, as MFU",
+        source="metric-definitions 6.4; NVIDIA DCGM user guide, profiling metrics",
+    ),
+    Metric(
+        name="mfu_estimated",
+        unit="ratio",
+        summary="MFU of runs without logs as tensor activity suggests it; an estimate, in no other figure.",
+        formula="a x (tensor activity x SM clock / clock of the peak), a fitted to logged runs of the same kind of GPU",
+        query="attempt_tensor_hours",
+        function=estimated,
+        interval="none; the residual of the fit says how far single hours of logged runs lie from it",
+        source="metric-definitions 6.4",
+    ),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics.exact import FLOP, exact_sum
+from metrics.metric import Metric
 
 
 def allocated(sums: pl.DataFrame) -> pl.DataFrame:
@@ -73,3 +74,24 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("cluster", "run_id")
     )  # fmt: skip
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="mfu_wall",
+        unit="ratio",
+        summary=(
+            "MFU over all time that logged runs were allocated GPUs: what MFU and the share of productive time come to."
+        ),
+        formula="model FLOP of the kept steps / (dense peak FLOP/s x allocated GPU-seconds of the runs)",
+        query="ledger_sums",
+        function=run_mfu,
+        interval=(
+            "bounds: time that no log tells of counted without model FLOP (low) and at the MFU of the steps (high)"
+        ),
+        source="metric-definitions 6.1: run MFU = step MFU x productive share",
+    ),
+)

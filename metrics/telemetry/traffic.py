@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from metrics.metric import Metric
+
 
 @dataclass(frozen=True)
 class Traffic:
@@ -117,3 +119,22 @@ def _sum(name: str, which: pl.Expr) -> pl.Expr:
 
 def _ratio(above: pl.Expr, below: pl.Expr) -> pl.Expr:
     return pl.when(below > 0).then(above / below)
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="filesystem_response",
+        unit="s",
+        summary="Mean time from a filesystem's request being sent to its answer, as the client's kernel counts it.",
+        formula=(
+            "response time per second / operations per second of the same mount, both over the time that samples tell"
+        ),
+        query="node_samples_between",
+        function=traffic,
+        interval="none: a census of what samples tell",
+        source="mountstats (Linux NFS client): response time is round trip time; node_exporter, collector mountstats",
+    ),
+)

@@ -10,6 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from metrics.metric import Metric
+
 MEANS: Final = ("gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active")
 """Columns of samples of which means are told."""
 
@@ -62,3 +64,53 @@ def _known_sum(name: str) -> pl.Expr:
 
 def _ratio(above: str, below: str) -> pl.Expr:
     return pl.when(pl.col(below) > 0).then(pl.col(above) / pl.col(below))
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="gpu_util",
+        unit="ratio",
+        summary=(
+            "Of the observed GPU-time of attempts, the share in which a kernel ran: an idle detector, no measure "
+            "of work."
+        ),
+        formula="sum of GPU utilisation x seconds / GPU-seconds with a utilisation, node checks left out",
+        query="attempt_activity",
+        function=utilisation,
+        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        source="DCGM_FI_DEV_GPU_UTIL, and what other exporters have for it",
+    ),
+    Metric(
+        name="tensor_active",
+        unit="ratio",
+        summary="Of the observed GPU-time of attempts, the mean share of cycles in which the tensor pipe was active.",
+        formula="sum of tensor activity x seconds / GPU-seconds with a tensor activity, node checks left out",
+        query="attempt_activity",
+        function=utilisation,
+        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        source="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE; NVIDIA DCGM user guide, profiling metrics",
+    ),
+    Metric(
+        name="idle_gpus",
+        unit="ratio",
+        summary="Of the observed GPU-time of attempts, the share in which the GPU was not active.",
+        formula="GPU-seconds of attempts that were not active / those of which it is known, node checks left out",
+        query="attempt_activity",
+        function=utilisation,
+        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        source="the ledger's rule of active GPUs (config: rules.active_tensor, active_gr_engine, active_gpu_util)",
+    ),
+    Metric(
+        name="telemetry_coverage",
+        unit="ratio",
+        summary="Of the GPU-time that attempts were allocated, the share that samples of their GPUs speak for.",
+        formula="GPU-seconds observed and told whose they are / allocated GPU-seconds, node checks left out",
+        query="attempt_activity",
+        function=utilisation,
+        interval="exact (a census)",
+        source="our definitions 5.2 (levels of evidence)",
+    ),
+)

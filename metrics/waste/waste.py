@@ -13,6 +13,7 @@ import polars as pl
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import KNOWN_ENOUGH
+from metrics.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -270,3 +271,50 @@ def state_shares(gpu_time: pl.DataFrame) -> pl.DataFrame:
         .with_columns(share=pl.when(over & (pl.col("of_gpu_s") > 0)).then(pl.col("gpu_s") / pl.col("of_gpu_s")))
         .sort("subject", pl.col("ending").replace_strict(order, return_dtype=pl.Int64))
     )
+
+
+# What is published --------------------------------------------------------------------------------------------------
+
+
+METRICS = (
+    Metric(
+        name="waste",
+        unit="gpu_s",
+        summary="Allocated GPU-time that shows no work, by kind; kinds overlap, so they do not add up.",
+        formula=(
+            "GPU-seconds of the kind / GPU-seconds allocated. idle: seen inactive or standing still with no failure to "
+            "explain it; unused GPUs: of that, GPUs never active; never stepped: attempts that were seen and never "
+            "got to "
+            "work; failed at once: broke off within 10 minutes, three times in a row or more; far short: done within "
+            "a quarter of the time limit"
+        ),
+        query="attempt_spending",
+        function=waste,
+        interval="none: a census; at least / at most say what was not seen",
+        source="our definitions 5.2; design section 4",
+    ),
+    Metric(
+        name="gpu_time_by_state",
+        unit="ratio",
+        summary="Shares of GPU-time by how the attempts that held it ended.",
+        formula=(
+            "GPU-seconds of attempts that completed, were cancelled, failed, ... / GPU-seconds of attempts that ended"
+        ),
+        query="attempt_spending",
+        function=state_shares,
+        interval="exact (a census)",
+        source="Hu et al. (NSDI 2024, Acme), cluster summary; our definitions 9.9",
+    ),
+    Metric(
+        name="time_limit_used",
+        unit="ratio",
+        summary="Of the time that attempts asked for, the share that they ran.",
+        formula=(
+            "run time / time limit per attempt that completed or ran out of time in the window; median and quartiles"
+        ),
+        query="attempt_spending",
+        function=time_limits,
+        interval="none: a census",
+        source="ours",
+    ),
+)

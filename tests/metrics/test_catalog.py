@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module, resources
+import pkgutil
+from importlib import import_module
 
 import polars as pl
 import pytest
 
+import metrics
+from metrics import catalog
 from metrics.catalog import BY_NAME, METRICS, Metric
 from metrics.goodput.goodput import goodput
+from queries import sql_files
 from tests.metrics.tables import spent, sums
 
 each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -19,14 +23,33 @@ def test_names_are_unique() -> None:
 
 
 @each_metric
-def test_the_function_of_a_metric_exists(metric: Metric) -> None:
-    module, _, name = metric.function.rpartition(".")
-    assert callable(getattr(import_module(module), name))
+def test_computed_by_names_the_function(metric: Metric) -> None:
+    if metric.function is None:
+        assert metric.query in metric.computed_by
+    else:
+        module, _, name = metric.computed_by.rpartition(".")
+        assert getattr(import_module(module), name) is metric.function
+
+
+def test_catalog_has_every_entry_that_a_module_declares() -> None:
+    declared = [
+        metric
+        for found in pkgutil.walk_packages(metrics.__path__, "metrics.")
+        if found.name != catalog.__name__
+        for metric in getattr(import_module(found.name), "METRICS", ())
+    ]
+    assert sorted(metric.name for metric in declared) == sorted(BY_NAME)
+    assert len(METRICS) > 60
+
+
+def test_headline_numbers_have_places_of_their_own() -> None:
+    places = [metric.headline for metric in METRICS if metric.headline is not None]
+    assert len(set(places)) == len(places)
 
 
 @each_metric
 def test_the_query_of_a_metric_exists(metric: Metric) -> None:
-    assert (resources.files("queries") / "named" / f"{metric.query}.sql").is_file()
+    assert metric.query in sql_files.named_queries()
 
 
 @each_metric
@@ -43,6 +66,6 @@ def test_every_field_says_something_in_a_sentence(metric: Metric) -> None:
 
 
 def test_goodput_returns_the_metrics_that_name_it_in_their_unit() -> None:
-    listed = {(metric.name, metric.unit) for metric in METRICS if metric.function == "metrics.goodput.goodput.goodput"}
+    listed = {(metric.name, metric.unit) for metric in METRICS if metric.function is goodput}
     found = goodput(sums(spent("productive", 1)), pl.Series("cluster", ["c"]))
     assert set(found.select("metric", "unit").rows()) == listed

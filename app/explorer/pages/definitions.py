@@ -99,7 +99,7 @@ def _metric(metric: Any) -> Component:  # noqa: ANN401 - metrics.catalog.Metric
                     ("Uncertainty", metric.interval),
                     ("Source", references.readable(metric.source)),
                     ("Query", html.Code(metric.query)),
-                    ("Arithmetic", html.Code(metric.function)),
+                    ("Arithmetic", html.Code(metric.computed_by)),
                 ]
             ),
         ],

@@ -439,7 +439,7 @@ def _definitions(claims: Sequence[Claim], shown: Iterable[str]) -> list[Document
             "definition": metric.formula,
             "uncertainty": metric.interval,
             "source": references.readable(metric.source),
-            "computed_by": metric.function,
+            "computed_by": metric.computed_by,
         }
         for metric in catalog.METRICS
         if metric.name in named
