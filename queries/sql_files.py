@@ -180,6 +180,15 @@ def all_tables() -> tuple[Table, ...]:
     return tuple(found.values())
 
 
+def literal(text: str) -> str:
+    """Text as a SQL string literal.
+
+    >>> literal("Alice's")
+    "'Alice''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 def sample_tables() -> tuple[str, ...]:
     """Tables whose rows live in Parquet partitions (declared in the schema `raw`)."""
     return tuple(table.shown for table in all_tables() if table.name.startswith("raw."))

@@ -24,17 +24,10 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from queries import directory, integrity, parquet_days, permissions, recovery, sql_files
-from queries.errors import (
-    CheckError,
-    CorruptWarehouseError,
-    NewerWarehouseError,
-    NoWarehouseError,
-    QueryError,
-    WarehouseError,
-    WriteError,
-)
+from queries import directory, integrity, parquet_days, permissions, recovery, sql_files, upgrade
+from queries.errors import CheckError, CorruptWarehouseError, NoWarehouseError, QueryError, WriteError
 from queries.opening import KINDS, connect, corrupt, disk_errors, duckdb_errors, explained, first_line
+from queries.sql_files import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -361,38 +354,24 @@ class Writer(_Connection):
     # Opening and publishing ------------------------------------------------------------------------------------
 
     def begin(self, *, checkpoint: bool) -> None:
-        """Bring the schema up to date; with `checkpoint` take in the write-ahead log of a writer that was killed."""
+        """Bring the schema up to date; with `checkpoint` take in the write-ahead log of a writer that was killed.
+
+        Raises:
+            CorruptWarehouseError, NewerWarehouseError: its schema is not ours; nothing was changed.
+        """
+        applied = upgrade.applied_steps(self._connection)
+        upgrade.refuse_other_schemas(self.root, applied)
         if checkpoint:
             self._connection.execute("CHECKPOINT")
-        applied = bool(self._applied_steps())
         if applied:
             self._note(opened=self.data_version, committed=self.data_version)
-        self.upgrade()
+        upgrade.apply_missing_steps(self._connection, applied)
+        self._renew_views()
         if not applied:
             self._note(opened=0, committed=self.data_version)
 
-    def upgrade(self) -> None:
-        """Apply the schema steps that this warehouse has not seen, then renew the views.
-
-        Raises:
-            NewerWarehouseError: it has seen steps that this Trackside does not know.
-        """
-        steps = sql_files.schema_steps()
-        applied = self._applied_steps()
-        if applied and max(applied) > steps[-1].number:
-            raise NewerWarehouseError(
-                f"{self.root}: this warehouse has schema {max(applied)}, written by a newer Trackside; this one knows "
-                f"schema {steps[-1].number}.\nUpgrade Trackside, or point --warehouse at another directory. "
-                "Nothing was changed."
-            )
-        for step in steps:
-            if step.number not in applied:
-                self._apply(step)
-            elif applied[step.number] != step.sha256:
-                raise CorruptWarehouseError(
-                    f"{self.root}: schema step {step.name} is not the one this warehouse was made with (a development "
-                    "version?).\nMake a new warehouse by ingesting into another directory. Nothing was changed."
-                )
+    def _renew_views(self) -> None:
+        """Make the views anew if another Trackside made them, or if the directory was moved."""
         made_of = _made_of(sql_files.views())
         if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
@@ -401,31 +380,9 @@ class Writer(_Connection):
                 self._put_meta("warehouse", uuid.uuid4().hex)
             for view in sql_files.views():
                 self._connection.execute(view.sql)
-                self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {_literal(view.description)}')
+                self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
             self._put_meta("views", made_of)
             self._put_meta("root", str(self.root))
-
-    def _applied_steps(self) -> dict[int, str]:
-        tables = self._connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'")
-        row = tables.fetchone()
-        if row is None or row[0] == 0:
-            return {}
-        return dict(self._connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
-
-    def _apply(self, step: sql_files.Step) -> None:
-        self._connection.execute("BEGIN TRANSACTION")
-        self._connection.execute(step.sql)
-        said = [
-            f"COMMENT ON TABLE {table.name} IS {_literal(table.description)}" for table in sql_files.tables_of(step)
-        ]
-        columns = [(table.name, column) for table in sql_files.tables_of(step) for column in table.columns]
-        said += [
-            f'COMMENT ON COLUMN {name}."{column.name}" IS {_literal(column.description)}'
-            for name, column in [*columns, *sql_files.added_by(step)]
-        ]
-        self._connection.execute(";\n".join(said))  # one by one they take twice as long
-        self._connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
-        self._connection.execute("COMMIT")
 
     def publish(self) -> None:
         """Checkpoint, close, and make this version the one that readers see."""
@@ -513,7 +470,7 @@ def open_reader(root: Path) -> Iterator[Reader]:
     reader = Reader(root, connect(path, root, read_only=True), path)
     try:
         with duckdb_errors(root, path):
-            _refuse_newer(reader)
+            _refuse_other_schemas(reader)
             _renew_views(reader)
         yield reader
     finally:
@@ -531,22 +488,15 @@ def _renew_views(reader: Reader) -> None:
             connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
 
 
-def _refuse_newer(reader: Reader) -> None:
+def _refuse_other_schemas(reader: Reader) -> None:
     try:
-        row = reader._connection.execute("SELECT max(step) FROM schema_steps").fetchone()  # noqa: SLF001 - our own class
+        applied = upgrade.applied_steps(reader._connection)  # noqa: SLF001 - our own class
     except duckdb.Error as error:
         raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, first_line(error))) from error
-    known = sql_files.schema_steps()[-1].number
-    if row is not None and row[0] is not None and row[0] > known:
-        raise NewerWarehouseError(
-            f"{reader.root}: this warehouse has schema {row[0]}, written by a newer Trackside; this one knows schema "
-            f"{known}.\nUpgrade Trackside to read it."
-        )
-    if row is not None and row[0] is not None and row[0] < known:
-        raise WarehouseError(
-            f"{reader.root}: this warehouse has schema {row[0]}; this Trackside needs schema {known}.\n"
-            "Run: trackside compute    (or any ingest): the first writer upgrades it."
-        )
+    if not applied:
+        raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, "it has no tables of a warehouse"))
+    upgrade.refuse_other_schemas(reader.root, applied)
+    upgrade.refuse_missing_steps(reader.root, applied)
 
 
 def _published(root: Path) -> Path:
@@ -582,7 +532,7 @@ def _made_of(views: Sequence[sql_files.Named]) -> str:
 
 def _sample_view(root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool) -> str:
     """SQL of the view that joins a sample table's declaration with files."""
-    named = ", ".join(_literal(str(root / file.path)) for file in files)
+    named = ", ".join(literal(str(root / file.path)) for file in files)
     reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{named}], hive_partitioning = false)" if named else ""  # noqa: S608 - our own names and files
     kind = "TEMP VIEW" if temporary else "VIEW"
     return f"CREATE OR REPLACE {kind} {table} AS SELECT * FROM raw.{table}{reading}"  # noqa: S608 - as above
@@ -608,8 +558,3 @@ def _view_whole(
 def _named(table: str) -> str:
     """A table's name as SQL, with its schema if it has one."""
     return ".".join(f'"{part}"' for part in table.split("."))
-
-
-def _literal(text: str) -> str:
-    """A SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"

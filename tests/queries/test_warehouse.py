@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -21,6 +24,7 @@ from queries.errors import (
     NewerWarehouseError,
     NoWarehouseError,
     QueryError,
+    WarehouseError,
     WriteError,
 )
 from queries.sandbox.run import Limits, user_sql
@@ -169,6 +173,63 @@ def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(NewerWarehouseError, match="Nothing was changed"), open_writer(root, verb="t", now=NOW):
             pass
     assert names(root) == ["alice"]
+
+
+def test_a_warehouse_of_a_development_version_is_refused_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    later = sql_files.Step(99, "0099_later.sql", "CREATE TABLE later (a BIGINT);")  # it had more steps than ours
+    with monkeypatch.context() as old:
+        first, *others = sql_files.schema_steps()
+        edited = replace(first, sql=first.sql + "\nCREATE TABLE dropped_later (a BIGINT);\n")
+        old.setattr(sql_files, "schema_steps", lambda: (edited, *others, later))
+        put(root, "alice")
+    before = digests(root)
+    way_out = r"before the first release.\n.*new directory.*`trackside export`.*Nothing was changed"
+    with pytest.raises(CorruptWarehouseError, match=way_out), open_reader(root):
+        pass
+    for repair in (False, True):
+        opened = open_writer(root, verb="t", now=NOW, repair=repair)
+        with pytest.raises(CorruptWarehouseError, match=way_out), opened:
+            pass
+    assert digests(root) == before
+
+
+def digests(root: Path) -> dict[str, str]:
+    """The sha256 of each file of a directory but the lock."""
+    files = [path for path in root.rglob("*") if path.is_file() and path.name != "lock"]
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_published_copy_without_tables_is_no_warehouse(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    copy = directory.copies(root)[-1]
+    copy.unlink()
+    duckdb.connect(str(copy)).close()
+    with pytest.raises(CorruptWarehouseError, match="cannot be read as a warehouse"), open_reader(root):
+        pass
+
+
+def test_a_step_after_the_baseline_adds_a_column_with_its_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    sql = "ALTER TABLE users ADD COLUMN nickname VARCHAR; -- what friends call them\nDROP TABLE lost_files;\n"
+    steps = (*sql_files.schema_steps(), sql_files.Step(99, "0099_nickname.sql", sql))
+    monkeypatch.setattr(sql_files, "schema_steps", lambda: steps)
+    with pytest.raises(WarehouseError, match="the first writer upgrades it"), open_reader(root):
+        pass
+    put(root, "bob")
+    with open_reader(root) as reader:
+        described = reader.frame("SELECT comment FROM duckdb_columns() WHERE column_name = 'nickname'")
+        assert reader.table("users")["nickname"].to_list() == [None, None]
+    assert described["comment"].to_list() == ["what friends call them"]
+    tables = {table.name: table for table in sql_files.all_tables()}
+    assert tables["users"].columns[-1] == sql_files.Column("nickname", "VARCHAR", "what friends call them")
+    assert "lost_files" not in tables
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut"])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from app.loading import load
 from ingest.slurm.accounting.sacct import parse_accounting
-from queries import sql_files
-from queries.warehouse import open_reader, open_writer
+from queries.warehouse import open_writer
 from tests.support.parsing import text
 from tests.support.row_accounts import ON_NODES, on_nodes
 
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = ["cluster", "scheduler", "job_id", "submitted_at"]
-BEFORE = 8
-"""The last schema step in which every node of an attempt had a row of its own."""
-OTHER_GPUS = ("gpus_steps", "gpus_asked", "exclusive")
-"""Columns that came with later steps."""
 
 
 def loaded(root: Path, parsed: Parsed) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -92,7 +87,7 @@ def test_a_node_list_that_nobody_wrote_out_stops_the_work(tmp_path: Path) -> Non
         assert "raw_node_lists" not in {found.check.name for found in writer.checks()}
 
 
-def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_of_a_requeued_job_have_its_first_submission(tmp_path: Path) -> None:
     rows = [
         {"JobID": "7_1", "NodeList": "n[9-11]", "NNodes": "3", "AllocTRES": "gres/gpu=8"},
         {"JobIDRaw": "8", "JobID": "8", "NodeList": "n1", "NNodes": "1", "AllocTRES": "gres/gpu=4"},
@@ -101,20 +96,7 @@ def test_a_warehouse_with_a_row_for_each_node_is_taken_over(tmp_path: Path, monk
         {"JobIDRaw": "9", "JobID": "9", "Start": "Unknown", "End": "Unknown", "State": "PENDING", "NodeList": ""},
     ]
     parsed = parse_accounting(text(*rows), origin="x")
-    attempts, nodes = loaded(tmp_path / "new", parsed)
-    every = sql_files.schema_steps()
-    with monkeypatch.context() as old:
-        old.setattr(sql_files, "schema_steps", lambda: every[:BEFORE])
-        old.setattr(sql_files, "views", lambda: ())
-        with open_writer(tmp_path / "old", verb="test", now=NOW) as writer, writer.transaction():
-            writer.append("attempts", attempts.drop("end_guessed", "gpus_from", *OTHER_GPUS))
-            writer.append("attempt_nodes", nodes)
-    with open_writer(tmp_path / "old", verb="test", now=NOW):
-        pass
-    with open_reader(tmp_path / "old") as reader:
-        assert reader.table("attempts").sort(KEY).equals(attempts)
-        assert reader.table("attempt_nodes").sort(*KEY, "node").equals(nodes)
-        assert not [found for found in reader.checks() if found.check.severity == "stop"]
+    attempts, _ = loaded(tmp_path / "new", parsed)
     firsts = attempts.filter(pl.col("first_submitted_at") < pl.col("submitted_at"))
     assert firsts["job_id"].to_list() == ["8"]
     assert attempts["display_id"].to_list() == ["6", "7_1", "8", "8", "9"]

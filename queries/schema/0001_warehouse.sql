@@ -28,7 +28,8 @@ CREATE TABLE loads (
     rows_skipped        BIGINT NOT NULL,       -- rows that are not of this kind by design (job steps, headers)
     rows_rejected       BIGINT NOT NULL,       -- rows refused; each is in rejects with its reason
     columns             VARCHAR[],             -- columns the input carried
-    warnings            VARCHAR[]              -- what a person should know about this load
+    warnings            VARCHAR[],             -- what a person should know about this load
+    rows_new            BIGINT                 -- how many of the rows taken in made the source's table grow; null where nobody counted
 );
 
 -- One row is an input row that was refused, kept with its reason. The same row refused twice is kept once.
@@ -54,19 +55,22 @@ CREATE TABLE partitions (
     removed_version     BIGINT                 -- data_version that replaced it; null while it counts
 );
 
--- One row is a setting of a cluster's scheduler that a number depends on.
-CREATE TABLE cluster_settings (
-    cluster             VARCHAR NOT NULL,      -- cluster
-    name                VARCHAR NOT NULL,      -- Slurm's own name for it: SlurmdTimeout, AccountingStorageTRES, ...
-    value               VARCHAR NOT NULL       -- Slurm's own text
+-- One row is a Parquet file of samples that was damaged or missing and counts no longer (trackside doctor --repair).
+CREATE TABLE lost_files (
+    cluster             VARCHAR NOT NULL,      -- cluster of its rows
+    table_name          VARCHAR NOT NULL,      -- gpu_samples, node_samples, cluster_samples or steps
+    day                 DATE NOT NULL,         -- UTC day of its rows
+    path                VARCHAR NOT NULL,      -- path below the warehouse directory; the damaged file is below set-aside/
+    what                VARCHAR NOT NULL,      -- what was wrong with it
+    rows                BIGINT NOT NULL,       -- rows that the day had before
+    noticed_at          TIMESTAMPTZ NOT NULL   -- when it was taken out
 );
 
--- One row is a computation of the derived tables: the time they cover and the constants they used.
-CREATE TABLE computes (
+-- One row is what `trackside retention` took out. Nothing goes without one.
+CREATE TABLE removals (
+    removed_at          TIMESTAMPTZ NOT NULL,  -- when
     cluster             VARCHAR NOT NULL,      -- cluster
-    since               TIMESTAMPTZ NOT NULL,  -- the ledger covers the time from here ...
-    until               TIMESTAMPTZ NOT NULL,  -- ... to here: the last moment the data speak for
-    computed_at         TIMESTAMPTZ NOT NULL,  -- when (the computer's clock)
-    data_version        BIGINT NOT NULL,       -- version of the raw data it was computed from
-    constants           JSON NOT NULL          -- every constant that the numbers depend on
+    table_name          VARCHAR NOT NULL,      -- table
+    before              TIMESTAMPTZ NOT NULL,  -- rows before this time went
+    rows                BIGINT NOT NULL        -- how many
 );

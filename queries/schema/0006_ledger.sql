@@ -1,5 +1,15 @@
 -- The one account everything else is read from. Computed.
 
+-- One row is a computation of the derived tables: the time they cover and the constants they used.
+CREATE TABLE computes (
+    cluster             VARCHAR NOT NULL,      -- cluster
+    since               TIMESTAMPTZ NOT NULL,  -- the ledger covers the time from here ...
+    until               TIMESTAMPTZ NOT NULL,  -- ... to here: the last moment the data speak for
+    computed_at         TIMESTAMPTZ NOT NULL,  -- when (the computer's clock)
+    data_version        BIGINT NOT NULL,       -- version of the raw data it was computed from
+    constants           JSON NOT NULL          -- every constant that the numbers depend on
+);
+
 -- One row is a node that existed, with its GPUs, for an interval: what the ledger has to add up to.
 CREATE TABLE inventory (
     cluster             VARCHAR NOT NULL,      -- cluster
@@ -26,5 +36,13 @@ CREATE TABLE gpu_time (
     evidence            VARCHAR NOT NULL,      -- log, telemetry, accounting or assumed
     gpus                DECIMAL(12,3) NOT NULL, -- GPUs
     gpu_seconds         DECIMAL(18,9) NOT NULL, -- GPUs x seconds, exact
-    straggling_gpu_seconds DECIMAL(18,9)       -- of these, lost to stragglers (an overlay, never added)
+    straggling_gpu_seconds DECIMAL(18,9)          -- of these, lost to stragglers (an overlay, never added)
+);
+
+-- One row is a day of the ledger and what it was computed from. A day whose inputs are the same is not computed again. Computed.
+CREATE TABLE ledger_days (
+    cluster             VARCHAR NOT NULL,      -- cluster
+    day                 DATE NOT NULL,         -- UTC day
+    inputs              VARCHAR NOT NULL,      -- fingerprint of everything that the day's rows depend on
+    computed_at         TIMESTAMPTZ NOT NULL   -- when its rows were computed
 );

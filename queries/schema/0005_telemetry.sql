@@ -1,13 +1,12 @@
--- What the hardware said. The large tables live in Parquet, one file per cluster and day; the tables of the
--- schema `raw` declare their columns, and the views of the same name in `main` read the files.
-CREATE SCHEMA raw;
+-- What GPUs, nodes, networks, filesystems and exporters of schedulers measure. Samples live in Parquet, like steps.
 
 -- One row is a GPU at one time. Base units, ratios 0 to 1, missing is null.
 CREATE TABLE raw.gpu_samples (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- node
     gpu                 VARCHAR NOT NULL,      -- index, or uuid of a MIG instance
-    ts                  TIMESTAMPTZ NOT NULL,  -- time of the sample
+    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the time the sample speaks for
+    interval_s          FLOAT NOT NULL,        -- seconds it speaks for
     gpu_util            FLOAT,                 -- share of time with a kernel running (0-1)
     gr_engine_active    FLOAT,                 -- share of time the graphics or compute engine was active (0-1)
     sm_active           FLOAT,                 -- share of time an SM had a warp resident (0-1)
@@ -19,28 +18,25 @@ CREATE TABLE raw.gpu_samples (
     sm_clock_hz         FLOAT                  -- SM clock
 );
 
--- One row is a node at one time. Base units, missing is null.
+-- One row is a node, or a device of it, over a stretch of time. Base units, ratios 0 to 1, missing is no row.
 CREATE TABLE raw.node_samples (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- node
-    ts                  TIMESTAMPTZ NOT NULL,  -- time of the sample
-    metric              VARCHAR NOT NULL,      -- what was measured
-    device              VARCHAR,               -- interface, mount or disk
-    value               DOUBLE                 -- value in base units
+    metric              VARCHAR NOT NULL,      -- what was measured: cpu_busy, ib_received_bytes_per_s, fs_operations_per_s, ...
+    device              VARCHAR NOT NULL,      -- port, interface, disk or mount; empty for the whole node
+    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the time the sample speaks for
+    interval_s          FLOAT NOT NULL,        -- seconds it speaks for
+    value               FLOAT NOT NULL         -- mean over that time; of counters the rate per second
 );
 
--- One row is a training step, or a span of equal ones.
-CREATE TABLE raw.steps (
+-- One row is a scheduler's own count of something over a stretch of time, as its exporter tells it: a cross-check.
+CREATE TABLE raw.cluster_samples (
     cluster             VARCHAR NOT NULL,      -- cluster
-    run_id              VARCHAR NOT NULL,      -- run
-    scheduler           VARCHAR,               -- attempt
-    job_id              VARCHAR,               -- attempt
-    submitted_at        TIMESTAMPTZ,           -- attempt
-    step                BIGINT NOT NULL,       -- step number
-    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the step
-    duration_s          DOUBLE,                -- its length in seconds
-    tokens              DOUBLE,                -- tokens trained on
-    loss                DOUBLE                 -- training loss
+    metric              VARCHAR NOT NULL,      -- what was counted: gpus_allocated, gpus, nodes, nodes_down, jobs_running, ...
+    device              VARCHAR NOT NULL,      -- partition, or state; empty for all of them
+    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the time the sample speaks for
+    interval_s          FLOAT NOT NULL,        -- seconds it speaks for
+    value               FLOAT NOT NULL         -- mean over that time
 );
 
 -- One row is a GPU in one hour.
@@ -54,19 +50,23 @@ CREATE TABLE gpu_hours (
     max                 DOUBLE,                -- largest value
     p95                 DOUBLE,                -- 95th percentile
     active_s            DOUBLE,                -- seconds above the activity threshold
-    covered_s           DOUBLE NOT NULL        -- seconds of the hour with samples
+    covered_s           DOUBLE NOT NULL,       -- seconds of the hour with samples
+    threshold           DOUBLE,                -- what above_s counts from (config: telemetry.thresholds); null where none is set
+    above_s             DOUBLE                 -- seconds at or above the threshold
 );
 
--- One row is a node in one hour.
+-- One row is a metric of a node, or of a device of it, in one hour.
 CREATE TABLE node_hours (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- node
-    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the hour
     metric              VARCHAR NOT NULL,      -- metric of node_samples
-    device              VARCHAR,               -- interface, mount or disk
+    device              VARCHAR NOT NULL,      -- port, interface, disk or mount; empty for the whole node
+    ts                  TIMESTAMPTZ NOT NULL,  -- beginning of the hour
     mean                DOUBLE,                -- time-weighted mean
     max                 DOUBLE,                -- largest value
     p95                 DOUBLE,                -- 95th percentile
+    threshold           DOUBLE,                -- what above_s counts from (config: telemetry.thresholds); null where none is set
+    above_s             DOUBLE,                -- seconds at or above the threshold
     covered_s           DOUBLE NOT NULL        -- seconds of the hour with samples
 );
 
@@ -82,5 +82,8 @@ CREATE TABLE health_events (
     severity            VARCHAR,               -- critical, warning or info
     source              VARCHAR NOT NULL,      -- where it was read
     evidence            VARCHAR NOT NULL,      -- telemetry or accounting
-    detail              VARCHAR                -- text as it came
+    detail              VARCHAR,               -- text as it came
+    device              VARCHAR,               -- port, link, mount or condition, where one is to blame
+    value               DOUBLE,                -- how many, or how much: errors counted, share of the time throttled; null where nothing is counted
+    action              VARCHAR                -- what the maker's catalogue asks for
 );

@@ -1,0 +1,82 @@
+"""Schema steps: which of them a warehouse file has, which it lacks, and which warehouses this version refuses.
+
+The steps up to the first release are one baseline: each table is declared once. What comes after it is a step of its
+own, which is applied once and never edited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from queries import sql_files
+from queries.errors import CorruptWarehouseError, NewerWarehouseError, WarehouseError
+from queries.sql_files import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import duckdb
+
+
+def applied_steps(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
+    """Number and digest of each schema step that a warehouse file has; none for an empty file."""
+    tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'").fetchone()
+    if tables is None or tables[0] == 0:
+        return {}
+    return dict(connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
+
+
+def refuse_other_schemas(root: Path, applied: Mapping[int, str]) -> None:
+    """Refuse a warehouse whose schema steps are not ours. It is not changed.
+
+    Raises:
+        CorruptWarehouseError: a development version before the first release made it.
+        NewerWarehouseError: it has steps that this Trackside does not know.
+    """
+    steps = sql_files.schema_steps()
+    if any(applied.get(step.number, step.sha256) != step.sha256 for step in steps):
+        raise CorruptWarehouseError(
+            f"{root}: this warehouse was made by a development version of Trackside before the first release.\n"
+            "Load your sources again into a new directory (--warehouse DIR), or take its tables out with "
+            "`trackside export` of the version that made it. Nothing was changed."
+        )
+    if max(applied, default=0) > steps[-1].number:
+        raise NewerWarehouseError(
+            f"{root}: this warehouse has schema {max(applied)}, written by a newer Trackside; this one knows schema "
+            f"{steps[-1].number}.\nUpgrade Trackside, or point --warehouse at another directory. Nothing was changed."
+        )
+
+
+def refuse_missing_steps(root: Path, applied: Mapping[int, str]) -> None:
+    """Refuse to read a warehouse that lacks steps: only a writer may apply them.
+
+    Raises:
+        WarehouseError: it does; the message names the command that upgrades it.
+    """
+    current = sql_files.schema_steps()[-1].number
+    if max(applied, default=0) < current:
+        raise WarehouseError(
+            f"{root}: this warehouse has schema {max(applied, default=0)}; this Trackside needs schema {current}.\n"
+            "Run: trackside compute    (or any ingest): the first writer upgrades it."
+        )
+
+
+def apply_missing_steps(connection: duckdb.DuckDBPyConnection, applied: Mapping[int, str]) -> None:
+    """Apply the steps that a warehouse file lacks, each in a transaction of its own."""
+    for step in sql_files.schema_steps():
+        if step.number not in applied:
+            connection.execute("BEGIN TRANSACTION")
+            connection.execute(step.sql)
+            connection.execute(";\n".join(_comments(step)))  # one by one they take twice as long
+            connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
+            connection.execute("COMMIT")
+
+
+def _comments(step: sql_files.Step) -> Iterator[str]:
+    """Statements that put a step's comments beside its tables and columns."""
+    tables = sql_files.tables_of(step)
+    yield from (f"COMMENT ON TABLE {table.name} IS {literal(table.description)}" for table in tables)
+    columns = [(table.name, column) for table in tables for column in table.columns]
+    for table, column in [*columns, *sql_files.added_by(step)]:
+        yield f'COMMENT ON COLUMN {table}."{column.name}" IS {literal(column.description)}'
