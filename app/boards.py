@@ -12,18 +12,19 @@ from app.claims import verify as verifying
 from app.config import settings as config
 from app.errors import UsageError
 from app.results.headlines import TITLES, Headline, headline_is_of
-from dashboards import fleet, lint, modern
-from dashboards.exported import MTTF_GPUS
+from dashboards import grafana, lint
+from dashboards.boards import fleet
+from dashboards.exported_metrics import MTTF_GPUS
 from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping
 
-    from dashboards.fleet import Targets
+    from dashboards.boards.fleet import Targets
     from metrics.claims.verdict import Claim
 
-BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], modern.Json]] = {"fleet": fleet.fleet}
+BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]] = {"fleet": fleet.fleet}
 """Every board by the name of its file."""
 
 PROVISIONING = (
@@ -79,7 +80,7 @@ def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
     Raises:
         UsageError: the folder cannot be written.
     """
-    texts = {target / "boards" / f"{name}.json": modern.as_text(make(targets)) for name, make in BOARDS.items()}
+    texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in BOARDS.items()}
     shipped = resources.files("dashboards")
     texts |= {target / name: shipped.joinpath(name).read_text("utf-8") for name in PROVISIONING}
     try:
@@ -93,7 +94,7 @@ def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
 
 def generated() -> dict[str, str]:
     """The boards as they ship, by their path in the repository; `dashboards check` and the tests compare the two."""
-    return {f"dashboards/generated/{name}.json": modern.as_text(make(fleet.TARGETS)) for name, make in BOARDS.items()}
+    return {f"dashboards/generated/{name}.json": grafana.as_text(make(fleet.TARGETS)) for name, make in BOARDS.items()}
 
 
 def targets_of(claims: Iterable[Claim], flop_convention: str) -> Targets:
@@ -148,7 +149,7 @@ def _stale(path: str) -> lint.Finding:
     return lint.Finding(Path(path).stem, "board", "generated", f"{path} is not what its Python builds; run: make fix")
 
 
-_Read = tuple[modern.Json, str]
+_Read = tuple[grafana.Json, str]
 """A board and the text that it was read from."""
 
 
@@ -178,7 +179,7 @@ def _read(target: Path) -> dict[Path, _Read]:
     return {path: (_parsed(path, text), text) for path, text in texts.items()}
 
 
-def _parsed(path: Path, text: str) -> modern.Json:
+def _parsed(path: Path, text: str) -> grafana.Json:
     try:
         found: Any = json.loads(text)
     except ValueError as error:

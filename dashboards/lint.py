@@ -15,8 +15,8 @@ from importlib import resources, util
 from itertools import chain, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-from dashboards.exported import BY_NAME
-from dashboards.modern import DATASOURCE, DEAD, GRID, SCHEMA_VERSION, Json
+from dashboards.exported_metrics import BY_NAME
+from dashboards.grafana import DATASOURCE, DEAD, GRID, SCHEMA_VERSION, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

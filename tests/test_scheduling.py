@@ -67,7 +67,7 @@ def test_who_says_how_many_workers_there_are_to_be_is_heeded(monkeypatch: pytest
     [
         ("tests/ingest/slurm/live/test_lab_slurm.py", "lab"),
         ("tests/lab_tests/test_lab.py", "lab"),
-        ("tests/dashboards/test_fleet.py", "prometheus"),
+        ("tests/dashboards/boards/test_fleet.py", "prometheus"),
         ("tests/lab_tests/test_truth.py", None),
         ("tests/app/claims/test_verify.py", "tests/app/claims/test_verify.py"),  # has a warehouse for all its tests
         ("tests/app/explorer/test_parts.py", "tests/app/explorer/test_parts.py"),  # its conftest has a browser

@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app import console, live_rest, live_roads
-from app.cli import future_rows, integrity
+from app.cli import future_rows
 from app.errors import EXIT_STATUS, UsageError, exit_status
 from app.live_probe import probe
+from app.service import integrity
 from app.telemetry import READERS, connect, names_of, wanted_of
 from ingest import registry
 from ingest.errors import SourceError
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from app.cli.integrity import State
     from app.config.settings import Config
+    from app.service.integrity import State
     from ingest.tables import SourceName
 
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")

@@ -368,7 +368,7 @@ def doctor(options: argparse.Namespace) -> int:
 
     settings, root = _settings(options)
     if options.repair:
-        from app.cli import integrity
+        from app.service import integrity
 
         integrity.say(integrity.repair(root, group=settings.warehouse_group, now=clock.now()))
     return examine(root, settings, now=clock.now())

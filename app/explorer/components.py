@@ -9,9 +9,9 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from app import palette
 from app.results import headline_text
 from app.visible import visible
+from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

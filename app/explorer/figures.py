@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 
-from app import palette
 from app.results import headline_text
+from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`/metrics`: the numbers as Prometheus reads them. Which families there are, `dashboards.exported` says.
+"""`/metrics`: the numbers as Prometheus reads them. Which families there are, `dashboards.exported_metrics` says.
 
 A point that cannot be told is left out, and its bounds stay: no NaN, and no 0 in its place. All but the age of the
 sources is worked out once per data version, so a scrape costs next to nothing until the data change.
@@ -27,14 +27,14 @@ from app import clock, results
 from app.claims import verify as verifying
 from app.compute.stored_results import standard_windows
 from app.faults import FAULTS, reason_of
-from app.palette import COSTLY
 from app.results import Window, headlines
 from app.results.cache import Claims
 from app.results.capacity import share_by_accounting
 from app.results.source import Remembered
 from app.times import months
 from app.visible import visible
-from dashboards.exported import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.palette import COSTLY
 from metrics.frames import DAY_S
 from metrics.restarts.restarts import restart_summary
 from queries.errors import NoWarehouseError, WarehouseError

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import clock, console, ingesting, live_roads, live_slurm, retention, runlogs, telemetry
-from app.cli import integrity
 from app.compute import pipeline as computing
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.json_text import as_json
+from app.service import integrity
 from app.times import iso
 from ingest.slurm.commands.runner import subprocess_runner
 from queries.errors import LockedWarehouseError, WarehouseError

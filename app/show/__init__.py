@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.show.checkpoints import checkpoints
-from app.show.ettr import ettr
-from app.show.failures import mttf
-from app.show.goodput import goodput, lost
-from app.show.health import health
-from app.show.interruptions import interruptions
-from app.show.lemons import lemons
-from app.show.mfu import mfu
-from app.show.nodes import nodes
-from app.show.restarts import restarts
-from app.show.runs import runs
+from app.show.questions.checkpoints import checkpoints
+from app.show.questions.ettr import ettr
+from app.show.questions.goodput import goodput, lost
+from app.show.questions.health import health
+from app.show.questions.interruptions import interruptions
+from app.show.questions.lemons import lemons
+from app.show.questions.mfu import mfu
+from app.show.questions.mttf import mttf
+from app.show.questions.nodes import nodes
+from app.show.questions.restarts import restarts
+from app.show.questions.runs import runs
+from app.show.questions.utilisation import gpu_utilisation
+from app.show.questions.waste import waste
 from app.show.traffic import filesystems, network
-from app.show.utilisation import gpu_utilisation
-from app.show.waste import waste
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from app.results.gpu_activity import VERIFICATION
 from app.results.node_activity import NodeActivity, node_activity
 from app.results.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import Answer, Question
+from app.show.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
 from app.show.selection import split_by
-from app.show.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
 from metrics import frames
 from metrics.telemetry.node_attribution import WHAT
 from metrics.telemetry.occupancy import occupants

@@ -104,8 +104,8 @@ def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
     assert found == {
         "app/compute/pipeline.py",  # constants, all finite by the configuration's rules
         "app/json_text.py",
-        "app/cli/integrity.py",  # how far a scan came: names of files
-        "dashboards/modern.py",  # boards: made of code alone
+        "app/service/integrity.py",  # how far a scan came: names of files
+        "dashboards/grafana.py",  # boards: made of code alone
         "ingest/future.py",  # the raw text of a refused row, cut at a length, never read again
         "ingest/prometheus/series/labels.py",  # the identity of a series, never read again
         "ingest/runlog/recorder/trackside_log.py",  # one file for training jobs; refuses what is not finite itself

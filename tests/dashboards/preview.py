@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboards import fleet, lint
+from dashboards import lint
+from dashboards.boards import fleet
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, serving
 

@@ -10,7 +10,7 @@ import pytest
 
 from app import boards
 from app.cli.main import main
-from dashboards import fleet
+from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
 
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboards import fleet, lint
+from dashboards import lint
+from dashboards.boards import fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboards.modern import Json
+    from dashboards.grafana import Json
 
 GOOD = fleet.fleet()
 

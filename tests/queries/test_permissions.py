@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.cli import integrity
+from app.service import integrity
 from queries.errors import WarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_half_copied import FIRST, samples

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app import palette
 from app.explorer import components
 from app.json_text import as_json
 from app.results import references
+from dashboards import palette
 from metrics.catalog import METRICS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import palette, results
+from app import results
 from app.claims import verify as verifying
 from app.errors import UsageError
 from app.explorer import components, figures
@@ -17,6 +17,7 @@ from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
 from app.results.headlines import headlines
 from app.results.source import Remembered
+from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from dash import html
 
-from app import palette, results
+from app import results
 from app.errors import UsageError
 from app.explorer import components, drawer, figures
 from app.results import headline_text
+from dashboards import palette
 from metrics import frames
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dash import html
 
 from app.explorer import components
 from app.show.answer import Question
-from app.show.runs import runs as asked_of_runs
+from app.show.questions.runs import runs as asked_of_runs
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component

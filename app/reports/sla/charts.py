@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from app.console import display
-from app.palette import EVIDENCE_COLOURS, swatch
+from dashboards.palette import EVIDENCE_COLOURS, swatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -24,10 +24,10 @@ from app.corrections import records as adjudications
 from app.corrections.describe import in_words
 from app.errors import UsageError
 from app.json_text import as_json, finite
-from app.palette import SWATCHES, Swatch
 from app.results import Window, headlines, references
 from app.results.capacity import nodes_by_accounting
 from app.times import iso, parse_period
+from dashboards.palette import SWATCHES, Swatch
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
 

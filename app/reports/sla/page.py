@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from app.console import display
-from app.palette import CLASS_COLOURS, EVIDENCE_COLOURS, ORDER, swatch
 from app.reports.sla import charts
 from app.times import parse_period
 from app.visible import visible
+from dashboards.palette import CLASS_COLOURS, EVIDENCE_COLOURS, ORDER, swatch
 
 if TYPE_CHECKING:
     from markupsafe import Markup

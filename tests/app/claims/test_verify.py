@@ -25,7 +25,7 @@ from app.results.cache import Answers, Claims
 from app.results.headlines import Headline, headline_is_of, headlines
 from app.service import exporter
 from app.times import parse_period
-from dashboards import fleet
+from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader, open_writer
 from tests.app.compute.test_evidence import HOUR, START, log

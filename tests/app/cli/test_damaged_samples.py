@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import clock
-from app.cli import integrity as repairing
 from app.cli import main as cli
 from app.config.settings import Config
 from app.results.cache import Answers
+from app.service import integrity as repairing
 from app.service.server import health_of
 from app.service.worker import Worker
 from queries import integrity, sql_files

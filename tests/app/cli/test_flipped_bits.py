@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.cli import integrity
+from app.service import integrity
 from queries import directory
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer

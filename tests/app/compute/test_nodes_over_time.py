@@ -17,9 +17,9 @@ from app.results.cache import Answers, Claims
 from app.results.capacity import nodes_by_accounting
 from app.service import exporter
 from app.show.answer import Question
-from app.show.goodput import goodput as goodput_asked
-from app.show.goodput import lost as lost_asked
-from app.show.nodes import nodes as nodes_asked
+from app.show.questions.goodput import goodput as goodput_asked
+from app.show.questions.goodput import lost as lost_asked
+from app.show.questions.nodes import nodes as nodes_asked
 from ingest.context import Given
 from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer

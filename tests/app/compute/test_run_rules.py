@@ -16,8 +16,8 @@ from app.errors import ConfigError, UsageError
 from app.explorer.pages.run import JOINED
 from app.results import Window
 from app.show.answer import Question
-from app.show.ettr import ettr
-from app.show.runs import runs
+from app.show.questions.ettr import ettr
+from app.show.questions.runs import runs
 from metrics.runs.naming import BY_RULE
 from metrics.runs.runs import ACROSS_JOBS
 from queries.warehouse import Reader, open_reader, open_writer

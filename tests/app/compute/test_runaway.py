@@ -15,7 +15,7 @@ from app.config.settings import Config
 from app.loading import load
 from app.results import Window
 from app.show.answer import Question
-from app.show.runs import runs
+from app.show.questions.runs import runs
 from ingest.context import Given
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column

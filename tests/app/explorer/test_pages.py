@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import palette, results
+from app import results
 from app.config.settings import Config
 from app.errors import UsageError
 from app.explorer import create_app
@@ -17,6 +17,7 @@ from app.explorer.pages import overview
 from app.results import Window, advice, headline_text
 from app.results.cache import Answers, Claims
 from app.results.headlines import headlines
+from dashboards import palette
 from queries.warehouse import open_reader
 from tests.app.explorer.conftest import NASTY, fill
 from tests.support.command import trackside

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from app import palette
 from app.explorer import components as parts
 from app.explorer import figures
 from app.results import headline_text
 from app.results.headlines import Headline
+from dashboards import palette
 from metrics.ledger.ledger import CATEGORIES
 from tests.app.explorer.test_pages import components
 

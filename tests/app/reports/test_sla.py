@@ -17,12 +17,12 @@ from app import ingesting, loading
 from app.claims.verify import read_claims
 from app.config.settings import Config
 from app.errors import UsageError
-from app.palette import SWATCHES
 from app.reports.sla import charts, page
 from app.reports.sla import document as sla
 from app.reports.sla.write import file_name, write_sla
 from app.results import Window
 from app.times import parse_period
+from dashboards.palette import SWATCHES
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside

@@ -14,7 +14,7 @@ from polars.exceptions import PanicException
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import ingesting, loading, palette, results
+from app import ingesting, loading, results
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
@@ -24,7 +24,8 @@ from app.results import Window, headlines
 from app.results.cache import Answers, Claims
 from app.service import exporter
 from app.service import server as service
-from dashboards.exported import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
+from dashboards import palette
+from dashboards.exported_metrics import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import tiny

@@ -13,7 +13,7 @@ from app import results
 from app.claims.measure import measure
 from app.results import Window
 from app.show.answer import Question, explain, together
-from app.show.failures import mttf
+from app.show.questions.mttf import mttf
 from metrics import frames
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader

@@ -20,7 +20,7 @@ from app.results.occupancy import known
 from app.retention import retain
 from app.show import QUESTIONS
 from app.show.answer import Question
-from app.show.health import by_node
+from app.show.questions.health import by_node
 from ingest.tables import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer

@@ -16,9 +16,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from app.boards import generated, targets_of
 from app.claims import verify as verifying
 from app.config.settings import Rules
-from app.palette import BY_CATEGORY
-from dashboards import fleet, lint
-from dashboards.exported import BY_NAME, COSTLY, FAMILIES, HISTORY, WINDOWS
+from dashboards import lint
+from dashboards.boards import fleet
+from dashboards.exported_metrics import BY_NAME, COSTLY, FAMILIES, HISTORY, WINDOWS
+from dashboards.palette import BY_CATEGORY
 from metrics.ledger.ledger import CATEGORIES
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 BOARD = fleet.fleet()
 PANELS = list(lint.panels(BOARD))
 QUERIES = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_it_has_no_mistakes() -> None:

@@ -9,26 +9,27 @@ import pytest
 from grafanalib import core  # type: ignore[import-untyped]  # grafanalib ships no types
 from jsonschema import Draft7Validator
 
-from dashboards import fleet, lint, modern
+from dashboards import grafana, lint
+from dashboards.boards import fleet
 
 
-def _board(*panels: Any, **more: Any) -> modern.Json:  # noqa: ANN401 - grafanalib has no types
-    return modern.to_modern(core.Dashboard(title="t", uid="trackside-t", panels=modern.flow(panels), **more))
+def _board(*panels: Any, **more: Any) -> grafana.Json:  # noqa: ANN401 - grafanalib has no types
+    return grafana.to_modern(core.Dashboard(title="t", uid="trackside-t", panels=grafana.flow(panels), **more))
 
 
-def _panel(plugin: str = "stat", **more: Any) -> modern.ModernPanel:  # noqa: ANN401 - any attribute
-    return modern.panel(plugin, "a title", "a description", [modern.instant("up")], size=(6, 4), **more)
+def _panel(plugin: str = "stat", **more: Any) -> grafana.ModernPanel:  # noqa: ANN401 - any attribute
+    return grafana.panel(plugin, "a title", "a description", [grafana.instant("up")], size=(6, 4), **more)
 
 
 def _dashboard_errors(board: object) -> list[str]:
     return [error.message for error in Draft7Validator(lint.known("dashboard")).iter_errors(board)]
 
 
-@pytest.mark.parametrize("plugin", sorted(modern.OPTIONS))
+@pytest.mark.parametrize("plugin", sorted(grafana.OPTIONS))
 def test_the_defaults_of_every_plugin_are_complete_by_grafanas_schema(plugin: str) -> None:
     schemas = lint.known("panels")[plugin]
-    assert list(Draft7Validator(schemas["options"]).iter_errors(modern.OPTIONS[plugin])) == []
-    assert list(Draft7Validator(schemas["custom"]).iter_errors(modern.CUSTOM[plugin])) == []
+    assert list(Draft7Validator(schemas["options"]).iter_errors(grafana.OPTIONS[plugin])) == []
+    assert list(Draft7Validator(schemas["custom"]).iter_errors(grafana.CUSTOM[plugin])) == []
     assert _dashboard_errors(_board(_panel(plugin))) == []
 
 
@@ -36,7 +37,7 @@ def test_what_grafanalib_writes_by_itself_is_refused_by_the_schema_and_what_leav
     board = core.Dashboard(title="t", panels=[_panel()])
     raw = json.loads(json.dumps(board, default=lambda each: each.to_json_data()))
     assert len(_dashboard_errors(raw)) >= 5
-    assert _dashboard_errors(modern.to_modern(board)) == []
+    assert _dashboard_errors(grafana.to_modern(board)) == []
 
 
 @pytest.mark.parametrize(
@@ -45,18 +46,18 @@ def test_what_grafanalib_writes_by_itself_is_refused_by_the_schema_and_what_leav
 )
 def test_a_panel_type_that_grafana_has_dropped_is_refused(panel: Any) -> None:  # noqa: ANN401 - grafanalib has no types
     panel.gridPos = core.GridPos(h=4, w=4, x=0, y=0)
-    with pytest.raises(modern.NotModernError, match="no longer has the panel type"):
+    with pytest.raises(grafana.NotModernError, match="no longer has the panel type"):
         _board(panel)
 
 
 def test_a_panel_type_without_complete_defaults_is_refused() -> None:
-    with pytest.raises(modern.NotModernError, match="no complete defaults for the panel type 'news'"):
+    with pytest.raises(grafana.NotModernError, match="no complete defaults for the panel type 'news'"):
         _board(_panel("news"))
 
 
 def test_the_threshold_below_all_others_is_null_also_where_grafanalib_wrote_the_text_null() -> None:
     steps = [core.Threshold("green", 0, 0.0), core.Threshold("red", 1, 80.0)]
-    ours = modern.steps("green", (80.0, "red"))
+    ours = grafana.steps("green", (80.0, "red"))
     for given in (steps, ours):
         (panel,) = _board(_panel(thresholds=given))["panels"]
         assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"] == ours
@@ -75,8 +76,8 @@ def test_resolution_is_grafanas_own_and_the_data_source_is_the_variable() -> Non
 
 
 def test_a_query_is_either_instant_or_over_a_range_and_has_its_letter() -> None:
-    asked = [modern.instant("a"), modern.ranged("b"), modern.rows("c")]
-    (panel,) = _board(modern.table("t", "d", asked, size=(24, 5)))["panels"]
+    asked = [grafana.instant("a"), grafana.ranged("b"), grafana.rows("c")]
+    (panel,) = _board(grafana.table("t", "d", asked, size=(24, 5)))["panels"]
     told = [(each["refId"], each["instant"], each["range"], each["format"]) for each in panel["targets"]]
     assert told == [
         ("A", True, False, "time_series"),
@@ -86,8 +87,8 @@ def test_a_query_is_either_instant_or_over_a_range_and_has_its_letter() -> None:
 
 
 def test_panels_flow_from_left_to_right_and_a_collapsed_row_keeps_its_own_below_it() -> None:
-    small, wide, inner = _panel(), modern.time_series("w", "d", [], size=(20, 8)), _panel()
-    board = _board(modern.row("one"), small, wide, modern.row("two", [inner], collapsed=True))
+    small, wide, inner = _panel(), grafana.time_series("w", "d", [], size=(20, 8)), _panel()
+    board = _board(grafana.row("one"), small, wide, grafana.row("two", [inner], collapsed=True))
     flat = [each for outer in board["panels"] for each in (outer, *outer.get("panels", ()))]
     places = [tuple(each["gridPos"][key] for key in "xywh") for each in flat]
     assert places == [(0, 0, 24, 1), (0, 1, 6, 4), (0, 5, 20, 8), (0, 13, 24, 1), (0, 14, 6, 4)]
@@ -96,21 +97,21 @@ def test_panels_flow_from_left_to_right_and_a_collapsed_row_keeps_its_own_below_
 
 def test_options_given_stand_beside_the_defaults() -> None:
     (panel,) = _board(_panel(options={"graphMode": "area"}))["panels"]
-    assert panel["options"] == modern.OPTIONS["stat"] | {"graphMode": "area"}
+    assert panel["options"] == grafana.OPTIONS["stat"] | {"graphMode": "area"}
 
 
 def test_there_are_defaults_for_the_panel_types_of_the_boards_and_no_others() -> None:
     used = {each["type"] for each in lint.panels(fleet.fleet())}
-    assert set(modern.OPTIONS) == set(modern.CUSTOM) == used
+    assert set(grafana.OPTIONS) == set(grafana.CUSTOM) == used
 
 
 def test_an_override_without_a_value_takes_the_default_away() -> None:
-    assert modern.override("GPUs", max=None, custom_width=3)["properties"] == [
+    assert grafana.override("GPUs", max=None, custom_width=3)["properties"] == [
         {"id": "max"},
         {"id": "custom.width", "value": 3},
     ]
 
 
 def test_a_board_built_twice_is_the_same_text() -> None:
-    assert modern.as_text(_board(_panel())) == modern.as_text(_board(_panel()))
-    assert modern.as_text(_board(_panel())).endswith("}\n")
+    assert grafana.as_text(_board(_panel())) == grafana.as_text(_board(_panel()))
+    assert grafana.as_text(_board(_panel())).endswith("}\n")

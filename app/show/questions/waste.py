@@ -8,8 +8,8 @@ import polars as pl
 
 from app import results
 from app.show.answer import Answer, Question
+from app.show.questions.utilisation import window_of
 from app.show.selection import split_by
-from app.show.utilisation import window_of
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from app import results
 from app.results import advice
 from app.results.node_reasons import last_reasons
 from app.show.answer import Answer, Question
-from app.show.lemons import QUERIES
+from app.show.questions.lemons import QUERIES
 from app.show.selection import split_by
 from metrics.goodput.goodput import UNCLEAR
 

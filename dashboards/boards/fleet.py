@@ -16,9 +16,9 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
     Time,
 )
 
-from dashboards import modern
-from dashboards.exported import BOUNDS, BY_NAME, COSTLY, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
-from dashboards.modern import Json, fixed, instant, override, ranged, rows, steps
+from dashboards import grafana
+from dashboards.exported_metrics import BOUNDS, BY_NAME, COSTLY, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
+from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,16 +80,16 @@ def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
         targets: what the thresholds of the headline numbers are; a metric that is missing has none.
     """
     panels = [
-        modern.row("Is it OK? $cluster", repeat="cluster"),
+        grafana.row("Is it OK? $cluster", repeat="cluster"),
         *_headlines(targets),
         *_trends(),
-        modern.row("What costs most"),
+        grafana.row("What costs most"),
         *_costs(),
-        modern.row("Runs"),
+        grafana.row("Runs"),
         _runs(),
-        modern.row("Trackside itself", _health(), collapsed=True),
+        grafana.row("Trackside itself", _health(), collapsed=True),
     ]
-    return modern.to_modern(
+    return grafana.to_modern(
         Dashboard(
             title="Trackside: fleet",
             uid=UID,
@@ -102,7 +102,7 @@ def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
             timezone="utc",
             links=[_explorer_link()],
             templating=Templating(list=_variables()),
-            panels=modern.flow(panels),
+            panels=grafana.flow(panels),
         )
     )
 
@@ -186,7 +186,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
     seconds = {"unit": "s", "decimals": 1, "min": 0, "no_value": _CANNOT_TELL}
     counted = {"unit": "locale", "decimals": 0, "color": fixed(PLAIN)}
     return [
-        modern.stat(
+        grafana.stat(
             "Goodput (of allocated)",
             "Share of allocated GPU-time that became kept training steps. At least and at most: all that was not seen "
             "counted unproductive and productive; far apart means that telemetry or run logs are missing. "
@@ -196,7 +196,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             thresholds=_at_least(targets, "goodput_allocated"),
             **ratio,
         ),
-        modern.stat(
+        grafana.stat(
             "ETTR",
             "Of the time that runs were queued or scheduled, the share in which they trained. At least and at most: "
             "all that was not seen counted unproductive and productive.",
@@ -205,7 +205,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             thresholds=_at_least(targets, "ettr"),
             **ratio,
         ),
-        modern.stat(
+        grafana.stat(
             "MFU",
             "Model FLOP utilisation over kept steps, of the dense peak of the data type, with its 95 % interval. "
             "It needs run logs.",
@@ -214,7 +214,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             thresholds=_at_least(targets, "mfu"),
             **ratio,
         ),
-        modern.stat(
+        grafana.stat(
             f"MTTF of {int(MTTF_GPUS):,} GPUs, with failures observed",
             f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs: pooled over all job sizes, "
             "scaled by 1/N, with its exact 95 % interval. Few failures make it wide; without one there is only a lower "
@@ -228,7 +228,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             overrides=[override("failures", **counted)],
             **seconds,
         ),
-        modern.stat(
+        grafana.stat(
             "Time to job restart",
             "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
             "waits is not in it.",
@@ -242,7 +242,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             overrides=[override("90 % within", color=fixed(PLAIN)), override("restarts", **counted)],
             **seconds,
         ),
-        modern.stat(
+        grafana.stat(
             "Age of the data",
             "From the last moment that the numbers speak for until now. Old data: is Trackside's service running, and "
             "does it reach its sources? See the last row.",
@@ -263,7 +263,7 @@ def _trends() -> list[Any]:
         "custom": {"axisSoftMin": 0.9, "axisSoftMax": 1.0},
     }
     return [
-        modern.time_series(
+        grafana.time_series(
             "Goodput (of allocated) over time",
             f"The goodput of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
             _bounds("goodput_ratio", _BY_BOUNDS, made=ranged, of="allocated"),
@@ -271,7 +271,7 @@ def _trends() -> list[Any]:
             overrides=_band(_WORK),
             **ratio,
         ),
-        modern.time_series(
+        grafana.time_series(
             "ETTR over time",
             f"The ETTR of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
             _bounds("ettr_ratio", _BY_BOUNDS, made=ranged),
@@ -279,7 +279,7 @@ def _trends() -> list[Any]:
             overrides=_band(_TRAINED),
             **ratio,
         ),
-        modern.time_series(
+        grafana.time_series(
             "Where GPU-time went",
             "All GPU-time of the chosen window by category of the ledger; together they are the capacity. The axis is "
             f"the share, the values are GPU-hours. {_HISTORY}",
@@ -316,7 +316,7 @@ def _band(color: str) -> list[Json]:
     ]
 
 
-_VERDICTS = modern.value_map(
+_VERDICTS = grafana.value_map(
     {"1": ("supported", GOOD), "0": ("undetermined", MIDDLING), "-1": ("refuted", BAD)},
 )
 _COLORED = {"type": "color-text"}
@@ -325,7 +325,7 @@ _COLORED = {"type": "color-text"}
 def _costs() -> list[Any]:
     hours = {"unit": "short", "decimals": 1, "min": 0}
     return [
-        modern.bar_gauge(
+        grafana.bar_gauge(
             "GPU-hours that could have trained and did not, by cause",
             f"GPU-time over the chosen clusters, the largest cause first, of the categories {', '.join(COSTLY)}. "
             f"{NOT_COSTLY} All categories by node, user and run: trackside show lost --by node.",
@@ -341,7 +341,7 @@ def _costs() -> list[Any]:
             **hours,
         ),
         _verdicts(),
-        modern.bar_gauge(
+        grafana.bar_gauge(
             "How allocated GPU-time is known",
             "Share of allocated GPU-time by the best evidence there is: log, telemetry, accounting, assumed. "
             "Accounting alone cannot tell what allocated GPUs did.",
@@ -354,7 +354,7 @@ def _costs() -> list[Any]:
             no_value="nothing allocated",
             color=fixed(_KNOWN),
         ),
-        modern.bar_gauge(
+        grafana.bar_gauge(
             "Interrupted attempts, by class",
             "Attempts that ended otherwise than by completing, over the chosen clusters. Infrastructure is what MTTF "
             "counts: evidence against the machine from 10 minutes before to 5 minutes after the end.",
@@ -366,7 +366,7 @@ def _costs() -> list[Any]:
             no_value="none observed",
             color=fixed(_CLASS),
         ),
-        modern.time_series(
+        grafana.time_series(
             "GPUs by state",
             f"GPUs at the end of the data, over the chosen clusters. {_HISTORY}",
             [ranged(f"sum by (state) ({_series('gpus')})", "{{state}}")],
@@ -383,7 +383,7 @@ def _costs() -> list[Any]:
 
 
 def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
-    return modern.table(
+    return grafana.table(
         "Claims",
         "Each claim of the claims file as it stands in the chosen window. Delivered claims are judged by bounds, "
         "capabilities by their 95 % interval; undetermined says that evidence is missing. How, and with what evidence: "
@@ -396,7 +396,7 @@ def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
         max=1,
         no_value="no verdict",
         transformations=[
-            modern.organize({"cluster": "cluster", "claim": "claim", "kind": "judged as", "Value": "verdict"})
+            grafana.organize({"cluster": "cluster", "claim": "claim", "kind": "judged as", "Value": "verdict"})
         ],
         overrides=[override("verdict", mappings=[_VERDICTS], custom_cellOptions=_COLORED)],
     )
@@ -417,7 +417,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         "MTTF": _series("mttf_seconds", gpus=MTTF_GPUS, bound="point"),
         "restart": _series("restart_seconds", statistic="median"),
     }
-    return modern.table(
+    return grafana.table(
         "Clusters compared",
         "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. "
         f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is "
@@ -429,7 +429,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         max=1,
         no_value=_CANNOT_TELL,
-        transformations=[modern.merge(), modern.organize({"cluster": "cluster", **_values(columns)})],
+        transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", **_values(columns)})],
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),
             override("MTTF", unit="s", max=None),
@@ -456,7 +456,7 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         "ETTR at most": _series("run_ettr_ratio", bound="upper"),
     }
     labels = {name: name for name in ("cluster", "run", "state", "user", "partition")}
-    return modern.table(
+    return grafana.table(
         f"Runs that are running or ended in the last {RUN_DAYS} days of data",
         f"At most {MAX_RUNS} runs with their ETTR over their whole life and its bounds. Click a run for its timeline "
         "in the explorer: where its time went, why it restarted.",
@@ -469,24 +469,24 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         no_value=_CANNOT_TELL,
         options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
         transformations=[
-            modern.merge(),
-            modern.organize({**labels, **_values(columns)}, leave_out=("Time", "Value #A")),
+            grafana.merge(),
+            grafana.organize({**labels, **_values(columns)}, leave_out=("Time", "Value #A")),
         ],
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),
-            override("run", links=[modern.data_link("Open this run in the explorer", RUN_URL)]),
+            override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)]),
             override("ETTR", custom_cellOptions={"type": "gauge", "mode": "basic"}, color=fixed(_TRAINED)),
         ],
     )
 
 
-_UP = modern.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
+_UP = grafana.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
 
 
 def _health() -> list[Any]:
     known = "and on (job, instance) last_over_time(trackside_build_info[1d])"
     return [
-        modern.time_series(
+        grafana.time_series(
             "Age of the newest record, by source",
             "A line that rises at 45 degrees is a source that has gone silent. trackside doctor says what is wrong.",
             [ranged(_series("input_lag_seconds"), "{{cluster}}: {{source}}")],
@@ -496,7 +496,7 @@ def _health() -> list[Any]:
             min=0,
             no_value="no sources",
         ),
-        modern.time_series(
+        grafana.time_series(
             "Refused input rows, by source",
             "Rows that could not be read, kept with their reasons: trackside status. A source that starts to refuse "
             "has changed its format.",
@@ -507,7 +507,7 @@ def _health() -> list[Any]:
             min=0,
             no_value="none refused",
         ),
-        modern.stat(
+        grafana.stat(
             "Since the last computation",
             "Time since the numbers were computed. The service computes on a schedule (serve.every_minutes).",
             [instant(f"time() - {_series('computed_timestamp_seconds')}", "{{cluster}}")],
@@ -518,7 +518,7 @@ def _health() -> list[Any]:
             no_value="never",
             thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
         ),
-        modern.stat(
+        grafana.stat(
             "Scrapes",
             "Whether Prometheus reaches Trackside, by instance that has answered within the last day.",
             [instant(f"up {known}", "{{instance}}")],
@@ -531,7 +531,7 @@ def _health() -> list[Any]:
             mappings=[_UP],
             thresholds=steps(BAD, (1, GOOD)),
         ),
-        modern.table(
+        grafana.table(
             "Versions",
             "Trackside's version by instance.",
             [rows("max by (instance, version) (trackside_build_info)")],
@@ -542,7 +542,7 @@ def _health() -> list[Any]:
             max=1,
             no_value="nothing scraped",
             transformations=[
-                modern.organize({"instance": "instance", "version": "version"}, leave_out=("Time", "Value"))
+                grafana.organize({"instance": "instance", "version": "version"}, leave_out=("Time", "Value"))
             ],
         ),
     ]

@@ -9,7 +9,7 @@ import polars as pl
 from app import results
 from app.results.capacity import nodes_by_accounting
 from app.show.answer import Answer, Details, Question
-from app.show.interruptions import second_order_said
+from app.show.questions.interruptions import second_order_said
 from app.show.selection import split_by
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The questions of `trackside show`: one file each."""

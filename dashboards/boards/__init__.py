@@ -1,0 +1,1 @@
+"""The Grafana boards: one file each, found by `dashboards.build`."""
