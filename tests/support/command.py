@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
+from unittest import mock
 
 import polars as pl
 
@@ -14,9 +18,14 @@ from queries import sql_files
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tests.lab import SlurmLab
 
 ROOT = Path(__file__).parents[2]
+PROGRAM: Final = "trackside"
+AT_START: Final = ("PYTHON", "POLARS", "LD_", "TZ", "LC_", "LANG", "OMP_", "_RJEM")
+"""Beginnings of the variables that the interpreter and the libraries read once."""
 CLOCKS = {
     "loads": None,
     "run_sessions": ["read_at"],
@@ -34,6 +43,17 @@ lists of sightings that were corrected later."""
 def trackside(
     *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, and return what a process of its own would return.
+
+    A process needs more than a second to import what a verb needs. Tests whose subject is the process itself (signals,
+    start-up, another process beside it) use `trackside_process`.
+    """
+    return _in_process(arguments, env={**os.environ, **(env or {})}, cwd=cwd or ROOT)
+
+
+def trackside_process(
+    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "app.cli.main", *arguments],
@@ -46,16 +66,70 @@ def trackside(
 
 
 def trackside_on(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = True) -> str:
-    """Output of the command line with a lab's Slurm at hand; it must succeed unless `check` says otherwise."""
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments, "--warehouse", str(warehouse)],
-        env=dict(lab.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Output of the command line with a lab's Slurm at hand; it must succeed unless `check` is false."""
+    done = _in_process((*arguments, "--warehouse", str(warehouse)), env=dict(lab.env), cwd=Path.cwd())
     assert done.returncode == 0 or not check, done.stderr
     return done.stdout
+
+
+def _in_process(arguments: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line with this environment and in this folder, with stdout and stderr of its own."""
+    changed = {name for name in env.keys() | os.environ.keys() if env.get(name) != os.environ.get(name)}
+    assert not any(name.startswith(AT_START) for name in changed), f"{changed}: read when a process starts"
+    from app.cli.main import main  # tests of single functions need none of it
+
+    with _surroundings(env, cwd), _streams() as (stdout, stderr), mock.patch.object(sys, "argv", [PROGRAM, *arguments]):
+        try:
+            status = main(list(arguments))
+        except SystemExit as exited:  # argparse: --help and wrong usage
+            status = exited.code if isinstance(exited.code, int) else 0 if exited.code is None else 1
+        except Exception:  # noqa: BLE001 - as the interpreter does
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return subprocess.CompletedProcess([PROGRAM, *arguments], status, _text(stdout), _text(stderr))
+
+
+@contextlib.contextmanager
+def _surroundings(env: dict[str, str], cwd: Path) -> Iterator[None]:
+    with mock.patch.dict(os.environ, env, clear=True), contextlib.chdir(cwd):
+        yield
+
+
+@contextlib.contextmanager
+def _streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Files in place of stdout and stderr, of Python and of the libraries beneath it; stdin is empty."""
+    with contextlib.ExitStack() as stack:
+        captured = [stack.enter_context(tempfile.TemporaryFile()) for _ in (1, 2)]
+        empty = stack.enter_context(Path(os.devnull).open("rb"))
+        for number, file in enumerate((empty, *captured)):
+            stack.callback(_restore, number, os.dup(number))
+            os.dup2(file.fileno(), number)
+        for name, stream in _standard_streams().items():
+            stack.enter_context(stream)
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        yield captured[0], captured[1]
+
+
+def _standard_streams() -> dict[str, TextIO]:
+    """The three streams as the interpreter opens them when none is a terminal."""
+    return {
+        "stdin": os.fdopen(0, encoding="utf-8", closefd=False),
+        "stdout": os.fdopen(1, "w", encoding="utf-8", closefd=False),
+        "stderr": os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False),
+    }
+
+
+def _restore(number: int, kept: int) -> None:
+    os.dup2(kept, number)
+    os.close(kept)
+
+
+def _text(file: BinaryIO) -> str:
+    """What was written, with newlines as `subprocess` returns them in text mode."""
+    file.seek(0)
+    return file.read().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
