@@ -1,42 +1,170 @@
-"""The wheel holds what runs: SQL, claims, and a command that works from anywhere."""
+"""The built wheel, installed as a file in an empty environment, beside packages of other people with our names."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
-from app.cli.doctor import PACKAGES, strangers
+import pytest
+
+from app.cli import doctor
+from tests.support.dumps import tiny
 
 ROOT = Path(__file__).parents[1]
+STRANGER = "raise ImportError('a package of somebody else was imported')\n"
+SHIPPED = {".py", ".sql", ".toml", ".json", ".html", ".css", ".js", ".md"}
+"""Kinds of files that the packages are made of."""
 
 
-def test_the_wheel_has_every_sql_file_and_the_claims(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+class Installed:
+    """An environment with the wheel, and a folder of somebody else's modules with our names to work in."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self.prefix, self.elsewhere = folder / "environment", folder / "elsewhere"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.prefix)], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(self.prefix / "bin" / "python"), "install", "--quiet"]
+        subprocess.run([*pip, "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True, capture_output=True)
+        (self.packages,) = self.prefix.glob("lib/python*/site-packages")
+        self.names = {path.name for path in self.packages.iterdir()}
+        (self.packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])  # without the network
+        for place in (self.elsewhere, self.packages):
+            strange_modules(place)
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment in the folder of somebody else's modules."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        program = str(self.prefix / "bin" / command[0])
+        return subprocess.run(
+            [program, *command[1:]],
+            cwd=self.elsewhere,
+            env=kept | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def output(self, *command: str, **environment: str) -> str:
+        """What a program prints; it must succeed."""
+        done = self.run(*command, **environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def strange_modules(folder: Path) -> None:
+    """Write modules and packages of somebody else under all of our names."""
+    folder.mkdir(exist_ok=True)
+    (folder / "app.py").write_text(STRANGER)
+    for name in doctor.PACKAGES[1:]:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(STRANGER)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("installed"), wheel)
+
+
+@pytest.fixture(scope="module")
+def computed(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse that the installed command has read and computed."""
+    folder = tmp_path_factory.mktemp("computed")
+    dump = tiny(60).write(folder)
+    installed.output("trackside", "ingest", "slurm", *dump, "--warehouse", str(folder / "w"))
+    installed.output("trackside", "compute", "--warehouse", str(folder / "w"))
+    return str(folder / "w")
+
+
+def test_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    for folder in PACKAGES:
+    for folder in doctor.PACKAGES:
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in {".py", ".sql", ".toml"}:
-                assert str(path.relative_to(ROOT)) in names
-    unpacked = tmp_path / "unpacked"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(unpacked)
-    found_there = f"import sys; sys.path.insert(0, {str(unpacked)!r})"
-    code = f"{found_there}; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    sacct = tmp_path / "sacct.txt"
-    sacct.write_text(
-        "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n1|c|1790812800|1790812801|1790816401|FAILED|n1|gres/gpu=8\n"
+            relative = path.relative_to(ROOT)
+            if path.suffix in SHIPPED and not relative.is_relative_to("app/wheel"):
+                assert f"trackside/_packages/{relative}" in names
+
+
+def test_wheel_installs_one_name(installed: Installed) -> None:
+    (metadata,) = (name for name in installed.names if name.endswith(".dist-info"))
+    assert installed.names == {"trackside", metadata}
+
+
+@pytest.mark.parametrize("command", [("trackside",), ("python", "-m", "trackside")])
+def test_command_starts_beside_strangers(installed: Installed, command: tuple[str, ...]) -> None:
+    assert "trackside" in installed.output(*command, "--version", PYTHONPATH=str(installed.elsewhere))
+
+
+def test_numbers_from_the_wheel(installed: Installed, computed: str) -> None:
+    shown = installed.output("trackside", "show", "lost", "--format", "json", "--warehouse", computed)
+    assert json.loads(shown)
+    verified = installed.run("trackside", "verify", "--warehouse", computed)
+    assert verified.returncode in {0, 3, 4}, verified.stderr
+
+
+def test_sandbox_starts_from_the_wheel(installed: Installed, computed: str) -> None:
+    select = ("trackside", "sql", "SELECT count(*) AS n FROM attempts", "--format", "json", "--warehouse", computed)
+    assert json.loads(installed.output(*select, PYTHONPATH=str(installed.elsewhere)))[0]["n"] >= 60
+
+
+def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
+    program = (
+        "import sys, trackside; from pathlib import Path; from app.config.settings import Config\n"
+        "from app.demo import demo; from app.demo.simulate import Settings\n"
+        "small = Settings(gpus=64, days=3, failures_per_1000_node_days=200)\n"
+        "demo.show(Path(sys.argv[1]), Config(), simulated=small, quiet=True)"
     )
-    for arguments in (["ingest", "slurm", str(sacct)], ["compute"], ["show", "lost"], ["verify"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode in {0, 3, 4}, done.stderr
+    installed.output("python", "-c", program, str(tmp_path / "demo"))
+    assert list((tmp_path / "demo").glob("sla-demo-*.html"))
 
 
-def test_nobody_else_owns_our_names() -> None:
-    assert strangers() == {}
+@pytest.mark.skipif(os.environ.get("TRACKSIDE_TEST_REAL") != "1", reason="two minutes: make test REAL=1")
+def test_whole_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
+    said = installed.output("trackside", "demo", "--no-serve", "--dir", str(tmp_path / "demo"))
+    assert "The report:" in said
+
+
+def test_import_refuses_another_package_of_our_name(installed: Installed) -> None:
+    (installed.elsewhere / "metrics" / "__init__.py").write_text("")
+    done = installed.run("python", "-c", "import metrics, trackside")
+    (installed.elsewhere / "metrics" / "__init__.py").write_text(STRANGER)
+    assert "ImportError: trackside needs the import name 'metrics', and this process has imported" in done.stderr
+
+
+def test_doctor_reports_who_else_installs_trackside(installed: Installed, computed: str) -> None:
+    metadata = installed.packages / "rival-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: rival\nVersion: 1.0\n")
+    (metadata / "RECORD").write_text("trackside/__init__.py,,\n")
+    faulty = installed.run("trackside", "doctor", "--warehouse", computed)
+    shutil.rmtree(metadata)
+    assert "comes from" not in faulty.stdout
+    assert "rival also installs a package called 'trackside'" in faulty.stdout
+    assert faulty.returncode != 0
+
+
+def test_doctor_reports_a_package_from_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert doctor.foreign_packages() == {}
+    strange_modules(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "dashboards", raising=False)
+    assert doctor.foreign_packages() == {"dashboards": str(tmp_path / "dashboards" / "__init__.py")}
+
+
+def test_checkout_has_nobody_elses_packages() -> None:
+    assert doctor.other_owners() == []
+    assert doctor.foreign_packages() == {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import platform
 import shutil
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import console, live_rest, live_roads
@@ -29,14 +31,13 @@ from queries.warehouse import open_reader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
     from datetime import datetime
-    from pathlib import Path
 
     from app.config.settings import Config
     from app.service.integrity import State
     from ingest.tables import SourceName
 
 PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
-"""Our import names. They are short, so Trackside wants an environment of its own; see `strangers`."""
+"""Our packages. They are imported from one folder, whoever else installs a package of such a name."""
 
 ADDS = {
     ("slurm.nodes",): "node inventory: capacity as configured, not as seen in use (trackside ingest slurm)",
@@ -55,11 +56,18 @@ def versions() -> dict[str, str]:
     return found | {name: importlib.metadata.version(name) for name in ("polars", "duckdb", "numpy", "scipy")}
 
 
-def strangers() -> dict[str, list[str]]:
-    """Other distributions that install a package under one of our names."""
-    owners = importlib.metadata.packages_distributions()
-    found = {name: [owner for owner in owners.get(name, []) if owner != "trackside"] for name in PACKAGES}
-    return {name: others for name, others in found.items() if others}
+def other_owners() -> list[str]:
+    """Other distributions that install a package `trackside`: they overwrite ours."""
+    owners = importlib.metadata.packages_distributions().get("trackside", [])
+    return sorted({owner for owner in owners if owner != "trackside"})
+
+
+def foreign_packages() -> dict[str, str]:
+    """Packages of our names that this process would import from another folder than ours, and that folder."""
+    ours = Path(__file__).resolve().parents[2]
+    specs = {name: importlib.util.find_spec(name) for name in PACKAGES}
+    origins = {name: Path(str(spec.origin)).resolve() for name, spec in specs.items() if spec is not None}
+    return {name: str(origin) for name, origin in origins.items() if origin.parents[1] != ours}
 
 
 def examine(root: Path, settings: Config, *, now: datetime) -> int:
@@ -67,10 +75,8 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = 0
     console.say("installation")
     _line("ok", ", ".join(f"{name} {number}" for name, number in versions().items()))
-    for name, others in strangers().items():
-        _line(
-            "fail", f"{', '.join(others)} also installs a package called {name!r}: give Trackside its own environment"
-        )
+    for fault in _installation_faults():
+        _line("fail", fault)
         worst = 1
     _sandbox(confinement.measures())
     console.say("\nwarehouse")
@@ -90,6 +96,13 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     for names, adds in ADDS.items():
         _line("ok" if loaded & set(names) else "-", adds)
     return worst
+
+
+def _installation_faults() -> Iterator[str]:
+    for owner in other_owners():
+        yield f"{owner} also installs a package called 'trackside': give Trackside its own environment"
+    for name, origin in foreign_packages().items():
+        yield f"the package {name!r} comes from {origin}: start Trackside by its command, or by python -m trackside"
 
 
 def _sandbox(measures: confinement.Measures) -> None:

@@ -206,7 +206,9 @@ def interpreter() -> tuple[list[Path], list[Path]]:
     system = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", *_ALLOCATORS]
     prefixes = [f"{prefix}/lib" for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)]
     libraries = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    read = [*map(str, ENGINE), *system, *prefixes, *libraries, str(Path(__file__).parents[1])]
+    # Those of a user (pip install --user), or added by a path file: the interpreter's own do not name them.
+    added = [each for each in sys.path if Path(each).name in {"site-packages", "dist-packages"}]
+    read = [*map(str, ENGINE), *system, *prefixes, *libraries, *added, str(Path(__file__).parents[1])]
     return [Path(each) for each in dict.fromkeys(read)], [
         Path(each) for each in sys.path if each and Path(each).is_dir()
     ]

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,7 +26,6 @@ from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
     from io import BufferedRandom
-    from pathlib import Path
 
 GRACE_S = 5
 """What a process needs to hand over its rows; on top of the limit."""
@@ -35,6 +35,11 @@ START_S = 120
 
 _ENVIRONMENT = ("PYTHON", "LC_", "LD_LIBRARY_PATH", "LANG", "PATH", "TZ", "MALLOC_")
 """Beginnings of names of variables that the process gets: no token, password or address of this one's environment."""
+
+_PACKAGES = str(Path(__file__).parents[2])
+"""The folder of our packages: the repository, or `trackside/_packages` of an installed wheel."""
+
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from queries.sandbox.child import main; main()"
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ def _run(
     task: dict[str, Any], limits: Limits, question: BufferedRandom, answer: BufferedRandom, messages: BufferedRandom
 ) -> int:
     """Exit status of the process; it writes to files, so that it can neither fill our memory nor wait for us."""
-    # -P: nothing that lies in the current directory is imported in our packages' stead.
-    command = [sys.executable, "-P", "-c", "from queries.sandbox.child import main; main()"]
+    # -P, and our folder first: neither the current directory nor another installed `queries` is imported instead.
+    command = [sys.executable, "-P", "-c", _PROGRAM, _PACKAGES]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
     begun, begins = os.pipe()
     try:
