@@ -9,7 +9,7 @@ from ingest import errors as ingest
 from queries import errors as queries
 
 
-class UsageError(ValueError):
+class UsageError(ingest.OptionError):
     """What was asked cannot be done as it was asked."""
 
 
@@ -35,7 +35,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
-    UsageError: (2, "the command was asked for something it cannot do"),
+    ingest.OptionError: (2, "the command was asked for something it cannot do"),
     ConfigError: (10, "mistakes in the configuration"),
     ClaimsError: (11, "mistakes in the claims file"),
     ingest.SourceMissingError: (20, "a source's command is not installed here"),

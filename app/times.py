@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
+from ingest.iso_time import iso as iso  # noqa: PLC0414 - one name for all of app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,15 +17,6 @@ _WEEK = re.compile(r"(\d{4})-W(\d{2})")
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _BACKWARDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def iso(moment: datetime) -> str:
-    """A moment in UTC as every answer shows it.
-
-    >>> iso(datetime(2026, 10, 1, tzinfo=UTC))
-    '2026-10-01T00:00:00Z'
-    """
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str, *, end: datetime | None = None) -> datetime:

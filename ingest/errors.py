@@ -11,6 +11,7 @@ InputError                   a file or an answer could not be understood
  +- MissingColumnError       a column that we cannot do without is not there
  +- TimeZoneError            local times, and nobody said of which zone
  +- UntimedError             it holds at a moment only, and nobody said at which
+OptionError                  what was requested cannot be done with these options
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class ServerDownError(SourceError):
         self.url = url
         self.unreachable = unreachable
         super().__init__(f"{url} {what}\n{hint}")
+
+
+class OptionError(ValueError):
+    """What was requested cannot be done with these options, whatever the sources hold."""
 
 
 class InputError(ValueError):

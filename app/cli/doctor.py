@@ -11,18 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app import console, live_rest, live_roads
+from app import console
 from app.cli import future_rows
 from app.errors import EXIT_STATUS, UsageError, exit_status
-from app.live_probe import probe
 from app.service import integrity
-from app.telemetry import READERS, connect, names_of, wanted_of
 from ingest import registry
 from ingest.errors import SourceError
+from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu.server import READER, nothing_there
+from ingest.prometheus.load_live import READERS, names_of, wanted_of
 from ingest.prometheus.series.labels import COLUMNS, XID_COUNTS, XID_GAUGES
 from ingest.registry import SOURCES
 from ingest.slurm.commands.runner import subprocess_runner
+from ingest.slurm.live import rest, transport
+from ingest.slurm.live.preflight import probe
 from ingest.slurm.nodes.inventory import fetch_settings
 from queries.errors import CorruptWarehouseError, NoWarehouseError, WarehouseError
 from queries.sandbox import confinement
@@ -82,7 +84,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     console.say("\nwarehouse")
     broken, loaded = _warehouse(root, now)
     worst = max(worst, broken, *(_integrity(root) if root.is_dir() else [0]))
-    console.say("\nSlurm by slurmrestd" if live_roads.by_rest(settings) else "\nSlurm on this machine")
+    console.say("\nSlurm by slurmrestd" if transport.by_rest(settings) else "\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
     console.say("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
@@ -160,7 +162,7 @@ PATIENCE_S = 30.0
 
 
 def _slurm(settings: Config) -> int:
-    if live_roads.by_rest(settings):
+    if transport.by_rest(settings):
         return _slurmrestd(settings)
     missing = [name for name in ("sacct", "sacctmgr", "scontrol") if shutil.which(name) is None]
     if missing:
@@ -187,7 +189,7 @@ def _slurmrestd(settings: Config) -> int:
     settings = settings.model_copy(update={"slurm": patient})
     try:
         probe(subprocess_runner, settings)
-        road = live_rest.road(settings)
+        road = rest.road(settings)
         road.settings()
         road.nodes()
     except SourceError as error:
@@ -195,7 +197,7 @@ def _slurmrestd(settings: Config) -> int:
             _line("fail", line)
         return exit_status(error) or 1
     _line("ok", f"slurmrestd {road.client.shown} answers for slurmdbd and slurmctld")
-    _line("-", live_rest.NOT_TOLD)
+    _line("-", rest.NOT_TOLD)
     return 0
 
 

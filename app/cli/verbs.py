@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.loading import Report
     from app.results import Window
     from app.show.answer import Answer, Question
     from ingest.slurm.commands.runner import Runner
+    from ingest.store.report import Report
     from queries.warehouse import CheckResult, Reader, Writer
 
 
@@ -84,7 +84,8 @@ def _future(root: Path, now: datetime, options: argparse.Namespace, group: str |
 
 def retention(options: argparse.Namespace) -> int:
     """Take out what is older than it is to be kept."""
-    from app import retention as retaining
+    from app.cli.retention_report import say
+    from ingest.prometheus.store import retention as retaining
 
     settings, root = _settings(options)
     _must_exist(root)
@@ -98,7 +99,7 @@ def retention(options: argparse.Namespace) -> int:
         with open_writer(root, verb="trackside retention", now=now, group=settings.warehouse_group) as writer:
             found = retaining.retain(writer, settings, now=now)
     if not options.quiet:
-        retaining.say(found, settings.retention, done=not options.dry_run)
+        say(found, settings.retention, done=not options.dry_run)
     return 0
 
 
@@ -111,7 +112,7 @@ def dashboards(options: argparse.Namespace) -> int:
 
 def recorder(options: argparse.Namespace) -> int:
     """Print the run-log recorder."""
-    from app.runlogs import recorder_text
+    from ingest.runlog.store import recorder_text
 
     if options.output is None:
         console.say(recorder_text().removesuffix("\n"))
@@ -139,13 +140,15 @@ def ingest(options: argparse.Namespace) -> int:
 
 def _ingest_prometheus(options: argparse.Namespace) -> int:
     """Read telemetry from a server or from files."""
-    from app import telemetry
-    from app.ingesting import once_only
+    from ingest.prometheus.load_files import ingest_files
+    from ingest.prometheus.load_live import ingest_live
+    from ingest.prometheus.target import TelemetryRequest
+    from ingest.slurm.load_files import once_only
 
     once_only(options.files)
     settings, root = _settings(options)
     now = clock.now()
-    asked = telemetry.Asked(
+    asked = TelemetryRequest(
         url=options.url,
         cluster=options.cluster,
         since=periods.moment(options.since, end=now),
@@ -156,9 +159,9 @@ def _ingest_prometheus(options: argparse.Namespace) -> int:
         open_writer(root, verb="trackside ingest prometheus", now=now, group=settings.warehouse_group) as writer,
     ):
         if options.files:
-            reports = telemetry.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
+            reports = ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
-            reports = telemetry.ingest_live(writer, settings, asked, now=now, progress=tell)
+            reports = ingest_live(writer, settings, asked, now=now, progress=tell)
         known = _knows_jobs(writer)
     return _done(reports, files=bool(options.files), quiet=options.quiet, known=known)
 
@@ -170,8 +173,8 @@ def _knows_jobs(writer: Writer) -> bool:
 
 def _ingest_runlog(options: argparse.Namespace) -> int:
     """Read run logs."""
-    from app import runlogs
-    from app.ingesting import once_only
+    from ingest.runlog import store as runlogs
+    from ingest.slurm.load_files import once_only
 
     once_only(options.files)
     settings, root = _settings(options)
@@ -192,10 +195,10 @@ def _done(reports: Sequence[Report], *, files: bool, quiet: bool, known: bool = 
     Raises:
         Exception: the first one that an input failed of.
     """
-    from app import load_reports
+    from app.cli.load_report import say
 
     if not quiet:
-        load_reports.say(reports, files=files)
+        say(reports, files=files)
     errors = [report.error for report in reports if report.error is not None]
     for error in errors[1:]:  # the first is raised, and said last
         console.say(f"trackside: {error}", error=True)
@@ -212,7 +215,8 @@ def _done(reports: Sequence[Report], *, files: bool, quiet: bool, known: bool = 
 
 def _ingest_slurm(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
-    from app import ingesting, live_slurm
+    from ingest.slurm import load_files as ingesting
+    from ingest.slurm.live import ingest as live_ingest
 
     _refuse_mixed(options)
     settings, root = _settings(options)
@@ -234,7 +238,7 @@ def _ingest_slurm(options: argparse.Namespace) -> int:
             reports = ingesting.ingest_files(writer, settings, options.files, asked, now=now, progress=tell)
         else:
             runner = _runner(settings.slurm.timeout_s)
-            reports = live_slurm.ingest_live(
+            reports = live_ingest.ingest_live(
                 writer, settings, asked, now=now, runner=runner, progress=tell, tell=_note(options), again=options.again
             )
     loaded = [report.parsed for report in reports if report.parsed is not None]

@@ -9,30 +9,25 @@ import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 import polars as pl
 from polars.exceptions import ComputeError
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
-    FiniteFloat,
     ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
 )
 
 from app.config import mistakes as config_mistakes
 from app.config import toml_file
 from app.errors import ConfigError
 from ingest.errors import InputError
-from ingest.prometheus.mapping.mapping import MappingError, builtin, parse_metric
-from ingest.prometheus.store.merge import GPUS
+from ingest.prometheus.settings import Prometheus, Retention, Telemetry
+from ingest.settings import Section
 from ingest.slurm.nodes.inventory import PLANNED_REASONS
+from ingest.slurm.settings import Slurm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,37 +59,6 @@ OTHER_WORK = {
     "inference": r"(?i)^(inference|serve|serving|vllm)\b",
 }
 """Names of jobs and partitions that do not train. A cluster that calls them otherwise says so in its configuration."""
-
-
-THRESHOLDS = {
-    "gpu_samples.gpu_util": 0.1,
-    "gpu_samples.gr_engine_active": 0.1,
-    "gpu_samples.tensor_active": 0.02,
-    "gpu_samples.temperature_c": 85.0,
-    "node_samples.cpu_busy": 0.9,
-    "node_samples.disk_busy": 0.9,
-    "node_samples.io_stalled": 0.1,
-    "node_samples.memory_stalled": 0.1,
-    "node_samples.fs_readonly": 0.5,
-    "node_samples.fs_device_error": 0.5,
-}
-"""From where on hourly roll-ups count seconds: a GPU at work, one about to throttle, a node or a filesystem in trouble.
-
-85 degrees is where H100 and A100 boards begin to slow down; GPU memory in use has none, for how much there is is not
-among the samples. That a GPU counts as active is another matter: `rules.active_...`."""
-
-
-def _thresholds(given: dict[str, float]) -> dict[str, float]:
-    """Those that are built in, and these on top of them; each names a table of samples and one of its metrics."""
-    for name in given:
-        table, _, metric = name.partition(".")
-        if table == "gpu_samples" and metric not in GPUS.values:
-            message = f"gpu_samples has no {metric or 'metric without a name'}; it has {', '.join(GPUS.values)}"
-            raise ValueError(message)
-        if table not in {"gpu_samples", "node_samples"} or not metric.isidentifier():
-            message = f'{name}: write "gpu_samples.METRIC" or "node_samples.METRIC" = VALUE'
-            raise ValueError(message)
-    return {**THRESHOLDS, **given}
 
 
 def _python_regex(text: str) -> str:
@@ -175,29 +139,6 @@ def _zone(name: str) -> str:
     return name
 
 
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
-HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
-
-
-def _metric(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a mapping, in the words of `ingest/prometheus/mapping`."""
-    try:
-        parse_metric(entry, origin="this entry")
-    except MappingError as error:
-        raise ValueError(str(error)) from None
-    return entry
-
-
-def _metrics(entries: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Entries that agree with each other, and with those that are built in."""
-    if entries:
-        try:
-            builtin().and_more(entries, origin="[[prometheus.metric]]")
-        except MappingError as error:
-            raise ValueError(str(error)) from None
-    return entries
-
-
 PythonRegex = Annotated[str, AfterValidator(_python_regex)]
 Regex = Annotated[str, AfterValidator(_polars_regex)]
 Host = Annotated[str, AfterValidator(_host)]
@@ -211,142 +152,7 @@ _CREDENTIALS = re.compile(r"://[^/\s]*@")
 """User and password in an address, wherever it was put by mistake."""
 
 
-_LONGEST: Final = {"days": 36_525.0, "hours": 876_600.0, "minutes": 52_596_000.0, "s": 3.2e9, "seconds": 3.2e9}
-"""Of lengths of time by the end of their names: a century. Longer ones cannot be added to a date."""
-
-_LARGEST = 1e12
-"""Of other numbers."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _is_usable(cls, value: object, info: ValidationInfo) -> object:
-        most = _LONGEST.get(str(info.field_name).rpartition("_")[2], _LARGEST)
-        if isinstance(value, int | float) and value > most:
-            raise ValueError(f"too large; allowed: at most {most:g}")
-        inside = value if isinstance(value, tuple) else (value,)
-        if any("\0" in str(each) for each in inside if isinstance(each, str | Path)):
-            raise ValueError("it holds a NUL, which no name, path or address can")
-        return value
-
-
-class Slurm(_Section):
-    """How Slurm is read."""
-
-    lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")
-    window_days: float = Field(default=7.0, gt=0, description="accounting is asked for in windows of this length")
-    overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
-    timeout_s: float = Field(default=300.0, gt=0, le=86_400, description="longest wait for one Slurm command")
-    clusters: tuple[str, ...] = Field(default=(), description="clusters to ask for (-M); none: the one of this machine")
-    retries: int = Field(
-        default=3, ge=0, le=100, description="how often a failed question is put again, waiting longer each time"
-    )
-    retry_s: float = Field(default=2.0, ge=0, le=3_600, description="first wait before asking again; doubled each time")
-    pause_s: float = Field(default=0.2, ge=0, le=3_600, description="pause between two windows of accounting")
-    answer_mb: int = Field(default=256, gt=0, description="larger answers make the next windows half as long")
-    recheck_jobs: int = Field(
-        default=1000, ge=0, description="open jobs that windows miss: so many are asked for by id"
-    )
-    road: Literal["commands", "rest"] = Field(
-        default="commands", description="how to ask: Slurm's commands on this machine, or slurmrestd"
-    )
-    rest_url: str | None = Field(default=None, description="slurmrestd: unix:/path/of/the.socket or http://HOST:PORT")
-    rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
-        default=None, description="version of slurmrestd's API, such as 0.0.41; found out when not given"
-    )
-    rest_user: str | None = Field(default=None, description="whose token it is (slurmrestd of 22.05 wants the name)")
-    rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")
-
-    @model_validator(mode="after")
-    def _road_has_an_address(self) -> Self:
-        """One slurmrestd, of one cluster."""
-        if self.road == "rest" and not self.rest_url:
-            message = "road is rest, but rest_url does not say where slurmrestd is"
-            raise ValueError(message)
-        if self.road == "rest" and len(self.clusters) > 1:
-            message = "road is rest, and one slurmrestd tells of one cluster; name one, or use the commands"
-            raise ValueError(message)
-        return self
-
-
-class Prometheus(_Section):
-    """How telemetry is read."""
-
-    url: str | None = Field(default=None, description="base address of the server: http://prometheus:9090")
-    cluster: str | None = Field(default=None, description="cluster that its series belong to")
-    selector: str = Field(default="", description='label matchers added to every query: cluster="a",env="prod"')
-    interval_s: int = Field(default=60, ge=10, le=3600, description="samples are averages over so many seconds")
-    lookback_hours: float = Field(default=24.0, gt=0, le=87_600, description="first ingest: how far back")
-    chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="asked for in pieces of this length")
-    timeout_s: float = Field(default=60.0, gt=0, le=86_400, description="longest wait for one answer")
-    retries: int = Field(
-        default=3, ge=0, le=100, description="how often a piece is asked for again, waiting longer each time"
-    )
-    concurrency: int = Field(default=2, ge=1, le=8, description="so many questions in JSON at the same time")
-    remote_read: bool = Field(
-        default=True, description="read raw samples by remote read or VictoriaMetrics' export where the server has it"
-    )
-    token_env: str | None = Field(default=None, description="environment variable that holds a bearer token")
-    username: str = Field(default="", description="in place of a token: user, for basic authentication")
-    password_env: str = Field(default="", description="environment variable that holds the user's password")
-    headers: dict[HeaderName, HeaderValue] = Field(
-        default={}, description='more headers, such as a tenant\'s: { "X-Scope-OrgID" = "team-a" }'
-    )
-    header_env: dict[HeaderName, str] = Field(
-        default={}, description="more headers that are secret: environment variables that hold them"
-    )
-    ca_file: str = Field(default="", description="certificates (PEM) of the authorities to trust")
-    cert_file: str = Field(default="", description="our own certificate (PEM), where the server wants one")
-    key_file: str = Field(default="", description="its key (PEM), where cert_file does not hold it")
-    verify_tls: bool = Field(default=True, description="check the server's certificate")
-    metric: Annotated[tuple[Annotated[dict[str, Any], AfterValidator(_metric)], ...], AfterValidator(_metrics)] = Field(
-        default=(), description="metrics that are read besides those that are built in"
-    )
-
-    @model_validator(mode="after")
-    def _one_login(self) -> Self:
-        """One way to log in, and all that it needs."""
-        names = [name.lower() for name in (*self.headers, *self.header_env)]
-        ways = [bool(self.token_env), bool(self.username), "authorization" in names]
-        for wrong, message in (
-            (sum(ways) > 1, "there are several logins: leave one of token_env, username, and a header Authorization"),
-            (bool(self.password_env) and not self.username, "password_env is set, but username is not"),
-            (bool(self.key_file) and not self.cert_file, "key_file is set, but cert_file is not"),
-            (len(set(names)) < len(names), "a header is set twice, in headers and header_env"),
-        ):
-            if wrong:
-                raise ValueError(message)
-        return self
-
-
-class Telemetry(_Section):
-    """What is kept of telemetry beside its samples."""
-
-    thresholds: Annotated[dict[str, FiniteFloat], AfterValidator(_thresholds)] = Field(
-        default=dict(THRESHOLDS),
-        description='roll-ups count seconds at or above: "TABLE.METRIC" = value; on top of those that are built in',
-    )
-
-
-class Retention(_Section):
-    """How long telemetry is kept, in whole UTC days; 0 keeps it for ever."""
-
-    samples_days: float = Field(default=0.0, ge=0, description="samples of GPUs and nodes; their hours stay")
-    hours_days: float = Field(default=0.0, ge=0, description="hourly roll-ups; nothing is left of the time then")
-
-    @model_validator(mode="after")
-    def _hours_outlive_samples(self) -> Self:
-        """A roll-up is what is left of samples."""
-        if self.hours_days and not 0 < self.samples_days <= self.hours_days:
-            message = "hours outlive the samples that they are made of: set samples_days, and hours_days no shorter"
-            raise ValueError(message)
-        return self
-
-
-class Serve(_Section):
+class Serve(Section):
     """How explorer and exporter are served."""
 
     host: str = Field(default="127.0.0.1", description="address to listen on; the default is this machine only")
@@ -360,7 +166,7 @@ class Serve(_Section):
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` reads: file patterns")
 
 
-class Rules(_Section):
+class Rules(Section):
     """What numbers depend on; printed with `--explain` and kept with every computation."""
 
     planned_reasons: tuple[PythonRegex, ...] = Field(
@@ -404,7 +210,7 @@ class Rules(_Section):
     ] = Field(default="palm_full", description="how the FLOP of a token are counted for the headline MFU")
 
 
-class Sql(_Section):
+class Sql(Section):
     """Limits of `trackside sql`."""
 
     rows: int = Field(default=10_000, gt=0, le=1_000_000_000, description="most rows")
@@ -413,7 +219,7 @@ class Sql(_Section):
     result_mb: int = Field(default=64, gt=0, le=65_536, description="largest result")
 
 
-class Config(_Section):
+class Config(Section):
     """All settings."""
 
     warehouse: Path = Field(default=Path("trackside-data"), description="warehouse directory")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import clock, ingesting, loading, runlogs, telemetry
+from app import clock
 from app import console as output
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
@@ -34,14 +34,19 @@ from app.json_text import as_json
 from app.results import Window
 from app.results.headlines import headlines
 from app.times import iso, parse_period
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.loading import Report
     from app.results.headlines import Headline
+    from ingest.store.report import Report
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
@@ -199,9 +204,9 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
 
     def hours(tell: Tell) -> str:
         files = [str(sources / name) for name in TELEMETRY_FILES]
-        asked = telemetry.Asked(cluster=CLUSTER)
+        asked = TelemetryRequest(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(telemetry.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+            return _read(ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
 
     def logs(tell: Tell) -> str:
         files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
@@ -266,7 +271,7 @@ def _read(reports: Sequence[Report]) -> str:
     Raises:
         Exception: a file could not be read at all.
     """
-    error = loading.first_error(reports)
+    error = first_error(reports)
     if error is not None:
         raise error
     parsed = [report.parsed for report in reports if report.parsed is not None]

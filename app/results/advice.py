@@ -7,14 +7,6 @@ from typing import Any
 
 import polars as pl
 
-WITHOUT_SLURM = """\
-What can be done instead:
-  trackside ingest slurm FILE   load what Slurm's commands printed elsewhere (--help lists them);
-  run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
-  or ask slurmrestd, by the configuration (trackside.toml): under [slurm] road = "rest", and
-  rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
-"""What a person may do where a running Slurm cannot be asked."""
-
 REPEATED = 3
 """From so many interruptions on a node is worth a look (metric-definitions 7.4: k >= 3 in 28 days)."""
 

@@ -21,14 +21,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app import clock, console, ingesting, live_roads, live_slurm, retention, runlogs, telemetry
+from app import clock, console
 from app.compute import pipeline as computing
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.json_text import as_json
 from app.service import integrity
 from app.times import iso
+from ingest.prometheus.load_live import ingest_live
+from ingest.prometheus.store import retention
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
+from ingest.slurm.live import ingest as live_ingest
+from ingest.slurm.live import transport
 from queries.errors import LockedWarehouseError, WarehouseError
 from queries.warehouse import open_writer
 
@@ -36,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from app.config.settings import Config
-    from app.loading import Report
     from ingest.slurm.commands.runner import Runner
+    from ingest.store.report import Report
     from queries.warehouse import Writer
 
 PATIENCE_S = 20.0
@@ -170,7 +177,7 @@ class Worker:
 
     def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
         """The sources that there are here."""
-        if self.runner is not None or live_roads.by_rest(self.settings) or shutil.which("sacct"):
+        if self.runner is not None or transport.by_rest(self.settings) or shutil.which("sacct"):
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
             yield "prometheus", self._prometheus
@@ -207,10 +214,10 @@ class Worker:
         timeout_s = self.settings.slurm.timeout_s
         runner = self.runner or functools.partial(subprocess_runner, timeout_s=timeout_s)
         asked = ingesting.Options()
-        return live_slurm.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
+        return live_ingest.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
 
     def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
-        return telemetry.ingest_live(writer, self.settings, telemetry.Asked(), now=now, progress=self._tell)
+        return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._tell)
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Run logs that are new, or have changed since they were read."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import console, ingesting, loading
+from app import console
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -23,6 +23,8 @@ from app.explorer.application import Explorer, page
 from app.results.cache import Answers, Claims
 from app.service import exporter
 from app.visible import CONTROLS, visible
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_writer
 from tests.support.warehouses import NOW
 
@@ -47,7 +49,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(
             writer, Config(), files, ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return folder / "w"
 

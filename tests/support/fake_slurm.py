@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from app import live_slurm, loading
 from app.config import settings as config
-from app.ingesting import Options
 from ingest.slurm.commands.runner import Completed
+from ingest.slurm.live import ingest as live_ingest
+from ingest.slurm.load_files import Options
+from ingest.slurm.settings import Slurm
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import DATA
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (DATA / "columns.sacct-e.txt").read_text(encoding="utf-8").split()
@@ -169,7 +171,7 @@ class Told:
     @property
     def error(self) -> Exception | None:
         """What failed first."""
-        return loading.first_error(self.reports)
+        return first_error(self.reports)
 
 
 def ingest(
@@ -182,12 +184,12 @@ def ingest(
     **settings: object,
 ) -> Told:
     """One live ingest at the fake's time; nothing waits."""
-    section = config.Slurm.model_validate({"pause_s": 0, **settings})
+    section = Slurm.model_validate({"pause_s": 0, **settings})
     notes: list[str] = []
     waits: list[float] = []
     slurm.commands.clear()
     with open_writer(root, verb="test", now=slurm.now) as writer:
-        reports = live_slurm.ingest_live(
+        reports = live_ingest.ingest_live(
             writer,
             config.Config(slurm=section),
             Options(since=since, until=until),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import telemetry
 from app.config.settings import Config
+from ingest.prometheus.load_live import ingest_live
+from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_writer
 from tests.support.command import contents
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from app.loading import Report
     from ingest.prometheus.client.remote_read import Samples
     from ingest.prometheus.client.server import Server
+    from ingest.store.report import Report
     from tests.lab.prometheus import PrometheusLab
     from tests.lab.slow_proxy import SlowProxy
 
@@ -141,8 +142,8 @@ def ingest(
     until: datetime = START + timedelta(hours=HOURS),
 ) -> list[Report]:
     with open_writer(warehouse, verb="test", now=until) as writer:
-        asked = telemetry.Asked(since=since, until=None)
-        return telemetry.ingest_live(writer, config, asked, now=until, progress=progress)
+        asked = TelemetryRequest(since=since, until=None)
+        return ingest_live(writer, config, asked, now=until, progress=progress)
 
 
 SECOND = timedelta(seconds=1)

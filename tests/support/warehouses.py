@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from app import ingesting, loading, runlogs, telemetry
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.demo import simulate
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_writer
 from tests.support.dumps import tiny
 
@@ -25,7 +29,7 @@ def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> P
         reports = ingesting.ingest_files(
             writer, settings, tiny(jobs).write(folder), ingesting.Options(), now=NOW, progress=_silent
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         if compute:
             computing.compute(writer, settings, now=NOW)
     return root
@@ -40,11 +44,11 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
         asked = ingesting.Options(cluster="demo")
         reports = ingesting.ingest_files(writer, settings, files, asked, now=NOW, progress=_silent)
         hours = [str(sources / name) for name in simulate.TELEMETRY_FILES]
-        by_name = telemetry.Asked(cluster="demo")
-        reports += telemetry.ingest_files(writer, settings, hours, by_name, now=NOW, progress=_silent)
+        by_name = TelemetryRequest(cluster="demo")
+        reports += ingest_files(writer, settings, hours, by_name, now=NOW, progress=_silent)
         logs = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         reports += runlogs.ingest_files(writer, logs, cluster="demo", now=NOW, progress=_silent)
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import ingesting, loading, results, runlogs
+from app import results
 from app.boards import JUDGED, targets_of
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
@@ -26,6 +26,9 @@ from app.results.headlines import Headline, headline_is_of, headlines
 from app.service import exporter
 from app.times import parse_period
 from dashboards.boards import fleet
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader, open_writer
 from tests.app.compute.test_evidence import HOUR, START, log
@@ -100,7 +103,7 @@ def patchy(tmp_path_factory: pytest.TempPathFactory, claims: Path) -> Path:
             file.write_text(f"{header}{number}|c|{begin}|{begin}|{begin + 86_400}|COMPLETED|n1|gres/gpu=8\n")
             options = ingesting.Options(since=since, until=until)
             reports = ingesting.ingest_files(writer, settings, [str(file)], options, now=NOW, progress=lambda *_: None)
-            assert loading.first_error(reports) is None
+            assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
 
@@ -348,7 +351,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports += runlogs.ingest_files(
             writer, [str(folder / "run.jsonl")], cluster="c", now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return root
 

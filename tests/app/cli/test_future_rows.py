@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import clock, ingesting, runlogs, telemetry
+from app import clock
 from app.cli import doctor, future_rows
 from app.config.settings import Config
 from ingest import tables
 from ingest.errors import UnrecognisedInputError
 from ingest.future import HAPPENED, PLANNED, TOLERANCE, without_future
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
 from ingest.runlog.parse import parse_runlog
+from ingest.slurm import load_files as ingesting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.tables import GPU_SAMPLES, SCHEMAS, TIME, Parsed, conform, empty
 from queries.warehouse import open_reader, open_writer
@@ -25,7 +29,7 @@ from tests.support.slurm_answers import answer, job
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FUTURE = datetime(2033, 3, 1, tzinfo=UTC)
@@ -170,8 +174,8 @@ def test_samples_of_a_table_from_the_future_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "samples.parquet"
     samples(NOW - timedelta(minutes=2), FUTURE).write_parquet(file)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        asked = telemetry.Asked(cluster="c1")
-        reports = telemetry.ingest_files(writer, Config(), [str(file)], asked, now=NOW, progress=lambda *_: None)
+        asked = TelemetryRequest(cluster="c1")
+        reports = ingest_files(writer, Config(), [str(file)], asked, now=NOW, progress=lambda *_: None)
     assert [report.parsed.rows_rejected for report in reports if report.parsed] == [1]
     assert latest(tmp_path / "w", "gpu_samples", "ts") < NOW
     assert latest(tmp_path / "w", "loads", "covers_until") <= NOW

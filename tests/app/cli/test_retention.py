@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import clock, retention
+from app import clock
 from app.cli import main as cli
 from app.config.settings import Config, parse
 from app.errors import ConfigError
 from app.service.worker import Worker
+from ingest.prometheus.store import retention
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.prometheus.store.test_storage import START, minutes, put
 from tests.support.command import contents, trackside

@@ -11,7 +11,7 @@ from app.cli import help as help_texts
 from app.cli import main as cli
 from app.cli import status
 from app.config.settings import Config
-from app.ingesting import Options, ingest_files
+from ingest.slurm.load_files import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import START, rows_of, tiny, with_rows
 from tests.support.parsing import DATA
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SACCT, QOS = str(DATA / "kinds.sacct.txt"), str(DATA / "qos.sacctmgr.txt")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.telemetry import writing
 from ingest.prometheus.health import events as health
+from ingest.prometheus.store import samples as writing
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
 from tests.support.health_readings import Series, every, of_gpu, of_node, samples
@@ -87,7 +88,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(
             writer, Config(), [str(accounting)], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
     load(root, READINGS, times=2)
     with open_writer(root, verb="test", now=NOW) as writer:
         computing.compute(writer, Config(), now=NOW)

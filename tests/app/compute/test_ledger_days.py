@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config.settings import Config, parse
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import HEADER, rows_of, tiny, with_rows
 
@@ -28,7 +29,7 @@ def ingest(writer: Writer, *files: str) -> None:
     reports = ingesting.ingest_files(
         writer, Config(), files, ingesting.Options(), now=NOW, progress=lambda _what, _done, _all: None
     )
-    assert loading.first_error(reports) is None
+    assert first_error(reports) is None
 
 
 def computed(writer: Writer, *, now: datetime, full: bool = False, settings: Config | None = None) -> list[str]:

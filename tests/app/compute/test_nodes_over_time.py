@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import loading
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
@@ -21,6 +20,7 @@ from app.show.questions.goodput import goodput as goodput_asked
 from app.show.questions.goodput import lost as lost_asked
 from app.show.questions.nodes import nodes as nodes_asked
 from ingest.context import Given
+from ingest.slurm.load import load
 from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import words
@@ -86,7 +86,7 @@ def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> P
     with open_writer(root, verb="test", now=now) as writer:
         for kind, data, window in inputs:
             given = Given(origin=kind, cluster="c", **{name: at(T + seconds) for name, seconds in window.items()})  # type: ignore[arg-type]  # only since and until
-            loading.load(writer, parse(kind, data, given), origin=kind, data=data, now=now, cluster="c")
+            load(writer, parse(kind, data, given), origin=kind, data=data, now=now, cluster="c")
         if compute:
             computing.compute(writer, Config(), now=now)
     return root

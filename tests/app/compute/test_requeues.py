@@ -12,9 +12,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import CheckResult, Reader, open_reader, open_writer
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -63,7 +64,7 @@ def ingest(root: Path, *files: Path) -> list[CheckResult]:
         reports = ingesting.ingest_files(
             writer, settings, [str(file) for file in files], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         assert sum(report.parsed.rows_rejected for report in reports if report.parsed) == 0
         return computing.compute(writer, settings, now=NOW).warnings
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config import settings as config
 from app.config.settings import Config
@@ -18,6 +17,8 @@ from app.results import Window
 from app.show.answer import Question
 from app.show.questions.ettr import ettr
 from app.show.questions.runs import runs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from metrics.runs.naming import BY_RULE
 from metrics.runs.runs import ACROSS_JOBS
 from queries.warehouse import Reader, open_reader, open_writer
@@ -60,7 +61,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(
             writer, Config(), [str(folder / "dump.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
     return root
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.loading import load
 from app.results import Window
 from app.show.answer import Question
 from app.show.questions.runs import runs
 from ingest.context import Given
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column
+from ingest.slurm.load import load
 from ingest.slurm.scheduler.runaway import parse_runaway
 from ingest.tables import SCHEMAS
 from queries.warehouse import open_reader, open_writer

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import ingesting, loading
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def computed(folder: Path, jobs: list[str], nodes: str) -> tuple[pl.DataFrame, l
         reports = ingesting.ingest_files(
             writer, Config(), files, ingesting.Options(cluster="c"), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         warnings = computing.compute(writer, Config(), now=NOW).warnings
     with open_reader(folder / "warehouse") as reader:
         return reader.table("gpu_time"), warnings

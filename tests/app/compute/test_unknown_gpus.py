@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import ingesting, loading, results, streaming
+from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results.unknown_gpus import unknown_gpus_notes
 from app.show import QUESTIONS
 from app.show.answer import Question
+from ingest.slurm import load_files as ingesting
+from ingest.slurm import stream as streaming
 from ingest.slurm.accounting.sacct import accounting_blocks
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -101,7 +104,7 @@ class Computed:
             now=NOW,
             progress=lambda *_: None,
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
 
     def gpus(self) -> dict[str, tuple[float | None, str]]:
         rows = self.attempts.select("job_id", "n_gpus", "gpus_from").rows()

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pytest
 
-from app import ingesting, loading
 from app.cli.main import main
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.corrections import records as adjudications
 from app.results import Window
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import contents
 from tests.support.warehouses import NOW
@@ -64,7 +65,7 @@ def read(root: Path, text: str) -> None:
             now=NOW,
             progress=lambda *_: None,
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
 
 

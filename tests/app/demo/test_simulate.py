@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import ingesting, runlogs, telemetry
 from app.claims.verify import read_claims, verify
 from app.compute import pipeline as computing
 from app.config import settings as config
@@ -22,6 +21,10 @@ from app.demo.simulate.truth import ALLOCATED
 from app.errors import UsageError
 from app.results import Window
 from app.results.headlines import headlines
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.demo.simulate.world import World
-    from app.loading import Report
+    from ingest.store.report import Report
 
 SMALL = Settings(gpus=64, days=5, seed=11, failures_per_1000_node_days=150)
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -73,8 +76,8 @@ def read(folder: Path, *, slurm_only: bool = False) -> list[Report]:
         reports += ingesting.ingest_files(writer, settings, around, asked, now=moment, progress=tell)
         if not slurm_only:
             hours = [str(sources / name) for name in TELEMETRY_FILES]
-            named = telemetry.Asked(cluster=CLUSTER)
-            reports += telemetry.ingest_files(writer, settings, hours, named, now=moment, progress=tell)
+            named = TelemetryRequest(cluster=CLUSTER)
+            reports += ingest_files(writer, settings, hours, named, now=moment, progress=tell)
             logs = sorted(str(path) for path in (sources / "runs").iterdir())
             reports += runlogs.ingest_files(writer, logs, cluster=None, now=moment, progress=tell)
         computing.compute(writer, settings, now=moment)

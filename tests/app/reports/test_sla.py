@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from app import ingesting, loading
 from app.claims.verify import read_claims
 from app.config.settings import Config
 from app.errors import UsageError
@@ -23,6 +22,8 @@ from app.reports.sla.write import file_name, write_sla
 from app.results import Window
 from app.times import parse_period
 from dashboards.palette import SWATCHES
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
@@ -151,7 +152,7 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
             reports = ingesting.ingest_files(
                 writer, settings, [str(file)], ingesting.Options(), now=NOW, progress=lambda *_: None
             )
-            assert loading.first_error(reports) is None
+            assert first_error(reports) is None
         from app.compute import pipeline as computing
 
         computing.compute(writer, settings, now=NOW)

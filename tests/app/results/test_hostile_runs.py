@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import ingesting, loading, results, runlogs
+from app import results
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -17,7 +17,10 @@ from app.explorer import create_app
 from app.results import Window, job_goodput
 from app.results.cache import Answers
 from app.service import exporter
+from ingest.runlog import store as runlogs
 from ingest.runlog.parse import parse_runlog
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import InputFaultError, first_error
 from metrics.goodput.google_library import library_goodput
 from queries.warehouse import open_reader, open_writer
 from tests.app.show.test_mfu import HOUR, NOW, START, TOKENS, log, sacct
@@ -94,7 +97,7 @@ def built(folder: Path, *, with_hostile: bool) -> Path:
             writer, Config(), [str(folder / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
         reports += runlogs.ingest_files(writer, files, cluster="c", now=NOW, progress=lambda *_: None)
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return folder / "w"
 
@@ -165,7 +168,7 @@ def test_a_log_that_cannot_be_loaded_does_not_keep_the_others_out(
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         files = [str(tmp_path / "bad"), str(tmp_path / "good")]
         bad, good = runlogs.ingest_files(writer, files, cluster="c", now=NOW, progress=lambda *_: None)
-    assert isinstance(bad.error, loading.InputFaultError)
+    assert isinstance(bad.error, InputFaultError)
     assert str(bad.error).endswith("bad could not be loaded (IndexError: list index out of range); please report it")
     assert good.parsed is not None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import ingesting, loading, results, runlogs
+from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.pages import overview
@@ -18,6 +18,9 @@ from app.results import Window
 from app.results.cache import Answers
 from app.service import exporter
 from app.times import parse_period
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from metrics import frames
 from metrics.restarts.restarts import once
 from queries.warehouse import open_reader, open_writer
@@ -66,7 +69,7 @@ def load(root: Path, texts: Mapping[str, str], logs: Mapping[str, str] | None = 
             reports += runlogs.ingest_files(
                 writer, [str(root / name) for name in logs], cluster="c1", now=NOW, progress=_silent
             )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root / "w"
 

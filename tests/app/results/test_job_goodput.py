@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import ingesting, loading, results, runlogs
+from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results import Window
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.metrics.goodput.google_library import job_start, library, step, told
 
@@ -61,7 +64,7 @@ def account(folder: Path, *, starts: bool) -> dict[str, Any]:
         reports += runlogs.ingest_files(
             writer, [str(folder / "r.jsonl")], cluster="c", now=READ, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         assert [report.parsed.rows_rejected for report in reports if report.parsed] == [0, 0]
         computing.compute(writer, Config(), now=READ)
     with open_reader(folder / "w") as reader:

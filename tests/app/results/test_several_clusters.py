@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import ingesting, loading
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
 from app.results.cache import Answers, Claims
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.support.warehouses import NOW
 
@@ -39,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             reports = ingesting.ingest_files(
                 writer, Config(), files, ingesting.Options(), now=NOW, progress=lambda *_: None
             )
-            assert loading.first_error(reports) is None
+            assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return folder / "w"
 

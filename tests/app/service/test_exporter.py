@@ -14,7 +14,7 @@ from polars.exceptions import PanicException
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import ingesting, loading, results
+from app import results
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
@@ -26,6 +26,8 @@ from app.service import exporter
 from app.service import server as service
 from dashboards import palette
 from dashboards.exported_metrics import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import tiny
@@ -234,7 +236,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ([files[2]], ingesting.Options(cluster="inventory only")),
         ):
             reports = ingesting.ingest_files(writer, settings, names, asked, now=NOW, progress=lambda *_: None)
-            assert loading.first_error(reports) is None
+            assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
 

@@ -21,20 +21,23 @@ import pytest
 from polars.exceptions import PanicException
 from werkzeug.test import Client
 
-from app import live_slurm, live_telling, runlogs
 from app.config import settings as config
-from app.config.settings import Config, Prometheus, Serve, Slurm
+from app.config.settings import Config, Serve
 from app.errors import UsageError
 from app.explorer import create_app
-from app.load_reports import Summary
-from app.loading import Report
 from app.results.cache import Answers, Claims
 from app.service import exporter
 from app.service import server as service
 from app.service import worker as worker_module
 from app.service.worker import Worker
 from ingest.errors import SourceError
+from ingest.prometheus.settings import Prometheus
+from ingest.runlog import store as runlogs
 from ingest.slurm.commands.runner import Completed
+from ingest.slurm.live import ingest as live_ingest
+from ingest.slurm.settings import Slurm
+from ingest.store import summary as live_telling
+from ingest.store.report import Report, Summary
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, trackside
 from tests.support.dumps import HEADER, tiny
@@ -187,7 +190,7 @@ def test_a_warning_that_lasts_is_logged_once_and_told_as_long_as_it_lasts_and_ev
 ) -> None:
     lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
     reports: list[Report] = [Summary("sacct", lasting, said_before=["knows no column Reservation"])]
-    monkeypatch.setattr(live_slurm, "ingest_live", lambda *_args, **_more: reports)
+    monkeypatch.setattr(live_ingest, "ingest_live", lambda *_args, **_more: reports)
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
     assert worker.sources["slurm"].last_warning == "knows no column Reservation"

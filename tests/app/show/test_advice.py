@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import ingesting, loading, results, runlogs
+from app import results
 from app.cli.main import main
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results import Window, advice
 from app.results.lemons import excluded_nodes
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -138,7 +141,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(writer, settings, files, ingesting.Options(), now=NOW, progress=_silent)
         logs = [str(folder / "llama.jsonl")]
         reports += runlogs.ingest_files(writer, logs, cluster="c1", now=NOW, progress=_silent)
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return warehouse
 
@@ -314,7 +317,7 @@ def test_no_more_is_wasted_than_was_allocated(tmp_path: Path, capfd: pytest.Capt
         reports = ingesting.ingest_files(
             writer, Config(), [str(tmp_path / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     idle = next(row for row in as_rows(tmp_path / "w", capfd, "waste") if row["kind"] == "idle")
     assert idle["allocated_gpu_s"] == (9 + 16) * 3600

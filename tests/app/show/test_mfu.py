@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 import pytest
 
-from app import ingesting, loading, runlogs, telemetry
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
@@ -90,13 +94,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(
             writer, Config(), [str(folder / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        asked = telemetry.Asked(cluster="c")
-        reports += telemetry.ingest_files(
-            writer, Config(), [str(folder / "dcgm.om")], asked, now=NOW, progress=lambda *_: None
-        )
+        asked = TelemetryRequest(cluster="c")
+        reports += ingest_files(writer, Config(), [str(folder / "dcgm.om")], asked, now=NOW, progress=lambda *_: None)
         files = [str(folder / f"{run}.jsonl") for run, _, _ in logs]
         reports += runlogs.ingest_files(writer, files, cluster="c", now=NOW, progress=lambda *_: None)
-        assert loading.first_error(reports) is None
+        assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return folder / "w"
 

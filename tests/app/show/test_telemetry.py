@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import ingesting, telemetry
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
 from app.results import Window
 from app.results.gpu_activity import activity, attempt_activity
 from app.results.occupancy import known
-from app.retention import retain
 from app.show import QUESTIONS
 from app.show.answer import Question
 from app.show.questions.health import by_node
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.store.retention import retain
+from ingest.prometheus.target import TelemetryRequest
+from ingest.slurm import load_files as ingesting
 from ingest.tables import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
@@ -127,8 +129,8 @@ def filled(root: Path, *, gpus: str | None = None, nodes: pl.DataFrame | None = 
         )
         if gpus is not None:
             (root / "gpus.om").write_text(gpus)
-            telemetry.ingest_files(
-                writer, settings, [str(root / "gpus.om")], telemetry.Asked(cluster="c"), now=NOW, progress=_silent
+            ingest_files(
+                writer, settings, [str(root / "gpus.om")], TelemetryRequest(cluster="c"), now=NOW, progress=_silent
             )
         if nodes is not None:
             write_samples(writer, nodes)
@@ -303,8 +305,8 @@ def kept_by_the_hour(root: Path) -> Path:
         ingesting.ingest_files(
             writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=_silent
         )
-        telemetry.ingest_files(
-            writer, settings, [str(root / "gpus.om")], telemetry.Asked(cluster="c"), now=NOW, progress=_silent
+        ingest_files(
+            writer, settings, [str(root / "gpus.om")], TelemetryRequest(cluster="c"), now=NOW, progress=_silent
         )
         without_samples(writer)
         with writer.transaction():

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from app import runlogs
 from app.cli.main import main
+from ingest.runlog import store as runlogs
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents, trackside
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import live_windows, loading
-from app.live_windows import Window
 from ingest.slurm.accounting.sacct import fetch_accounting
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.commands.slurmrestd import Client, fetch_accounting_rest
+from ingest.slurm.load import load
+from ingest.store import windows as load_windows
+from ingest.store.windows import Window
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.support.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
@@ -99,7 +100,7 @@ def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_fo
     earlier = Parsed("slurm.accounting", frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     earlier = replace(earlier, covers_from=BORN + days(first), covers_until=BORN - days(32))
     with open_writer(tmp_path, verb="test", now=NOW) as writer:
-        loading.load(writer, earlier, origin="old.txt", data=b"", now=NOW, cluster="c1")
+        load(writer, earlier, origin="old.txt", data=b"", now=NOW, cluster="c1")
     ingest(tmp_path, slurm, since=BORN - days(60))
     assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
 
@@ -197,10 +198,10 @@ def test_what_a_question_asked_for_is_read_from_its_own_words() -> None:
 
     for clusters in ((), ("c1",)):
         origin = fetch_accounting(sacct, since=window.since, until=window.until, clusters=clusters).origin
-        assert live_windows.asked_by(origin) == window
+        assert load_windows.asked_by(origin) == window
     for version in ("0.0.38", NEWEST):
         with web(lambda *_, version=version: Answer(answer(version, jobs=[]))) as server:
             origin = fetch_accounting_rest(Client(server.url, version=version), window.since, window.until).origin
-        assert live_windows.asked_by(origin) == window
+        assert load_windows.asked_by(origin) == window
     for file in ("sacct.txt", "sacct -S 2026-99-01T00:00:00 -E 2026-99-02T00:00:00", "sacct -j: 3 open jobs, 1 to 3"):
-        assert live_windows.asked_by(file) is None
+        assert load_windows.asked_by(file) is None

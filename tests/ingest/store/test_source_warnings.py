@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import loading
 from ingest.slurm.commands.runner import Completed
+from ingest.store.loads import write_account
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.support.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
@@ -88,7 +88,7 @@ def load(root: Path, source: SourceName, origin: str, now: datetime, columns: li
     """The account of a load, without rows."""
     parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0, columns=columns or [])
     with open_writer(root, verb="test", now=now) as writer, writer.transaction():
-        loading.write_account(writer, parsed, origin=origin, digest=f"{origin} {now}", now=now)
+        write_account(writer, parsed, origin=origin, digest=f"{origin} {now}", now=now)
 
 
 def others(root: Path) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from app import telemetry
 from app.config.settings import Config, parse
 from app.errors import ConfigError, UsageError
 from ingest.errors import ServerDownError
 from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.victoria import KIND
+from ingest.prometheus.connect import connect
 from tests.support.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
@@ -283,7 +283,7 @@ def test_secrets_come_from_the_environment_and_blanks_around_them_do_not_count(m
         username="me", password_env="MY_PASSWORD", headers={"X-Scope-OrgID": "a b"}, header_env={"X-Api-Key": "MY_KEY"}
     )
     with web(lambda *_: NAMES) as there:
-        telemetry.connect(settings, there.url).names(since=at(T), until=at(T + 60))
+        connect(settings, there.url).names(since=at(T), until=at(T + 60))
     (_, _, headers) = there.questions[0]
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == f"me:{SECRET}"
     assert (headers["X-Scope-OrgID"], headers["X-Api-Key"]) == ("a b", "k3y")
@@ -304,13 +304,13 @@ def test_a_variable_that_does_not_hold_a_secret_is_named_and_not_shown(
     if value is not None:
         monkeypatch.setenv("NOT_SET", value)
     with pytest.raises(UsageError, match=r"^prometheus\.\w+_env(\.X-Api-Key)?.* \$NOT_SET") as caught:
-        telemetry.connect(config(**section))
+        connect(config(**section))
     assert value is None or not value.strip() or value not in str(caught.value)
 
 
 def test_a_certificate_that_cannot_be_used_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^prometheus\.ca_file: No such file"):
-        telemetry.connect(config(ca_file=str(tmp_path / "gone")))
+        connect(config(ca_file=str(tmp_path / "gone")))
 
 
 @pytest.mark.parametrize(

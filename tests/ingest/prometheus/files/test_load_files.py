@@ -15,16 +15,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from app import telemetry
 from app.config.settings import Config
 from ingest.errors import InputError, TruncatedInputError, UntimedError
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, assert_same, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -89,10 +90,10 @@ def as_parquet(text: str) -> bytes:
 
 
 def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **asked: object) -> list[Report]:
-    wanted = telemetry.Asked(**{"cluster": "c", **asked})  # type: ignore[arg-type]  # fields of Asked
+    wanted = TelemetryRequest(**{"cluster": "c", **asked})  # type: ignore[arg-type]  # fields of Asked
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         names = [str(file) for file in files]
-        return telemetry.ingest_files(writer, config or Config(), names, wanted, now=NOW, progress=lambda *_: None)
+        return ingest_files(writer, config or Config(), names, wanted, now=NOW, progress=lambda *_: None)
 
 
 def written(folder: Path, name: str, data: str | bytes) -> Path:
@@ -279,6 +280,6 @@ def test_progress_tells_how_far_a_large_file_is(tmp_path: Path) -> None:
     path = written(tmp_path, "all.om", by_series())
     told: list[tuple[str, int, int]] = []
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        asked = telemetry.Asked(cluster="c")
-        telemetry.ingest_files(writer, Config(), [str(path)], asked, now=NOW, progress=lambda *each: told.append(each))
+        asked = TelemetryRequest(cluster="c")
+        ingest_files(writer, Config(), [str(path)], asked, now=NOW, progress=lambda *each: told.append(each))
     assert told == [(str(path), 0, 1), (f"{path} (100 %)", 0, 1)]

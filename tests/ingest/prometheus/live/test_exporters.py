@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import telemetry
 from app.config.settings import Config
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_reader, open_writer
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
@@ -177,8 +178,8 @@ def test_a_file_of_them_tells_the_same(tmp_path: Path) -> None:
     (tmp_path / "x.om").write_text(history())
     now = at(T + SECONDS)
     with open_writer(tmp_path / "w", verb="test", now=now) as writer:
-        (*reports,) = telemetry.ingest_files(
-            writer, config(), [str(tmp_path / "x.om")], telemetry.Asked(), now=now, progress=quiet
+        (*reports,) = ingest_files(
+            writer, config(), [str(tmp_path / "x.om")], TelemetryRequest(), now=now, progress=quiet
         )
     assert [report.error for report in reports if report.error] == []
     assert_as_exported(tmp_path / "w")

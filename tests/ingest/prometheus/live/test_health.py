@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import ingesting, loading, telemetry
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from ingest.prometheus.load_live import ingest_live
+from ingest.prometheus.target import TelemetryRequest
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.support.health_readings import Series, as_openmetrics, every, of_gpu, of_node, series
@@ -95,9 +98,9 @@ def warehouse(request: pytest.FixtureRequest, lab: PrometheusLab, tmp_path_facto
             writer, settings, [str(accounting)], ingesting.Options(), now=until, progress=lambda *_: None
         )
         for now in times:
-            asked = telemetry.Asked(since=begin - timedelta(hours=1) if now == times[0] else None, until=None)
-            reports += telemetry.ingest_live(writer, settings, asked, now=now, progress=lambda *_: None)
-        assert loading.first_error(reports) is None
+            asked = TelemetryRequest(since=begin - timedelta(hours=1) if now == times[0] else None, until=None)
+            reports += ingest_live(writer, settings, asked, now=now, progress=lambda *_: None)
+        assert first_error(reports) is None
         computing.compute(writer, settings, now=until)
     return root
 

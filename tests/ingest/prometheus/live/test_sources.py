@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import UsageError
-from app.telemetry.live import ADDRESS_LENGTH, READERS, names_of, wanted_of
 from ingest.prometheus.client.server import Server
+from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, wanted_of
 from queries.warehouse import open_reader
 from tests.ingest.prometheus.store.test_samples import NOW, START, T, ingest, minutes, settings
 from tests.support.command import trackside
@@ -18,7 +18,7 @@ from tests.support.web import Answer, matrix, told, web
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 WINDOW = {"since": START, "until": START + timedelta(hours=2)}
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import telemetry
 from app.config.settings import Config
 from app.errors import UsageError
-from app.telemetry.writing import ALIASES
+from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.load_live import ingest_live
+from ingest.prometheus.store.samples import ALIASES
+from ingest.prometheus.target import TelemetryRequest
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, assert_same, contents, trackside
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from app.loading import Report
+    from ingest.store.report import Report
     from queries.warehouse import Reader
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
@@ -226,7 +228,7 @@ def test_names_that_the_scheduler_does_not_use_are_renamed_from_when_they_mean_a
         }
         with writer.transaction():
             writer.append("node_aliases", pl.DataFrame(alias))
-        telemetry.ingest_files(writer, Config(), [path], telemetry.Asked(cluster="c"), now=NOW, progress=quiet)
+        ingest_files(writer, Config(), [path], TelemetryRequest(cluster="c"), now=NOW, progress=quiet)
     with open_reader(tmp_path / "w") as reader:
         found = reader.table("gpu_samples").group_by("node").agg(pl.len(), pl.col("ts").min()).sort("node").rows()
     assert found == [("n1", 60, START), ("worker-1", 60, START + timedelta(hours=1))]
@@ -306,7 +308,7 @@ def test_a_sample_that_lasts_into_an_hour_with_a_roll_up_ends_where_that_begins(
     load(tmp_path / "w", [path])
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         config = Config.model_validate({"prometheus": {"interval_s": 700}})
-        telemetry.ingest_files(writer, config, [some], telemetry.Asked(cluster="c"), now=NOW, progress=quiet)
+        ingest_files(writer, config, [some], TelemetryRequest(cluster="c"), now=NOW, progress=quiet)
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("gpu_samples").height == 1
         assert activity(reader) == [("0", 3500, 3600, 1.0), ("0", 3600, 7200, 0.5)]
@@ -354,7 +356,7 @@ def settings(url: str, **more: object) -> Config:
 
 def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **asked: object) -> list[Report]:
     with open_writer(warehouse, verb="test", now=now) as writer:
-        return telemetry.ingest_live(writer, config, telemetry.Asked(**asked), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
+        return ingest_live(writer, config, TelemetryRequest(**asked), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
 
 
 def minutes(path: str, params: dict[str, str]) -> Answer:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.config.settings import THRESHOLDS, Config, parse
+from app.config.settings import Config, parse
 from app.errors import ConfigError
-from app.telemetry.writing import load, tells_news
+from ingest.prometheus.settings import THRESHOLDS
 from ingest.prometheus.store.merge import NODES as TABLE
+from ingest.prometheus.store.samples import load, tells_news
 from ingest.tables import (
     CLUSTER_SAMPLES,
     GPU_HOURS,

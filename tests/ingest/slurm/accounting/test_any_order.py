@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.attempts import AttemptWriter
 from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.accounting.store import AttemptWriter
 from ingest.tables import ATTEMPT_KEY
 from queries.warehouse import open_writer
 from tests.support.parsing import DATA

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import ingesting
 from app.config.settings import Config
+from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.loading import load
 from ingest.slurm.accounting.sacct import parse_accounting
+from ingest.slurm.load import load
 from queries.warehouse import open_writer
 from tests.support.parsing import text
 from tests.support.row_accounts import ON_NODES, on_nodes

@@ -14,14 +14,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from app import ingesting, streaming
-from app.attempts import Fingerprints
 from app.config.settings import Config
 from ingest.context import Given
 from ingest.errors import InputError, TruncatedInputError
 from ingest.files.input import Input
 from ingest.files.prefetch import one_ahead
+from ingest.slurm import load_files as ingesting
+from ingest.slurm import stream as streaming
 from ingest.slurm.accounting.sacct import accounting_blocks
+from ingest.slurm.accounting.store import Fingerprints
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same
 from tests.support.dumps import rows_of, tiny, with_rows
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 NOW = at(1_795_300_000)
 ROWS = rows_of(tiny(120).accounting)

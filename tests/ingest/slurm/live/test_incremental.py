@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import live_recheck, loading
 from app.cli.status import status
 from ingest.errors import SourceDownError
 from ingest.slurm.commands import slurmrestd
 from ingest.slurm.commands.runner import Completed
+from ingest.slurm.live import recheck
+from ingest.slurm.load import load
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
 from tests.support import slurm_answers
@@ -144,7 +145,7 @@ def test_a_load_that_says_it_knows_the_future_is_not_believed(tmp_path: Path) ->
         parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
         parsed = replace(parsed, covers_from=NOW - days(5), covers_until=NOW + days(20))
         with open_writer(tmp_path, verb="test", now=NOW) as writer:
-            loading.load(writer, parsed, origin="old", data=b"", now=NOW, cluster="c1")
+            load(writer, parsed, origin="old", data=b"", now=NOW, cluster="c1")
     slurm = FakeSlurm([Job(2, NOW + days(2), NOW + days(2), NOW + days(3))], NOW + days(10))
     ingest(tmp_path, slurm)
     assert states(tmp_path) == {"2": "COMPLETED"}
@@ -515,7 +516,7 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_recheck, "BATCH", 2)
+    monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 8)], NOW)
     ingest(tmp_path, slurm)
     for job in slurm.jobs:
@@ -529,7 +530,7 @@ def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_recheck, "BATCH", 2)
+    monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 6)], NOW)
     ingest(tmp_path, slurm)
     for each in slurm.jobs:

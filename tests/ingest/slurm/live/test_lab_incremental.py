@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import clock, live_slurm, loading
-from app.config.settings import Config, Slurm
-from app.ingesting import Options
+from app import clock
+from app.config.settings import Config
 from ingest.errors import SourceDownError
 from ingest.slurm.commands.runner import Completed, subprocess_runner
+from ingest.slurm.live import ingest as live_ingest
+from ingest.slurm.load_files import Options
+from ingest.slurm.settings import Slurm
+from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -69,8 +72,8 @@ def ingest(
     now = clock.now()
     config = Config(slurm=Slurm.model_validate({"retry_s": 0.1, "pause_s": 0, **settings}))
     with open_writer(warehouse, verb="test", now=now) as writer:
-        reports = live_slurm.ingest_live(writer, config, Options(), now=now, runner=runner, progress=lambda *_: None)
-    return loading.first_error(reports)
+        reports = live_ingest.ingest_live(writer, config, Options(), now=now, runner=runner, progress=lambda *_: None)
+    return first_error(reports)
 
 
 def settle(lab: SlurmLab) -> None:

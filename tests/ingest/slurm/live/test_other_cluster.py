@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app import live_slurm
 from app.config import settings as config
 from app.errors import UsageError
-from app.ingesting import Options
-from app.loading import first_error
 from ingest.slurm.commands.runner import Completed
+from ingest.slurm.live import ingest as live_ingest
+from ingest.slurm.load_files import Options
+from ingest.store.report import first_error
 from queries.warehouse import open_writer
 from tests.support.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
 
@@ -21,7 +21,7 @@ def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path
     slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
 
     with open_writer(tmp_path, verb="test", now=slurm.now) as writer:
-        reports = live_slurm.ingest_live(
+        reports = live_ingest.ingest_live(
             writer, config.Config(), Options(cluster="nosuch"), now=slurm.now, runner=slurm, progress=lambda *_: None
         )
 

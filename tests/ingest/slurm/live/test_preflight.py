@@ -13,6 +13,7 @@ from app.config import settings as config
 from app.errors import exit_status
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.slurm.commands.runner import Completed
+from ingest.slurm.settings import Slurm
 from queries.warehouse import open_reader
 from tests.support.fake_slurm import AWAY, FakeSlurm, Job, hours, ingest, table
 
@@ -125,7 +126,7 @@ def test_doctor_says_that_there_is_no_accounting(
     for name in ("sacct", "sacctmgr", "scontrol"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    doctor.examine(tmp_path / "w", config.Config(slurm=config.Slurm(timeout_s=1)), now=NOW)
+    doctor.examine(tmp_path / "w", config.Config(slurm=Slurm(timeout_s=1)), now=NOW)
     told = capsys.readouterr().out
     assert said in told
     assert "Live ingest will not work" in told

@@ -10,9 +10,9 @@ import pytest
 
 from app.config import settings as config
 from app.errors import ConfigError
-from app.ingesting import Options
-from app.live_slurm import ingest_live
 from ingest.errors import ServerDownError
+from ingest.slurm.live.ingest import ingest_live
+from ingest.slurm.load_files import Options
 from queries.warehouse import open_reader, open_writer
 from tests.support.slurm_answers import NEWEST, answer, job, node
 from tests.support.web import Answer, Web, web
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from app.loading import Report
     from ingest.slurm.commands.runner import Completed
+    from ingest.store.report import Report
 
 NOW = datetime(2026, 9, 22, tzinfo=UTC)
 SINCE = datetime(2026, 9, 20, tzinfo=UTC)

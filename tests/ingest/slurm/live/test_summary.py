@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import load_reports
+from app.cli import load_report
 from app.cli.status import status
-from app.live_telling import Failed, failures
-from app.load_reports import Note, Summary
 from ingest.errors import InputError, SourceDownError
 from ingest.slurm.commands.runner import Completed
+from ingest.store.report import Note, Summary
+from ingest.store.summary import Failed, failures
 from queries.warehouse import open_reader
 from tests.support.fake_slurm import AWAY, DENIED, FakeSlurm, Job, Told, days, epoch, hours, ingest, table
 from tests.support.slurm_answers import answer, job, node
@@ -140,7 +140,7 @@ def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: py
     assert not [each for each in told.warnings if "knows no column" in each]
     assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
     assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
-    load_reports.say(told.reports, files=False)
+    load_report.say(told.reports, files=False)
     assert "knows no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)

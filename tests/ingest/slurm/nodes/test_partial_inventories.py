@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import loading
 from app.cli import main as cli
 from ingest.context import Given
+from ingest.slurm.load import load as load_input
 from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import at
@@ -36,7 +36,7 @@ def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
     """Load inventories of some seconds after T; what each load warned of."""
     with open_writer(root, verb="test", now=at(T + 86_400)) as writer:
         return [
-            loading.load(
+            load_input(
                 writer,
                 parse("slurm.nodes", data, Given(origin="nodes.txt", cluster="c", until=at(T + seconds))),
                 origin="nodes.txt",

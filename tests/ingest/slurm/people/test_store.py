@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.config.settings import Config
-from app.ingesting import Options, ingest_files
-from app.loading import load
 from ingest.context import Given
 from ingest.slurm.detect import kind_of
+from ingest.slurm.load import load
+from ingest.slurm.load_files import Options, ingest_files
 from ingest.slurm.parsers import parse
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import DATA, at, text
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.loading import Report
+    from ingest.store.report import Report
 
 ASKED = datetime(2026, 11, 21, 18, tzinfo=UTC)
 LOADED = ASKED + timedelta(days=2)

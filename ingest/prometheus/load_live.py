@@ -8,29 +8,28 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import live_telling
-from app.errors import UsageError
-from app.live_telling import Failed, Loaded, without_rows
-from app.live_windows import Window
-from app.load_reports import Summary
-from app.telemetry.asked import Asked, cluster_of, mapping_of
-from app.telemetry.server import connect
-from app.telemetry.writing import load, tells_news
-from app.times import iso
-from ingest.errors import ServerDownError, SourceError
+from ingest.errors import OptionError, ServerDownError, SourceError
 from ingest.files.prefetch import one_ahead
+from ingest.iso_time import iso
+from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names, slurm_exporters
 from ingest.prometheus.node import server as prometheus_nodes
+from ingest.prometheus.store.samples import load, tells_news
+from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.registry import source as catalogued
+from ingest.store import summary as live_telling
+from ingest.store.report import Summary
+from ingest.store.summary import Failed, Loaded, without_rows
+from ingest.store.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from app.config.settings import Config
-    from app.loading import Report
     from ingest.prometheus.client.server import Server
+    from ingest.prometheus.settings import TelemetrySettings
+    from ingest.store.report import Report
     from ingest.tables import Parsed, SourceName
     from queries.warehouse import Writer
 
@@ -57,8 +56,8 @@ SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="pro
 
 def ingest_live(
     writer: Writer,
-    settings: Config,
-    asked: Asked,
+    settings: TelemetrySettings,
+    asked: TelemetryRequest,
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
@@ -84,7 +83,7 @@ def ingest_live(
         server has nothing of is no error; that it has nothing of GPUs is a warning.
 
     Raises:
-        UsageError: no address or cluster is known, or the time makes no sense.
+        OptionError: no address or cluster is known, or the time makes no sense.
     """
     wanted = wanted_of(settings, cluster_of(writer, settings, asked))
     server = connect(settings, asked.url)
@@ -94,7 +93,7 @@ def ingest_live(
         server.close()
 
 
-def wanted_of(settings: Config, cluster: str) -> prometheus.Wanted:
+def wanted_of(settings: TelemetrySettings, cluster: str) -> prometheus.Wanted:
     """What is asked of the server, as configured."""
     section = settings.prometheus
     return prometheus.Wanted(cluster, section.selector, section.interval_s, mapping_of(settings))
@@ -151,8 +150,8 @@ class _Live:
     """One ingest: what it works with."""
 
     writer: Writer
-    settings: Config
-    asked: Asked
+    settings: TelemetrySettings
+    asked: TelemetryRequest
     server: Server
     wanted: prometheus.Wanted
     now: datetime
@@ -220,9 +219,9 @@ class _Live:
         """From when to when to ask, on the grid: an interval that is not over yet is left for the next time."""
         asked, width_s = self.asked, self.wanted.interval_s
         if asked.since is not None and asked.until is not None and asked.since >= asked.until:
-            raise UsageError(f"--since {iso(asked.since)} is not before --until {iso(asked.until)}")
+            raise OptionError(f"--since {iso(asked.since)} is not before --until {iso(asked.until)}")
         if asked.since is not None and asked.since >= self.now:
-            raise UsageError(
+            raise OptionError(
                 f"--since {iso(asked.since)} is not in the past (it is {iso(self.now)} here): nothing can have been "
                 "measured yet"
             )
@@ -230,7 +229,7 @@ class _Live:
         since = asked.since or self._resume_at(source, until)
         window = Window(min(_on_grid(since, width_s), until), until)
         if window.since == window.until:
-            raise UsageError(
+            raise OptionError(
                 f"no interval of {width_s} s (prometheus.interval_s) that is over lies between {iso(since)} and "
                 f"{iso(asked.until or self.now)}: choose an earlier --since or a later --until"
             )

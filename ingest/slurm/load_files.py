@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, get_args
 
 import polars as pl
 
-from app.errors import UsageError
-from app.loading import FAULTS, Report, empty, fault_of, load
-from app.streaming import load_accounting
-from app.times import iso
 from ingest.cluster_names import foreign
 from ingest.context import Given, untimed
-from ingest.errors import UntimedError
+from ingest.errors import OptionError, UntimedError
 from ingest.files.input import STDIN, Input
+from ingest.iso_time import iso
 from ingest.slurm.detect import kind_of
 from ingest.slurm.formats.json_answer import is_json
+from ingest.slurm.load import empty, load
 from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
+from ingest.slurm.stream import load_accounting
+from ingest.store.report import FAULTS, Report, fault_of
 from ingest.tables import NODE_STATES, Parsed, SourceName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config.settings import Config
+    from ingest.slurm.settings import SlurmSettings
     from queries.warehouse import Writer
 
 
@@ -49,7 +49,7 @@ KINDS = get_args(SourceName)
 
 def ingest_files(
     writer: Writer,
-    config: Config,
+    config: SlurmSettings,
     files: Sequence[str],
     options: Options,
     *,
@@ -63,11 +63,11 @@ def ingest_files(
     which the others reach. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
 
     Raises:
-        UsageError: standard input is named twice, or the window ends before it begins.
+        OptionError: standard input is named twice, or the window ends before it begins.
     """
     once_only(files)
     if options.since and options.until and options.since >= options.until:
-        raise UsageError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
+        raise OptionError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
     options = replace(options, until=min(options.until, now) if options.until else None)  # nobody can tell what comes
     reports: list[Report] = []
     inputs: list[tuple[Input, SourceName]] = []
@@ -107,10 +107,10 @@ def once_only(files: Sequence[str]) -> None:
     """Standard input can be read only once.
 
     Raises:
-        UsageError: it is named twice.
+        OptionError: it is named twice.
     """
     if list(files).count(STDIN) > 1:
-        raise UsageError("- (standard input) is named twice, but can be read only once; name files, or pipe one text")
+        raise OptionError("- (standard input) is named twice, but can be read only once; name files, or pipe one text")
 
 
 def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
@@ -119,7 +119,7 @@ def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
 
 
 def _given(  # noqa: PLR0917 - private, and every one of them is needed
-    source: Input, kind: SourceName, config: Config, options: Options, told: list[Parsed], now: datetime
+    source: Input, kind: SourceName, config: SlurmSettings, options: Options, told: list[Parsed], now: datetime
 ) -> Given:
     """What is known of an input.
 
@@ -180,7 +180,7 @@ def _only_cluster(told: list[Parsed], writer: Writer, origin: str) -> str:
     if len(known) == 1:
         return str(known.pop())
     found = f"there are several here ({', '.join(sorted(known))})" if known else "nothing else here names one"
-    raise UsageError(f"{origin} does not say which cluster it is of, and {found}.\nSay it: --cluster NAME")
+    raise OptionError(f"{origin} does not say which cluster it is of, and {found}.\nSay it: --cluster NAME")
 
 
 def seen_until_now(nodes: Parsed) -> Parsed:

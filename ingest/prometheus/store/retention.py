@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import console
-from app.telemetry.writing import roll_up
-from app.times import iso
+from ingest.iso_time import iso
 from ingest.prometheus.store.merge import GPUS, NODES, Table
+from ingest.prometheus.store.samples import roll_up
 from ingest.tables import conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
-    from app.config.settings import Config, Retention
+    from ingest.prometheus.settings import Retention, TelemetrySettings
     from queries.warehouse import Reader, Writer
 
 EVERY: Final = timedelta(days=1)
@@ -73,7 +72,7 @@ def _day(now: datetime, days: float) -> datetime | None:
     return datetime.combine((now - timedelta(days=days)).astimezone(UTC).date(), time(), UTC)
 
 
-def retain(writer: Writer, settings: Config, *, now: datetime) -> list[Removal]:
+def retain(writer: Writer, settings: TelemetrySettings, *, now: datetime) -> list[Removal]:
     """Take out what is due, all of it or nothing, and note it in `removals`."""
     removals = due(writer, settings.retention, now=now)
     if not removals:
@@ -90,7 +89,7 @@ def retain(writer: Writer, settings: Config, *, now: datetime) -> list[Removal]:
     return removals
 
 
-def _roll_up_what_is_not(writer: Writer, settings: Config, of: Table, cluster: str, day: date) -> None:
+def _roll_up_what_is_not(writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date) -> None:
     """Make the roll-ups that a day's samples lack: no sample goes of which nothing would be left."""
     begin = datetime.combine(day, time(), UTC)
     missing = writer.query(_MISSING[of.name], cluster=cluster, since=begin, until=begin + timedelta(days=1))
@@ -114,49 +113,6 @@ def _noted(removals: Sequence[Removal], now: datetime) -> pl.DataFrame:
             for each in removals
         ]
     )
-
-
-def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
-    """Print what went, or what would."""
-    if not keep.samples_days:
-        console.say(
-            "Everything is kept: [retention] in the configuration says nothing else (samples_days, hours_days)."
-        )
-        return
-    if not removals:
-        console.say("Nothing is older than it is to be kept.")
-        return
-    rows = pl.DataFrame(
-        [
-            {
-                "cluster": each.cluster,
-                "table": each.table,
-                "before": each.before,
-                "days": len(each.days) or None,
-                "rows": each.rows,
-                "size": None if each.bytes is None else float(each.bytes),
-            }
-            for each in removals
-        ],
-        schema_overrides={"days": pl.Int64, "size": pl.Float64},
-    )
-    columns = {
-        "cluster": ("cluster", "text"),
-        "table": ("table", "text"),
-        "before": ("before", "time"),
-        "days": ("days", "count"),
-        "rows": ("rows", "count"),
-        "size": ("size", "bytes"),
-    }
-    console.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
-    console.say(
-        "Of the time before, the next `trackside compute` goes by what is left: without samples by hours, which do not "
-        "tell whose an hour was that changed hands; without both by accounting alone. Export first what is to stay."
-    )
-    if done and any(each.bytes for each in removals):
-        console.say(
-            "The room on disk is free after two more commands that write: readers may have the files open still."
-        )
 
 
 def logged(removal: Removal) -> dict[str, object]:

@@ -6,17 +6,24 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app import live_rest, live_roads
-from app.results.advice import WITHOUT_SLURM
 from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.slurm.commands.runner import run
 from ingest.slurm.commands.slurmrestd import UNIX
+from ingest.slurm.live import rest, transport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config.settings import Config
     from ingest.slurm.commands.runner import Runner
+    from ingest.slurm.settings import SlurmSettings
+
+WITHOUT_SLURM: Final = """\
+What can be done instead:
+  trackside ingest slurm FILE   load what Slurm's commands printed elsewhere (--help lists them);
+  run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
+  or ask slurmrestd, by the configuration (trackside.toml): under [slurm] road = "rest", and
+  rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
+"""What a person may do where a running Slurm cannot be asked."""
 
 COMMAND: Final = ("sacct", "-e")
 """Names sacct's columns. It needs slurm.conf and asks nobody, so it is answered at once or never."""
@@ -39,14 +46,14 @@ class NoSlurmError(SourceMissingError):
         self.args = (f"{command[0]} is not installed here (not on PATH).\n{WITHOUT_SLURM}",)
 
 
-def probe(runner: Runner, config: Config, *, strict: bool = False) -> None:
+def probe(runner: Runner, config: SlurmSettings, *, strict: bool = False) -> None:
     """Return where it is worth asking; what may get better by waiting is left to whoever asks, unless `strict`.
 
     Raises:
         SourceError: no question can be answered here, now or later (`strict`: now).
     """
-    if live_roads.by_rest(config):
-        live_rest.road(config)
+    if transport.by_rest(config):
+        rest.road(config)
         _find_socket(config.slurm.rest_url or "")
         return
     try:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.live_windows import Window, together
-from app.load_reports import Note, Summary
-from app.loading import Report
 from ingest.errors import ServerDownError, SourceDownError
+from ingest.store.report import Note, Report, Summary
+from ingest.store.windows import Window, together
 from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.loading import FAULTS, Report, account_row, fault_of
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
+from ingest.store.loads import account_row
+from ingest.store.report import FAULTS, Report, fault_of
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:

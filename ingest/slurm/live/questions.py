@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from app.ingesting import seen_until_now
-from app.live_recheck import without_time
 from ingest.context import Given
 from ingest.slurm.accounting.sacct import fetch_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
+from ingest.slurm.live.recheck import without_time
+from ingest.slurm.load_files import seen_until_now
 from ingest.slurm.nodes.inventory import (
     fetch_events,
     fetch_nodes,
@@ -31,8 +31,8 @@ from ingest.slurm.scheduler.sdiag import fetch_diag
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config.settings import Config
     from ingest.slurm.commands.runner import Fetched, Runner
+    from ingest.slurm.settings import SlurmSettings
     from ingest.tables import Parsed, SourceName
 
 Service = Literal["slurmctld", "slurmdbd"]
@@ -53,7 +53,7 @@ class Ask:
     """
 
     runner: Runner
-    config: Config
+    config: SlurmSettings
     now: datetime
     since: datetime
     until: datetime
@@ -209,7 +209,7 @@ PARTS: Final[tuple[Part, ...]] = (
 """Asked in this order, after the settings and before accounting. Events tell since when there is a cluster."""
 
 
-def accounting(_: Config) -> Part:
+def accounting(_: SlurmSettings) -> Part:
     """The part that is asked window by window; which road it takes is a matter of configuration."""
     return Part(
         "sacct",
@@ -220,7 +220,7 @@ def accounting(_: Config) -> Part:
     )
 
 
-def by_id(_: Config, job_ids: Sequence[str]) -> Part:
+def by_id(_: SlurmSettings, job_ids: Sequence[str]) -> Part:
     """The part that asks for single jobs, whenever they were."""
     return Part(
         "sacct -j",

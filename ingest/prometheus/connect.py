@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from app.errors import UsageError
+from ingest.errors import OptionError
 from ingest.http_address import NO_ADDRESS, is_address
 from ingest.prometheus.client.auth import CertificateError, Login
 from ingest.prometheus.client.server import Server
 
 if TYPE_CHECKING:
-    from app.config.settings import Config, Prometheus
+    from ingest.prometheus.settings import Prometheus, TelemetrySettings
 
 
-def connect(settings: Config, url: str | None = None) -> Server:
+def connect(settings: TelemetrySettings, url: str | None = None) -> Server:
     """The server that is configured, or that of an address.
 
     Raises:
-        UsageError: there is no address, it is none, a secret's variable is not set, or a certificate cannot be used.
+        OptionError: there is no address, it is none, a secret's variable is not set, or a certificate cannot be used.
     """
     section = settings.prometheus
     address = url or section.url
     if address is None:
-        raise UsageError(
+        raise OptionError(
             "no Prometheus server is configured.\nSay where it is: --url http://prometheus:9090, or url in the section "
             "[prometheus] of trackside.toml; or load files: trackside ingest prometheus FILE"
         )
     if not is_address(address):
-        raise UsageError(NO_ADDRESS)
+        raise OptionError(NO_ADDRESS)
     return Server(
         address,
         login=_login(section),
@@ -55,7 +55,7 @@ def _login(section: Prometheus) -> Login:
     try:
         login.check()
     except CertificateError as error:
-        raise UsageError(f"prometheus.{error}") from None
+        raise OptionError(f"prometheus.{error}") from None
     return login
 
 
@@ -63,7 +63,7 @@ def _secret(setting: str, variable: str, *, ascii_only: bool = True) -> str:
     """The value of a variable that a setting names; blanks and a newline around it were never meant."""
     found = os.environ.get(variable, "").strip()
     if not found:
-        raise UsageError(f"prometheus.{setting} names ${variable}, which is not set or empty here")
+        raise OptionError(f"prometheus.{setting} names ${variable}, which is not set or empty here")
     if not found.isprintable() or (ascii_only and not found.isascii()):
-        raise UsageError(f"prometheus.{setting}: ${variable} holds characters that no header can (not shown)")
+        raise OptionError(f"prometheus.{setting}: ${variable} holds characters that no header can (not shown)")
     return found

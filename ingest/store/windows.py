@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
-from app.errors import UsageError
-from metrics import frames
-from metrics.ledger.capacity import coverage
+from ingest.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,8 +53,7 @@ def covered(
         ended_at=pl.when(pl.col("ended_at").is_not_null()).then(pl.min_horizontal("ended_at", over))
     )
     loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
-    spans = coverage(frames.conform(loads, frames.COVERAGE), gap_s=0).select("started_at", "ended_at").iter_rows()
-    return [Window(since, until) for since, until in spans]
+    return together(Window(*span) for span in loads.select("started_at", "ended_at").iter_rows())
 
 
 def asked(
@@ -150,11 +147,11 @@ def cut(span: Window, length: timedelta) -> Iterator[Window]:
     """A span in windows, oldest first. The same span gives the same ones, so that a backfill goes on where it was.
 
     Raises:
-        UsageError: it is empty.
+        OptionError: it is empty.
     """
     low, until = span
     if low >= until:
-        raise UsageError(f"--since {low.isoformat()} is not before --until {until.isoformat()}")
+        raise OptionError(f"--since {low.isoformat()} is not before --until {until.isoformat()}")
     while low < until:
         yield Window(low, min(low + length, until))
         low += length

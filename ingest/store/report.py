@@ -1,17 +1,62 @@
-"""What an ingest says: each input with what came of its rows, and all of them in one line."""
+"""What came of an input: loaded or not, its rows counted, its warnings, in a line or summed up over many."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app import console
-from app.loading import Report
-from app.times import iso
+from polars.exceptions import PanicException, PolarsError
+
+from ingest.errors import InputError, OptionError
+from ingest.iso_time import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ingest.tables import Parsed
+
+
+FAULTS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    PanicException, PolarsError,
+)  # fmt: skip
+"""Errors of code and data. What stops all inputs (a full disk, a signal to stop) is none of them."""
+
+
+class InputFaultError(RuntimeError):
+    """An input could not be loaded, for a reason that nobody foresaw. The others are."""
+
+
+def fault_of(origin: str, error: BaseException) -> Exception:
+    """What to report of one input that could not be loaded, so that the others are."""
+    if isinstance(error, (InputError, OptionError)):
+        return error
+    if isinstance(error, MemoryError):
+        return InputError(f"{origin}: it needs more memory than there is here; load it in parts")
+    first = next(iter(str(error).splitlines()), "")
+    fault = InputFaultError(f"{origin} could not be loaded ({type(error).__name__}: {first}); please report it")
+    fault.__cause__ = error
+    return fault
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of one input: loaded (`parsed`), or not (`error`); `said_before` are warnings that nobody need hear."""
+
+    origin: str
+    parsed: Parsed | None = None
+    error: Exception | None = None
+    said_before: Collection[str] = ()
+
+    @property
+    def fresh(self) -> list[str]:
+        """The warnings that are to be said."""
+        return [each for each in self.parsed.warnings if each not in self.said_before] if self.parsed else []
+
+
+def first_error(reports: Sequence[Report]) -> Exception | None:
+    """The error that decides the exit status, if any input failed."""
+    return next((report.error for report in reports if report.error is not None), None)
 
 
 class Summary(Report):
@@ -20,7 +65,7 @@ class Summary(Report):
     @property
     def line(self) -> str:
         """All of it in one line."""
-        return f"{self.parsed.source}  {self.origin}, {_counts(self.parsed)}{self._warned()}" if self.parsed else ""
+        return f"{self.parsed.source}  {self.origin}, {counts(self.parsed)}{self._warned()}" if self.parsed else ""
 
     def _warned(self) -> str:
         """How many warnings there are; of those that the last ingest gave, too, no more is said."""
@@ -37,21 +82,6 @@ class Note(Summary):
     def line(self) -> str:
         """What it is about."""
         return self.origin
-
-
-def say(reports: Sequence[Report], *, files: bool) -> None:
-    """Say on stderr what came of each input, and of all if they are files and more than one."""
-    for report in reports:
-        if report.parsed is None:
-            continue
-        said = f"{report.parsed.source}  {report.origin}\n  {_counts(report.parsed)}"
-        console.say(report.line if isinstance(report, Summary) else said, error=True)
-        for warning in report.fresh:
-            console.say(f"  warning: {warning}", error=True)
-        if report.parsed.rows_rejected:
-            console.say("  refused rows are kept with their reasons: trackside status", error=True)
-    if files and len({report.origin for report in reports}) > 1:
-        console.say(summary(reports), error=True)
 
 
 def summary(reports: Sequence[Report]) -> str:
@@ -79,7 +109,8 @@ def _taken(report: Report) -> tuple[int, int]:
     return new, report.parsed.rows_loaded + report.parsed.rows_duplicate - new
 
 
-def _counts(parsed: Parsed) -> str:
+def counts(parsed: Parsed) -> str:
+    """Rows of an input by what became of them."""
     new = parsed.rows_new
     known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
     told = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}

@@ -14,9 +14,9 @@ from ingest.slurm.commands.slurmrestd import TooLargeError, TooSlowError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.config.settings import Slurm
-    from app.live_parts import Service
     from ingest.slurm.commands.runner import Completed, Fetched, Runner
+    from ingest.slurm.live.questions import Service
+    from ingest.slurm.settings import Slurm
 
 LONGEST_WAIT_S: Final = 300.0
 """However often it failed."""

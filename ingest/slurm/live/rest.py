@@ -10,15 +10,15 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from app.ingesting import seen_until_now
-from app.live_parts import Part
-from app.live_recheck import without_time
 from ingest.slurm.commands.slurmrestd import Client, RestRoad
+from ingest.slurm.live.questions import Part
+from ingest.slurm.live.recheck import without_time
+from ingest.slurm.load_files import seen_until_now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config.settings import Config
+    from ingest.slurm.settings import SlurmSettings
 
 NOT_TOLD: Final = (
     "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
@@ -27,7 +27,7 @@ NOT_TOLD: Final = (
 """What a person should know who takes this road."""
 
 
-def road(config: Config) -> RestRoad:
+def road(config: SlurmSettings) -> RestRoad:
     """The slurmrestd of the configuration, with the token that the environment has now.
 
     Raises:

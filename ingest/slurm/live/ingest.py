@@ -1,6 +1,7 @@
 """`trackside ingest slurm` without files: a running Slurm, asked part by part and window by window.
 
-What is asked besides accounting is a table, `app.live_parts.PARTS`; `app.live_roads` says by which road.
+What is asked besides accounting is a table, `ingest.slurm.live.questions.PARTS`; `ingest.slurm.live.transport` says by
+which road.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import live_recheck, live_roads, live_telling, live_windows
-from app.errors import UsageError
-from app.live_asking import Asker, at_controller_of, timed_out, too_large
-from app.live_parts import Ask, Part, answer
-from app.live_probe import probe
-from app.live_telling import Failed, Loaded
-from app.live_windows import SHORTEST, Window, Windows
-from app.load_reports import Note
-from app.loading import Report, load
-from ingest.errors import InputError, SourceError
+from ingest.errors import InputError, OptionError, SourceError
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
+from ingest.slurm.live import recheck, transport
+from ingest.slurm.live.preflight import probe
+from ingest.slurm.live.questions import Ask, Part, answer
+from ingest.slurm.live.retry import Asker, at_controller_of, timed_out, too_large
+from ingest.slurm.load import load
+from ingest.store import summary as live_telling
+from ingest.store import windows as load_windows
+from ingest.store.report import Note, Report
+from ingest.store.summary import Failed, Loaded
+from ingest.store.windows import SHORTEST, Window, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.config.settings import Config
-    from app.ingesting import Options
-    from app.live_parts import Service
     from ingest.slurm.commands.runner import Runner
+    from ingest.slurm.live.questions import Service
+    from ingest.slurm.load_files import Options
+    from ingest.slurm.settings import SlurmSettings
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -59,7 +61,7 @@ question is one that any other can answer."""
 
 def ingest_live(
     writer: Writer,
-    config: Config,
+    config: SlurmSettings,
     options: Options,
     *,
     now: datetime,
@@ -92,7 +94,7 @@ def ingest_live(
         A line for each source, then what looks wrong beside earlier loads, then a report for each cause of failure.
 
     Raises:
-        UsageError: the time asked for is empty.
+        OptionError: the time asked for is empty.
     """
     names: Sequence[str | None] = config.slurm.clusters or (None,)
     if options.cluster is not None and config.slurm.clusters:
@@ -127,7 +129,7 @@ class _Live:
     """
 
     writer: Writer
-    config: Config
+    config: SlurmSettings
     runner: Runner
     now: datetime
     asker: Asker
@@ -146,18 +148,18 @@ class _Live:
         """Everything, in order."""
         self.before = self.writer.query("last_loads")
         self.cluster = self.asked_of or self.cluster
-        part = live_roads.settings(self.config)
+        part = transport.settings(self.config)
         self.progress(part.title, 0, 1)
         try:
             settings = self._part(part, self._ask(part, until, until))
-        except UsageError as error:
+        except OptionError as error:
             self.others.append(Report(self.cluster or "", error=error))
             return
         self.cluster = self.cluster or self._only_cluster()
         overlap = self._overlap(settings)
         spans = self._going_on(until, overlap) if since is None else [Window(since, until)]
         length = timedelta(days=self.config.slurm.window_days)
-        windows = [window for span in spans for window in live_windows.cut(span, length)]
+        windows = [window for span in spans for window in load_windows.cut(span, length)]
         born = self._around(min((window.since for window in windows), default=until), until)
         if since is not None and not again:
             windows = self._missing(windows, overlap, born)
@@ -179,11 +181,11 @@ class _Live:
         """Learn the cluster's name from its settings. Another one than was asked for would mix up two clusters.
 
         Raises:
-            UsageError: it is another.
+            OptionError: it is another.
         """
         told = min(settings.clusters, default=None)
         if told is not None and self.cluster is not None and told != self.cluster:
-            raise UsageError(
+            raise OptionError(
                 f"this Slurm is the cluster {told!r}, not {self.cluster!r}; nothing was read for it.\n"
                 f"Say --cluster {told}, leave it out, or list other clusters under [slurm] clusters."
             )
@@ -207,17 +209,17 @@ class _Live:
         return max(timedelta(hours=self.config.slurm.overlap_hours), remembered)
 
     def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[Window]:
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=self.config.slurm.lookback_days)
-        return live_windows.going_on(there, until, lookback=lookback, overlap=overlap)
+        return load_windows.going_on(there, until, lookback=lookback, overlap=overlap)
 
     def _missing(self, windows: Windows, overlap: timedelta, born: datetime | None) -> Windows:
         """The windows without those that need not be asked for again; it is said how many, and why."""
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
         alive = self._alive_since(born)
-        empty = live_windows.asked(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
-        late = live_windows.outside(windows, empty)
-        left = live_windows.outside(late, live_windows.together([*there, *empty]))
+        empty = load_windows.asked(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
+        late = load_windows.outside(windows, empty)
+        left = load_windows.outside(late, load_windows.together([*there, *empty]))
         for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
             if number:
                 self.tell(f"{number} of {len(windows)} windows {why} (--again reads them too)")
@@ -227,16 +229,16 @@ class _Live:
         """The first sign of life of the cluster: what node events told just now, or loads of earlier ingests."""
         signs = [born]
         for source in ("slurm.accounting", "slurm.events"):
-            signs += [span.since for span in live_windows.covered(self.writer, self.cluster, source)[:1]]
+            signs += [span.since for span in load_windows.covered(self.writer, self.cluster, source)[:1]]
         return min((sign for sign in signs if sign is not None), default=None)
 
     def _around(self, since: datetime, until: datetime) -> datetime | None:
         """Everything but accounting; the cluster's first sign of life that node events tell of."""
         born = None
         loaded = self._last_loaded()
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         first = min(since, there[0].since) if there else since
-        for part in live_roads.around(self.config):
+        for part in transport.around(self.config):
             age_h = (self.now - loaded[part.kind]).total_seconds() / 3600 if part.kind in loaded else None
             if age_h is not None and age_h < part.every_hours:
                 continue
@@ -285,14 +287,14 @@ class _Live:
         Raises:
             SourceError: there is no answer.
             InputError: it cannot be understood.
-            UsageError: it is of another cluster than was asked for.
+            OptionError: it is of another cluster than was asked for.
         """
         fetched = self.asker.ask(lambda: part.fetch(ask), part.service, patient=part.needed)
         parsed, origin, data = answer(part, ask, fetched), fetched.origin, fetched.data
         if part.kind == "slurm.config":
             self._agree(parsed)
         if part.kind == "slurm.accounting":
-            self.seen.append(live_recheck.still_open(parsed.frames["attempts"]))
+            self.seen.append(recheck.still_open(parsed.frames["attempts"]))
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
             origin = f"{OWN_JOBS} {origin}" if self.hidden else origin
         parsed = load(self.writer, parsed, origin=origin, data=data, now=self.now, cluster=self.cluster)
@@ -306,7 +308,7 @@ class _Live:
         """
         if self.hidden is None:
             try:
-                self.hidden = not live_roads.by_rest(self.config) and others_are_hidden(self.runner, ACCOUNTING)
+                self.hidden = not transport.by_rest(self.config) and others_are_hidden(self.runner, ACCOUNTING)
             except SourceError as error:
                 self.hidden = False
                 self.failed.append(Failed("who may see which jobs", error, needed=False, source="slurm.accounting"))
@@ -319,14 +321,14 @@ class _Live:
         one that failed are read all the same, unless the next one fails, too, or nothing is there before it: then no
         gap would show that it is missing. All behind a sign of life speaks for its time.
         """
-        part = live_roads.accounting(self.config)
+        part = transport.accounting(self.config)
         waiting, done, in_a_row, error = deque(windows), 0, 0, None
         longest = timedelta(days=self.config.slurm.window_days)
         born = self._alive_since(born)
         while waiting and in_a_row < FAILURES:
             window = waiting.popleft()
             if window.until - window.since > longest:
-                waiting.extendleft(reversed(list(live_windows.cut(window, longest))))
+                waiting.extendleft(reversed(list(load_windows.cut(window, longest))))
                 continue
             self.progress(self._named(window), done, done + 1 + len(waiting))
             try:
@@ -370,7 +372,7 @@ class _Live:
 
     def _before(self, window: Window) -> bool:
         """Whether a load speaks for time before a window that failed; else says why those behind it are left out."""
-        there = live_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if there and there[0].since < window.since:
             return True
         self.tell(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
@@ -378,7 +380,7 @@ class _Live:
 
     def _named(self, window: Window) -> str:
         """What messages call a window of accounting."""
-        title = live_roads.accounting(self.config).title
+        title = transport.accounting(self.config).title
         return f"{title} {live_telling.shown(window)}"
 
     def _recheck(self) -> None:
@@ -386,13 +388,13 @@ class _Live:
         if self.cluster is None:
             return
         forgotten = 0
-        for asked in live_recheck.batches(self.writer, self.cluster, self.seen, self.config.slurm.recheck_jobs):
+        for asked in recheck.batches(self.writer, self.cluster, self.seen, self.config.slurm.recheck_jobs):
             self.progress("jobs without an end", 0, 1)
-            part = live_roads.by_id(self.config, asked["job_id"].unique(maintain_order=True).to_list())
+            part = transport.by_id(self.config, asked["job_id"].unique(maintain_order=True).to_list())
             parsed = self._part(replace(part, needed=False), self._ask(part, self.now, self.now))
             if parsed is None:
                 return
-            forgotten += live_recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
+            forgotten += recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
             self.asker.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.tell(
@@ -410,7 +412,7 @@ class _Live:
 
 def _in_part(accounting: Parsed) -> Parsed:
     """Accounting of some users' jobs speaks for no time: whoever may see all of them is to ask again."""
-    return replace(live_recheck.without_time(accounting), warnings=[*accounting.warnings, HIDDEN])
+    return replace(recheck.without_time(accounting), warnings=[*accounting.warnings, HIDDEN])
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:

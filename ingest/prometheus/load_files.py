@@ -5,30 +5,30 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from app.loading import FAULTS, Report, fault_of
-from app.telemetry.asked import Asked, cluster_of, mapping_of
-from app.telemetry.writing import load
 from ingest.files.decompress import ZSTD, unpacked
 from ingest.files.input import Input
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
 from ingest.prometheus.files.parquet_tables import MAGIC, columns_of, parse_table
 from ingest.prometheus.files.table_rules import told_by
+from ingest.prometheus.store.samples import load
+from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
+from ingest.store.report import FAULTS, Report, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from app.config.settings import Config
+    from ingest.prometheus.settings import TelemetrySettings
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 
 def ingest_files(
     writer: Writer,
-    settings: Config,
+    settings: TelemetrySettings,
     files: Sequence[str],
-    asked: Asked,
+    asked: TelemetryRequest,
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
@@ -59,7 +59,12 @@ def ingest_files(
 
 
 def _parse(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: Config, asked: Asked, source: Input, now: datetime, tell: Callable[[str], None]
+    writer: Writer,
+    settings: TelemetrySettings,
+    asked: TelemetryRequest,
+    source: Input,
+    now: datetime,
+    tell: Callable[[str], None],
 ) -> list[Parsed]:
     """What a file tells, source by source."""
     pieces = _pieces(source, tell)
@@ -79,7 +84,7 @@ def _parse(  # noqa: PLR0917 - private, and every one of them is needed
 
 
 def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: Config, asked: Asked, data: bytes, name: str, now: datetime
+    writer: Writer, settings: TelemetrySettings, asked: TelemetryRequest, data: bytes, name: str, now: datetime
 ) -> list[Parsed]:
     """Rows of a table of ours, or raw readings."""
     columns = columns_of(data, name)

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from app.raw_ids import RawIds
+from ingest.slurm.accounting.array_ids import RawIds
+from ingest.slurm.accounting.controller_jobs import merge_job_gpus
 from ingest.slurm.accounting.merge import fingerprints, merge_attempts
 from ingest.slurm.accounting.step_gpus import with_steps
-from ingest.tables import ATTEMPT_KEY, ATTEMPTS, conform
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, conform
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -213,3 +214,21 @@ class Counted:
         rows = pl.concat([block.join(repeated, on="mark", how="semi") for block in self._blocks])
         different = rows.group_by("mark").agg(pl.max_horizontal(pl.col("index").drop_nulls().n_unique(), 1))
         return self._rows - rows.height + int(different["index"].sum())
+
+
+def write_attempts(writer: Writer, attempts: pl.DataFrame) -> None:
+    """Attempts of one input, at once."""
+    attempt_writer = AttemptWriter(writer)
+    attempt_writer.add(attempts)
+    attempt_writer.finish()
+
+
+def write_node_lists(writer: Writer, lists: pl.DataFrame) -> None:
+    """Node lists that are new."""
+    writer.append_new("node_lists", lists, keys=["node_list"])
+
+
+def write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
+    """GPUs of jobs by slurmctld's account of them."""
+    there = writer.query_with("existing_job_gpus", {"incoming": jobs})
+    writer.replace("job_gpus", merge_job_gpus(there.cast(JOB_GPUS), jobs), keys=["cluster", "job_id", "submitted_at"])  # type: ignore[arg-type]  # a schema is a mapping

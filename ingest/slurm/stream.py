@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app import loading_people
-from app.attempts import AttemptWriter
-from app.loading import Growth, booked, write_account
 from ingest.files.prefetch import one_ahead
 from ingest.future import within
 from ingest.slurm.accounting.row_account import SOURCE, Tally
 from ingest.slurm.accounting.sacct import accounting_blocks
+from ingest.slurm.accounting.store import AttemptWriter
+from ingest.slurm.load import booked
+from ingest.slurm.people import store as people
+from ingest.slurm.sources import source_named
+from ingest.store.loads import Growth, write_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +51,7 @@ def load_accounting(
         accept_truncated=given.accept_truncated,
     )
     with writer.transaction():
-        growth = Growth(writer, SOURCE)
+        growth = Growth(writer, source_named(SOURCE))
         attempts = AttemptWriter(writer)
         for block in one_ahead(blocks):
             attempts.add(block.attempts)
@@ -57,7 +59,7 @@ def load_accounting(
             writer.append_new("node_lists", block.lists, keys=["node_list"])
             progress(given.origin, source.done, source.size)
         parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), given.cluster)
-        loading_people.set_first_jobs(writer)
+        people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
         write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)
     return parsed

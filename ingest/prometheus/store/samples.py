@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.loading import write_account
 from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import once_each
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.store.merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
+from ingest.store.loads import write_account
 from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.config.settings import Config
+    from ingest.prometheus.settings import TelemetrySettings
     from queries.warehouse import Writer
 
 ALIASES: Final = "prometheus"
@@ -38,7 +38,14 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def load(
-    writer: Writer, settings: Config, told: Sequence[Parsed], cluster: str, *, origin: str, digest: str, now: datetime
+    writer: Writer,
+    settings: TelemetrySettings,
+    told: Sequence[Parsed],
+    cluster: str,
+    *,
+    origin: str,
+    digest: str,
+    now: datetime,
 ) -> list[Parsed]:
     """Write what an input tells of its sources, in one transaction.
 
@@ -65,7 +72,7 @@ def load(
     return told
 
 
-def _write(writer: Writer, settings: Config, parsed: Parsed) -> None:
+def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
     """Samples merged with those that are there, their hours rolled up, events."""
     if "node_aliases" in parsed.frames:
         _write_aliases(writer, parsed.frames["node_aliases"])
@@ -129,7 +136,7 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> p
 # --- samples and their hours
 
 
-def _write_samples(writer: Writer, settings: Config, of: Table, samples: pl.DataFrame) -> None:
+def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.DataFrame) -> None:
     """Merge samples into the days that they fall in, and roll up the hours that they touch.
 
     Only what is there of the same nodes in the same hours is read, and of that only what the new samples lie over is
@@ -145,7 +152,7 @@ def _write_samples(writer: Writer, settings: Config, of: Table, samples: pl.Data
 
 
 def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: Config, of: Table, cluster: str, day: date, new: pl.DataFrame
+    writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
 ) -> None:
     there = _beside(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
@@ -161,7 +168,7 @@ def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
     roll_up(writer, settings, of, touched)
 
 
-def roll_up(writer: Writer, settings: Config, of: Table, samples: pl.DataFrame) -> None:
+def roll_up(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.DataFrame) -> None:
     """Write the hours of samples, which are all that there are of these hours; of clusters' counts there are none."""
     rules, thresholds = settings.rules, of_table(settings.telemetry.thresholds, of)
     if of is GPUS:

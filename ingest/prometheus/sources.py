@@ -1,0 +1,58 @@
+"""Sources of telemetry, in the order in which inputs are loaded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.source import Source
+
+SOURCES: Final = (
+    Source(
+        name="prometheus.gpu",
+        title="GPU telemetry",
+        feeds=("gpu_samples", "gpu_hours", "health_events"),
+        files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="What allocated GPUs did, and which XIDs they had. Without it allocated time cannot be told apart.",
+    ),
+    Source(
+        name="prometheus.gpu_hours",
+        title="GPU telemetry by the hour",
+        feeds=("gpu_hours",),
+        files="Parquet with the columns of gpu_hours",
+        command="trackside ingest prometheus hours.parquet",
+        gives="How long GPUs were active in each hour, where raw telemetry is gone.",
+    ),
+    Source(
+        name="prometheus.node",
+        title="Node telemetry",
+        feeds=("node_samples", "node_hours"),
+        files="OpenMetrics text with timestamps, node_exporter's names; Parquet with the columns of node_samples",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="What CPUs, networks and filesystems did, by node, port and mount, and for whom.",
+    ),
+    Source(
+        name="prometheus.health",
+        title="Health from telemetry",
+        feeds=("health_events",),
+        files="OpenMetrics text with timestamps; Parquet with the columns of health_events",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions: who was hit, and when.",
+    ),
+    Source(
+        name="prometheus.slurm",
+        title="Slurm exporters",
+        feeds=("cluster_samples",),
+        files="OpenMetrics text with timestamps; Parquet with the columns of cluster_samples",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="What the scheduler itself counted: a cross-check of accounting.",
+    ),
+    Source(
+        name="prometheus.kubernetes",
+        title="Kubernetes names of nodes",
+        feeds=("node_aliases",),
+        files="OpenMetrics text with timestamps, kube-state-metrics' names",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
+    ),
+)

@@ -1,0 +1,31 @@
+"""What every section of the configuration has in common: frozen, nothing unknown, no number that is too large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+_LONGEST: Final = {"days": 36_525.0, "hours": 876_600.0, "minutes": 52_596_000.0, "s": 3.2e9, "seconds": 3.2e9}
+"""Of lengths of time by the end of their names: a century. Longer ones cannot be added to a date."""
+
+_LARGEST = 1e12
+"""Of other numbers."""
+
+
+class Section(BaseModel):
+    """A section of the configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_usable(cls, value: object, info: ValidationInfo) -> object:
+        most = _LONGEST.get(str(info.field_name).rpartition("_")[2], _LARGEST)
+        if isinstance(value, int | float) and value > most:
+            raise ValueError(f"too large; allowed: at most {most:g}")
+        inside = value if isinstance(value, tuple) else (value,)
+        if any("\0" in str(each) for each in inside if isinstance(each, str | Path)):
+            raise ValueError("it holds a NUL, which no name, path or address can")
+        return value

@@ -1,0 +1,38 @@
+"""Which road a live ingest of Slurm takes: its commands on this machine, or slurmrestd. A matter of configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingest.slurm.live import questions, rest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingest.slurm.live.questions import Part
+    from ingest.slurm.settings import SlurmSettings
+
+
+def by_rest(config: SlurmSettings) -> bool:
+    """Whether slurmrestd is asked."""
+    return config.slurm.road == "rest"
+
+
+def settings(config: SlurmSettings) -> Part:
+    """Asked first: it names the cluster."""
+    return rest.settings() if by_rest(config) else questions.SETTINGS
+
+
+def around(config: SlurmSettings) -> tuple[Part, ...]:
+    """What is asked besides accounting, in order."""
+    return rest.around() if by_rest(config) else questions.PARTS
+
+
+def accounting(config: SlurmSettings) -> Part:
+    """The part that is asked window by window."""
+    return rest.accounting() if by_rest(config) else questions.accounting(config)
+
+
+def by_id(config: SlurmSettings, job_ids: Sequence[str]) -> Part:
+    """The part that asks for single jobs, whenever they were."""
+    return rest.by_id(job_ids) if by_rest(config) else questions.by_id(config, job_ids)

@@ -1,0 +1,101 @@
+"""Parsed Slurm inputs into the warehouse: one transaction each, merged with what is there, and an account of each."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ingest.future import without_future
+from ingest.slurm.accounting import store as accounting
+from ingest.slurm.nodes import removals
+from ingest.slurm.nodes import store as nodes
+from ingest.slurm.people import store as people
+from ingest.slurm.sources import source_named
+from ingest.store.loads import Growth, write_account
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    import polars as pl
+
+    from ingest.tables import Parsed
+    from queries.warehouse import Writer
+
+
+def load(
+    writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime, cluster: str | None = None
+) -> Parsed:
+    """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it.
+
+    An input without a row that could be loaded still speaks for its time, and its refused rows for themselves: they
+    are booked under `cluster`.
+
+    Returns:
+        The input with the warnings that follow from what was there, and how many of its rows are new.
+    """
+    with writer.transaction():
+        growth = Growth(writer, source_named(parsed.source))
+        parsed = without_future(parsed, origin=origin, now=now)
+        parsed = replace(parsed, warnings=[*parsed.warnings, *removals.removed(writer, parsed)])
+        writers = WRITERS if parsed.rejects.is_empty() else WRITERS | IN_PART
+        for name, frame in parsed.frames.items():
+            if name in writers:
+                writers[name](writer, frame)
+        if "attempts" in parsed.frames:
+            people.set_first_jobs(writer)
+        fed = {name for name, frame in parsed.frames.items() if frame.height}
+        parsed = growth.counted(parsed, fed)
+        digest = hashlib.sha256(data).hexdigest()
+        write_account(writer, _under_clusters(parsed, cluster), origin=origin, digest=digest, now=now)
+    return parsed
+
+
+def booked(parsed: Parsed, cluster: str | None) -> Parsed:
+    """A dump under its clusters, or else under `cluster`; one without any row says so."""
+    return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty(parsed)]), cluster)
+
+
+def empty(parsed: Parsed) -> list[str]:
+    """A warning for a dump that has no rows. A quiet window is no mistake, but a wrong one looks the same."""
+    question = source_named(parsed.source).when_empty
+    if parsed.rows_read or not question:
+        return []
+    if parsed.columns:
+        return [f"0 rows: header only; {question}"]
+    return [f"0 rows: an empty list; {question}"] if parsed.source == "slurm.accounting" else []
+
+
+def _under_clusters(parsed: Parsed, cluster: str | None) -> Parsed:
+    """The input under the clusters that it tells of, or that its refused rows do, or else under `cluster`."""
+    if parsed.clusters:
+        return parsed
+    told = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
+    return replace(parsed, clusters=frozenset(told))
+
+
+WRITERS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
+    "attempts": accounting.write_attempts,
+    "node_lists": accounting.write_node_lists,
+    "node_states": nodes.write_node_states,
+    "nodes": nodes.write_nodes,
+    "node_topology": nodes.write_topology,
+    "reservations": nodes.write_reservations,
+    "cluster_settings": nodes.write_settings,
+    "job_gpus": accounting.write_job_gpus,
+    "associations": people.write_associations,
+    "users": people.write_users,
+    "qos": people.write_qos,
+    "transactions": people.write_transactions,
+    "scheduler_stats": people.write_scheduler_stats,
+    "runaway_jobs": people.write_runaway,
+}
+"""How the rows of each table are put together with those that the warehouse has. Others follow from these."""
+
+IN_PART: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
+    "nodes": partial(nodes.write_nodes, whole=False),
+    "node_topology": partial(nodes.write_topology, whole=False),
+}
+"""The same where some rows of the input were refused: what it lacks may be among those."""

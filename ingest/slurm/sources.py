@@ -1,0 +1,125 @@
+"""Slurm's sources, in the order in which inputs are loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ingest.source import Source
+
+if TYPE_CHECKING:
+    from ingest.tables import SourceName
+
+SOURCES: Final = (
+    Source(
+        name="slurm.accounting",
+        title="Slurm job accounting",
+        feeds=("attempts", "node_lists"),
+        files="sacct -P text, any columns in any order, or the documented 26 columns without a header; sacct --json, "
+        "slurmrestd's slurmdb jobs; gzip",
+        command="sacct -a -D -X -P",
+        gives="Every execution of every job: who, when, on which nodes with how many GPUs, and how it ended.",
+        when_empty="did the window hold any jobs?",
+    ),
+    Source(
+        name="slurm.events",
+        title="Slurm node events",
+        feeds=("node_states",),
+        files="sacctmgr -P show event text",
+        command="sacctmgr -P show event",
+        gives="When nodes were down, drained or in maintenance, and why. Without it idle and broken look the same.",
+        when_empty="did the window hold any node events?",
+    ),
+    Source(
+        name="slurm.nodes",
+        title="Slurm node inventory",
+        feeds=("nodes", "node_states"),
+        files="scontrol show node text, with or without -o, or --json; slurmrestd's nodes",
+        command="scontrol show node -o",
+        gives="How many GPUs there are. Without it capacity is assumed from the most that was ever allocated.",
+    ),
+    Source(
+        name="slurm.config",
+        title="Slurm settings",
+        feeds=("cluster_settings",),
+        files="scontrol show config text",
+        command="scontrol show config",
+        gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
+    ),
+    Source(
+        name="slurm.topology",
+        title="Slurm network topology",
+        feeds=("node_topology",),
+        files="scontrol show topology text, tree or block",
+        command="scontrol show topology",
+        gives="Which switch or block each node hangs on. Without it placement cannot be judged.",
+    ),
+    Source(
+        name="slurm.reservations",
+        title="Slurm reservations",
+        feeds=("reservations", "node_states"),
+        files="scontrol show reservation text or --json, or sacctmgr -P show reservation",
+        command="scontrol show reservation -o",
+        gives="Which nodes were set aside, and when for maintenance.",
+        when_empty="were there any reservations?",
+    ),
+    Source(
+        name="slurm.associations",
+        title="Slurm associations",
+        feeds=("associations", "users"),
+        files="sacctmgr -P show assoc text, or show user withassoc",
+        command="sacctmgr -P show assoc",
+        gives="Who may use what: users, accounts, shares and limits.",
+        when_empty="was whoever made it allowed to see them?",
+    ),
+    Source(
+        name="slurm.qos",
+        title="Slurm qualities of service",
+        feeds=("qos",),
+        files="sacctmgr -P show qos text",
+        command="sacctmgr -P show qos",
+        gives="Priorities, preemption and limits behind waiting and preempted jobs.",
+        when_empty="was whoever made it allowed to see them?",
+    ),
+    Source(
+        name="slurm.transactions",
+        title="Slurm account changes",
+        feeds=("transactions", "users"),
+        files="sacctmgr -P show transactions text",
+        command="sacctmgr -P show transactions",
+        gives="When users got their accounts, and who changed limits when.",
+        when_empty="did the window hold any account changes?",
+    ),
+    Source(
+        name="slurm.diag",
+        title="Slurm scheduler statistics",
+        feeds=("scheduler_stats",),
+        files="sdiag text",
+        command="sdiag",
+        gives="Whether the controller keeps up: queues, cycles, backfill.",
+    ),
+    Source(
+        name="slurm.runaway",
+        title="Slurm runaway jobs",
+        feeds=("runaway_jobs",),
+        files="sacctmgr -P show runawayjobs text",
+        command="echo n | sacctmgr -P show runawayjobs",
+        gives="Jobs whose end was lost: without it they seem to run, and to hold GPUs, for ever.",
+    ),
+    Source(
+        name="slurm.jobs",
+        title="Slurm jobs as slurmctld shows them",
+        feeds=("job_gpus",),
+        files="scontrol show job -d text, with or without -o; squeue --json, slurmrestd's jobs",
+        command="scontrol show job -d",
+        gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
+    ),
+)
+
+
+def source_named(name: SourceName) -> Source:
+    """Slurm's source of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {source.name: source for source in SOURCES}[name]

@@ -1,0 +1,78 @@
+"""The account of a load: rows counted, refused rows kept with their reasons, one row of `loads` for each cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from datetime import datetime
+
+    from ingest.source import Source
+    from ingest.tables import Parsed
+    from queries.warehouse import Writer
+
+
+class Growth:
+    """Counts the rows that come to the table which an input feeds; begun before they are written."""
+
+    def __init__(self, writer: Writer, source: Source) -> None:
+        self._writer = writer
+        self._before = {table: self._height(table) for table in source.feeds}
+
+    def counted(self, parsed: Parsed, fed: Container[str]) -> Parsed:
+        """The input with its new rows: by how much the first of the source's tables grew that is among those `fed`.
+
+        Merging may make one row of two that were there; a table that shrinks has nothing new. An input's row that makes
+        several of the table (a switch, its nodes) is one.
+        """
+        table = next((name for name in self._before if name in fed), None)
+        grown = 0 if table is None else self._height(table) - self._before[table]
+        return replace(parsed, rows_new=min(max(grown, 0), parsed.rows_loaded))
+
+    def _height(self, table: str) -> int:
+        return self._writer.height("stored.attempts" if table == "attempts" else table)
+
+
+def write_account(writer: Writer, parsed: Parsed, *, origin: str, digest: str, now: datetime) -> None:
+    """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
+    writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
+    for name in sorted(parsed.clusters):
+        writer.append("loads", _account(parsed, name, origin=origin, digest=digest, now=now))
+
+
+def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:
+    """The row of `loads` for an input that is at hand as a whole."""
+    return _account(parsed, cluster, origin=origin, digest=hashlib.sha256(data).hexdigest(), now=now)
+
+
+def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: datetime) -> pl.DataFrame:
+    """The row of `loads`. Where an input has several clusters its row counts stand with the first of them."""
+    first = cluster == min(parsed.clusters)
+    counts = {
+        "rows_read": parsed.rows_read,
+        "rows_loaded": parsed.rows_loaded,
+        "rows_duplicate": parsed.rows_duplicate,
+        "rows_skipped": parsed.rows_skipped,
+        "rows_rejected": parsed.rows_rejected,
+        "rows_new": parsed.rows_new,
+    }
+    return pl.DataFrame(
+        {
+            "cluster": [cluster],
+            "source": [parsed.source],
+            "origin": [origin],
+            "digest": [digest],
+            "loaded_at": [now],
+            "covers_from": [parsed.covers_from],
+            "covers_until": [parsed.covers_until],
+            **{name: [count if first else 0] for name, count in counts.items()},
+            "columns": [parsed.columns],
+            "warnings": [parsed.warnings if first else []],
+        },
+        schema_overrides={"rows_new": pl.Int64, "columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
+    )
