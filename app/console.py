@@ -280,6 +280,19 @@ def _claimed(value: float | None, unit: str) -> str:
     return f"{shown} d" if unit == "d" and value is not None else shown
 
 
+def markdown(text: str) -> None:
+    """Print Markdown formatted for a terminal."""
+    from rich.markdown import Markdown  # noqa: PLC0415 - only `docs` needs it
+
+    out = console()
+    out.width = min(out.width, _READABLE)
+    out.print(Markdown(text.translate(_CONTROLS_IN_LINES), hyperlinks=False))
+
+
+_READABLE = 110
+"""Columns of text that are easily read."""
+
+
 def explanation(found: Mapping[str, Any]) -> None:
     """Print what numbers mean and rest on."""
     out = console()
@@ -290,6 +303,7 @@ def explanation(found: Mapping[str, Any]) -> None:
         out.print(Text(f"  interval    {metric['interval']}"))
         out.print(Text(f"  source      {metric['source']}"))
         out.print(Text(f"  computed by {metric['computed_by']}"))
+        out.print(Text(f"  manual      trackside docs metrics#{metric['metric']}"))
     for number in found["numbers"]:
         out.print()
         out.print(Text(_in_line(f"{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}")))

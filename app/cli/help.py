@@ -172,3 +172,32 @@ of the same thing, the later one counts. What changed is printed: verdicts, GPU-
   trackside adjudicate run-join --run llama-8b --job 4712 --author "A. Person" --reason "resumed from its checkpoint"
   trackside adjudicate list --all
   trackside adjudicate withdraw adj-0123456789 --author "A. Person" --reason "wrong node\""""
+
+MANUAL = {
+    "demo": "tutorial",
+    "ingest": "tutorial",
+    "ingest slurm": "sources/slurm",
+    "ingest prometheus": "sources/prometheus",
+    "ingest runlog": "sources/run-logs",
+    "recorder": "sources/run-logs",
+    "compute": "concepts/ledger",
+    "status": "sources/slurm#is-the-data-complete",
+    "show": "how-to/questions",
+    "verify": "how-to/claims",
+    "adjudicate": "how-to/corrections",
+    "report": "how-to/reports",
+    "explore": "how-to/questions#in-a-browser",
+    "serve": "how-to/serve-behind-a-proxy",
+    "retention": "how-to/retention",
+    "dashboards": "how-to/grafana",
+    "sql": "how-to/questions#your-own-sql",
+    "export": "reference/dictionary",
+}
+"""The page of the manual that a verb's help ends with. A verb that is not here has its section of `reference/cli`."""
+
+
+def manual_topic(command: str) -> str:
+    """The page, or section of a page, about a command without `trackside`, such as `ingest slurm`."""
+    words = command.split()
+    known = (MANUAL.get(" ".join(words[:count])) for count in range(len(words), 0, -1))
+    return next(filter(None, known), f"reference/cli#trackside-{'-'.join(words)}")

@@ -24,11 +24,12 @@ from app.cli.help import (
     SHOW_EPILOG,
     STATUS_EPILOG,
     VERIFY_EPILOG,
+    manual_topic,
 )
 from app.errors import INTERNAL, INTERRUPTED, exit_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 SHOWN = (
     "goodput", "ettr", "mttf", "mfu", "restarts", "lost", "interruptions", "runs", "nodes", "lemons",
@@ -210,7 +211,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _sql_options(add("sql", "run one SELECT on the published warehouse, sandboxed"))
     _export_options(add("export", "write a whole table or view"))
+    _docs_options(add("docs", "print a page of the manual, or the list of pages", options=without_both))
+    for command, each in commands(parser):
+        line = f"Manual: trackside docs {manual_topic(command)}"
+        each.epilog = f"{each.epilog}\n\n{line}" if each.epilog else line
     return parser
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every verb with its parser, and every source or action of one: `ingest`, `ingest slurm`, ..."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list its subparsers
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for made in action.choices.values():
+                yield made.prog.partition(" ")[2], made
+                yield from commands(made)
 
 
 def _common_options(*left_out: str) -> argparse.ArgumentParser:
@@ -372,6 +386,15 @@ def _doctor_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="first move damaged samples aside, and go back to the newest published copy where the database is damaged "
         "or older; nothing is deleted, and what is to be loaded again is listed",
+    )
+
+
+def _docs_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "topic",
+        nargs="?",
+        metavar="TOPIC",
+        help="a page, or PAGE#SECTION; without it, the list of pages. The last part of a name is enough: claims",
     )
 
 

@@ -500,6 +500,14 @@ def _list_adjudications(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
+def docs(options: argparse.Namespace) -> int:
+    """Print a page of the manual."""
+    from app.cli import docs as pages
+
+    pages.show(options.topic)
+    return 0
+
+
 def sql(options: argparse.Namespace) -> int:
     """Run one SELECT."""
     settings, root = _settings(options)
