@@ -113,7 +113,7 @@ def metrics_page() -> str:
             f"- **Uncertainty:** {each.interval}",
             f"- **Source:** {references.readable(each.source)}",
             f"- **Query:** `{each.query}` (`queries/named/`)",
-            f"- **Arithmetic:** `{each.function}`",
+            f"- **Arithmetic:** `{each.computed_by}`",
         ]
     return "\n".join(lines) + "\n"
 
