@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
-from app import results
 from app.claims.scope import EmptyScopeError, Scoped
 from app.results.capacity import nodes_by_accounting
+from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
+from app.results.failures import failure_history, failure_rates_of
+from app.results.goodput import goodput_rows
+from app.results.interruptions import restart_rows
+from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows, steps_without_mfu
+from app.results.windows import named, seed
 from metrics import frames
 from metrics.claims.verdict import (
     Claim,
@@ -32,7 +37,7 @@ from metrics.statistics import OVERDISPERSION_P
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.results import Source, Window
+    from app.window import Source, Window
     from metrics.mfu.mfu import Convention
 
 MIN_RESTARTS = 20
@@ -68,13 +73,13 @@ def measure(source: Source, window: Window, claim: Claim) -> Measurement:
 
 def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     told = scoped or source
-    found = results.goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
+    found = goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
     whole = _from_row(claim, found, "allocations: there is no GPU-time yet")
     if claim.metric != "goodput_allocated" and (said := nodes_by_accounting(source, window)):
         whole = replace(whole, beside=(*whole.beside, said))
     if claim.kind == "delivered" or whole.low is None:
         return whole
-    days = results.goodput_rows(told, window, "day").filter(pl.col("metric") == claim.metric)
+    days = goodput_rows(told, window, "day").filter(pl.col("metric") == claim.metric)
     bottom = pl.col("denominator")
     ends = days.select(low=pl.col("bound_low") * bottom, high=pl.col("bound_high") * bottom, bottom=bottom).drop_nulls()
     judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="days")
@@ -82,12 +87,12 @@ def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 
 
 def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    by_run = results.ettr_run_rows(scoped or source, window)
+    by_run = ettr_run_rows(scoped or source, window)
     if scoped is not None:
         by_run = _without_waits(by_run, scoped, window)
-    long = by_run.filter(results.long_enough(claim.min_run_s))
+    long = by_run.filter(long_enough(claim.min_run_s))
     if scoped is None:
-        found = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+        found = ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
     else:
         found = _ettr_row(ettr_total(long), claim.metric)
     nothing = f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet"
@@ -162,7 +167,7 @@ def _ettr_row(total: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 def _seed(claim: Claim, window: Window) -> int:
     """The same question gets the same resampling, and so the same answer."""
-    return results.seed("claim", claim.id, claim.metric, claim.narrowed or "", *results.named(window))
+    return seed("claim", claim.id, claim.metric, claim.narrowed or "", *named(window))
 
 
 def _from_row(claim: Claim, found: pl.DataFrame, nothing: str) -> Measurement:
@@ -215,8 +220,8 @@ def level(shares: Mapping[str, float]) -> str:
 
 def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     gpus = cast("float", claim.gpus)
-    past = results.failure_history(source, window)
-    rates = results.failure_rates_of(past, window, claimed_gpus=gpus)
+    past = failure_history(source, window)
+    rates = failure_rates_of(past, window, claimed_gpus=gpus)
     bucket = claim.population == "bucket"
     size = around(gpus).label if bucket else "pooled"
     row = rates.filter(
@@ -267,7 +272,7 @@ def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
 
 
 def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    found = results.restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
+    found = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
     if scoped is not None:
         found = scoped.kept_events(found, "interrupted_at")
     # A restart that still waits, and has waited longer than the target, counts as longer than any.
@@ -282,14 +287,14 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 
 
 def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    convention = cast("Convention | None", claim.flop_convention) or results.flop_convention(source, window.cluster)
+    convention = cast("Convention | None", claim.flop_convention) or flop_convention(source, window.cluster)
     if scoped is None:
-        found = results.mfu_rows(source, window, convention)
-        unseen = results.steps_without_mfu(source, window, convention)
+        found = mfu_rows(source, window, convention)
+        unseen = steps_without_mfu(source, window, convention)
     else:
-        steps = results.step_mfu_rows(source, window, convention).join(scoped.runs(), on="run_id", how="semi")
+        steps = step_mfu_rows(source, window, convention).join(scoped.runs(), on="run_id", how="semi")
         steps = scoped.kept_events(steps, "ts")
-        found = steps if steps.is_empty() else results.fleet_row(steps, window, convention, "mfu")
+        found = steps if steps.is_empty() else fleet_row(steps, window, convention, "mfu")
         time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
         whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
         unseen = unknown / whole if whole else 0.0

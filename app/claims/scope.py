@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from app.results import Source, Window
+    from app.window import Source, Window
     from metrics.claims.verdict import Claim, Exclusion
 
 _OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")

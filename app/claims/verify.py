@@ -12,15 +12,15 @@ from app.claims.file import read_claims, rolling_days
 from app.claims.measure import measure
 from app.corrections import records as adjudications
 from app.errors import REFUTED, UNDETERMINED, UsageError
-from app.results import Window
 from app.results.coverage import Covered, accounted, covered, gaps_in, in_words, share_without, spoken_for
 from app.times import parse_period
+from app.window import Window
 from metrics.claims.verdict import Measurement, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.results import Source
+    from app.window import Source
     from metrics.claims.verdict import Claim, Judged
 
 __all__ = [

@@ -12,7 +12,7 @@ from app import clock, console
 from app.cli import windows as periods
 from app.config import settings as config
 from app.errors import NothingToComputeError, UsageError
-from app.results import CLAIMED_GPUS
+from app.results.windows import CLAIMED_GPUS
 from app.times import iso
 from queries.errors import QueryError
 from queries.sandbox.run import Limits, user_sql
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.results import Window
     from app.show.answer import Answer, Question
+    from app.window import Window
     from ingest.slurm.commands.runner import Runner
     from ingest.store.report import Report
     from queries.warehouse import CheckResult, Reader, Writer

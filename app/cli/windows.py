@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from app import console
 from app.errors import UncoveredError, UsageError
-from app.results import Window
 from app.times import iso, parse_time
+from app.window import Window
 
 if TYPE_CHECKING:
     import argparse

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.compute.inputs import Facts
     from app.compute.ledger_days import Days
     from app.config.settings import Rules
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Writer
 
 

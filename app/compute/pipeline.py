@@ -15,9 +15,9 @@ from app.compute.restarts import events_at_nodes, restart_table
 from app.compute.stored_results import write_results
 from app.corrections import records as adjudications
 from app.errors import ClaimsError, NothingToComputeError
-from app.results import Window
 from app.results.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, Remembered
+from app.window import Window
 from metrics import frames
 from metrics.corrections import corrected_runs, corrected_states
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S

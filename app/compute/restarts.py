@@ -17,8 +17,8 @@ from metrics.restarts.stages import in_place_restarts, with_detection, with_log_
 if TYPE_CHECKING:
     from app.compute.inputs import Facts
     from app.config.settings import Rules
-    from app.results import Source
     from app.results.run_logs import Logs
+    from app.window import Source
 
 
 def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results
-from app.results import Window
+from app.results.checkpoints import stored_checkpoint_advice
+from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows
+from app.results.failures import failure_rate_tables
+from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
+from app.results.interruptions import second_order_rows
+from app.results.job_goodput import job_accounts, job_goodput_rows
+from app.results.lemons import stored_node_scores
+from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
+from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
+from app.results.run_metrics import run_metric_rows
 from app.times import months
+from app.window import Window
 from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
-    from app.results import Source
+    from app.window import Source
     from queries.warehouse import Writer
 
 
@@ -25,40 +34,40 @@ def write_results(writer: Writer, source: Source, window: Window) -> None:
         source: the same, as one reads it who asks for many windows (`app.results.source`).
         window: all of the cluster's data.
     """
-    rates = results.failure_rate_tables(source, standard_windows(window))
+    rates = failure_rate_tables(source, standard_windows(window))
     writer.append("failure_rates", rates)
     for standard in standard_windows(window):
-        by_run = results.ettr_run_rows(source, standard)
+        by_run = ettr_run_rows(source, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
-        expected = results.expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
-        jobs = results.job_accounts(source, standard)
-        spent = results.goodput_rows(source, standard)
+        expected = expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
+        jobs = job_accounts(source, standard)
+        spent = goodput_rows(source, standard)
         for rows in (
             spent,
-            results.mpg_rows(source, standard, goodputs=spent),
-            results.job_goodput_rows(source, standard, accounts=jobs),
-            results.ettr_rows(source, standard, by_run=by_run),
-            results.expected_rows(source, standard, of_runs=expected),
-            results.lost_imputed_rows(source, standard),
-            results.second_order_rows(source, standard),
-            results.mfu_rows(source, standard),
+            mpg_rows(source, standard, goodputs=spent),
+            job_goodput_rows(source, standard, accounts=jobs),
+            ettr_rows(source, standard, by_run=by_run),
+            expected_rows(source, standard, of_runs=expected),
+            lost_imputed_rows(source, standard),
+            second_order_rows(source, standard),
+            mfu_rows(source, standard),
         ):
             writer.append("cluster_metrics", rows)
         if standard == window:
-            writer.append("run_metrics", results.run_metric_rows(by_run, expected, jobs, window))
-    writer.append("mfu", results.mfu_run_rows(source, window, measures=MEASURES))
-    writer.append("cluster_metrics", results.mfu_wall_rows(source, window))
-    proxy = results.mfu_proxy(source, window)
+            writer.append("run_metrics", run_metric_rows(by_run, expected, jobs, window))
+    writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
+    writer.append("cluster_metrics", mfu_wall_rows(source, window))
+    proxy = mfu_proxy(source, window)
     writer.append("mfu_proxies", proxy.fitted)
-    writer.append("cluster_metrics", results.mfu_estimated_rows(proxy, window))
+    writer.append("cluster_metrics", mfu_estimated_rows(proxy, window))
     _write_advice(writer, source, window, rates)
 
 
 def _write_advice(writer: Writer, source: Source, window: Window, rates: pl.DataFrame) -> None:
     """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
-    writer.append("node_scores", results.stored_node_scores(source, standard_windows(window)))
+    writer.append("node_scores", stored_node_scores(source, standard_windows(window)))
     of_all = rates.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
-    writer.append("checkpoint_advice", results.stored_checkpoint_advice(source, window, rates=of_all))
+    writer.append("checkpoint_advice", stored_checkpoint_advice(source, window, rates=of_all))
 
 
 def standard_windows(window: Window) -> list[Window]:

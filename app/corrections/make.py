@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import console, results
+from app import console
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
 from app.corrections import records as adjudications
 from app.corrections.describe import equal, in_words, some
 from app.corrections.records import Correction, key_of, stamp
 from app.errors import UsageError
-from app.results import Window
+from app.results.goodput import lost_rows
+from app.results.runs import resolve_run
 from app.times import iso, parse_time
+from app.window import Window
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from app.config.settings import Config
     from app.corrections.records import Kind
-    from app.results import Source
+    from app.window import Source
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Writer
 
@@ -261,7 +263,7 @@ def _attempts(source: Source, cluster: str, options: argparse.Namespace, run: st
 
 
 def _one_run(source: Source, cluster: str, text: str) -> str:
-    found = results.resolve_run(source, cluster, text)
+    found = resolve_run(source, cluster, text)
     if not found:
         raise UsageError(f"{cluster} has no run {text!r}; trackside show runs lists them")
     if len(found) > 1:
@@ -400,7 +402,7 @@ def _one_cluster(source: Source, asked: str | None, run: str | None = None) -> s
     if not known:
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if asked is None and run is not None:
-        known = [name for name in known if results.resolve_run(source, name, run)] or known
+        known = [name for name in known if resolve_run(source, name, run)] or known
     if asked is None and len(known) > 1:
         raise UsageError(f"a correction is about one cluster: say --cluster NAME; there are: {some(known)}")
     _window(source, asked or known[0])
@@ -434,7 +436,7 @@ class _State:
 
 def _state(source: Source, cluster: str, claims: Sequence[Claim]) -> _State:
     window = _window(source, cluster)
-    lost = results.lost_rows(source, window).group_by("category").agg(pl.col("gpu_hours").sum())
+    lost = lost_rows(source, window).group_by("category").agg(pl.col("gpu_hours").sum())
     ends = source.query("interruptions", cluster=cluster, since=window.since, until=window.until)["class"]
     return _State(
         tuple(verifying.verify(source, window, claims)),

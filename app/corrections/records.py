@@ -21,7 +21,7 @@ from metrics.failures.interruptions import with_incidents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.results import Source, Window
+    from app.window import Source, Window
     from metrics.corrections import AttemptKey
 
 Kind = Literal["cause", "node_state", "run_join"]

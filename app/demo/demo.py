@@ -31,9 +31,9 @@ from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_F
 from app.demo.simulate.plan import CLUSTER
 from app.errors import UsageError
 from app.json_text import as_json
-from app.results import Window
 from app.results.headlines import headlines
 from app.times import iso, parse_period
+from app.window import Window
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs

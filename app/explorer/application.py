@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from app import panics, results
+from app import panics
 from app.errors import UsageError
 from app.explorer import components, drawer, security, shell
 from app.explorer import filters as view
 from app.explorer.pages import definitions, overview, run, runs
 from app.results.cache import Answers, Claims
+from app.results.runs import resolve_run
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 
@@ -128,7 +129,7 @@ class Explorer:
         asked = shown.get("id")
         if not asked:
             raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
-        found = self.answers.ask(results.resolve_run, shown.window.cluster, asked)
+        found = self.answers.ask(resolve_run, shown.window.cluster, asked)
         if not found:
             raise UsageError(
                 f"id: {shown.window.cluster} has no run and no job {asked!r}; the page Runs lists what there is"
@@ -143,7 +144,7 @@ class Explorer:
         if not asked or shown.get("cluster"):
             return shown
         for each in shown.situation.computed:
-            if self.answers.ask(results.resolve_run, each.cluster, asked):
+            if self.answers.ask(resolve_run, each.cluster, asked):
                 return view.resolve(shown.situation, {**shown.params, "cluster": each.cluster})
         return shown
 

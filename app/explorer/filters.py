@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlencode
 from app.claims import verify as verifying
 from app.errors import UsageError
 from app.faults import FAULTS
-from app.results import Window
 from app.times import iso, months, parse_time
+from app.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 
 def nodes_by_accounting(source: Source, window: Window) -> str | None:

@@ -11,7 +11,7 @@ from app.results.run_logs import computed_logs
 from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 CHECKPOINT_ADVICE: Final = (
     "cluster", "run_id", "window_from", "window_until", "n_gpus", "n_checkpoints", "interval_s", "write_s",

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from app.errors import UncoveredError, UsageError
-from app.results import Window
 from app.times import iso
+from app.window import Window
 from metrics import frames
 from metrics.ledger.capacity import coverage
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from app.results import Source
+    from app.window import Source
 
     Stretch = tuple[datetime, datetime]
 

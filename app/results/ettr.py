@@ -27,7 +27,7 @@ from metrics.exact import exact_sum
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 MEAN = "_mean_of_runs"
 """Ending of a metric's name: the mean of the runs' own ratios, each run with one vote."""

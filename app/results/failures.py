@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.windows import CLAIMED_GPUS, Window
+from app.results.windows import CLAIMED_GPUS
+from app.window import Window
 from metrics import theory
 from metrics.failures.exposure import OVER_128, POOLED, Histories, Size, around, buckets, histories
 from metrics.failures.hazard import hazard_curves, hazards
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from app.results.windows import Source
+    from app.window import Source
 
 
 def failure_history(source: Source, window: Window) -> Histories:

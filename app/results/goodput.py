@@ -13,7 +13,7 @@ from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 
 def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:

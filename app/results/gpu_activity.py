@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.config.settings import Rules
-    from app.results import Window
+    from app.window import Window
     from metrics.telemetry.occupancy import Holders
     from queries.warehouse import Reader, Writer
 

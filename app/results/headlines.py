@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import results
+from app.results.ettr import ettr_rows
+from app.results.failures import failure_rate_rows
+from app.results.goodput import goodput_rows
+from app.results.interruptions import restart_rows
+from app.results.mfu import flop_convention, mfu_rows
+from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.results import Source, Window
+    from app.window import Source, Window
     from metrics.catalog import Metric
     from metrics.claims.verdict import Claim
 
@@ -97,7 +102,7 @@ TITLES = {
 }
 
 
-def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_GPUS) -> tuple[Headline, ...]:
+def headlines(source: Source, window: Window, *, gpus: float = CLAIMED_GPUS) -> tuple[Headline, ...]:
     """The headline numbers, in the order in which people see them.
 
     Args:
@@ -109,12 +114,12 @@ def headlines(source: Source, window: Window, *, gpus: float = results.CLAIMED_G
 
 
 def parts(
-    source: Source, window: Window, *, gpus: float = results.CLAIMED_GPUS
+    source: Source, window: Window, *, gpus: float = CLAIMED_GPUS
 ) -> dict[str, Callable[[], tuple[Headline, ...]]]:
     """The headline numbers by what they are computed from: none of these needs another, so each may fail alone."""
     return {
-        "goodput": lambda: _ratios(results.goodput_rows(source, window)),
-        "ettr": lambda: _ratios(results.ettr_rows(source, window)),
+        "goodput": lambda: _ratios(goodput_rows(source, window)),
+        "ettr": lambda: _ratios(ettr_rows(source, window)),
         "mfu": lambda: (_mfu(source, window),),
         "mttf": lambda: (mttf_at(source, window, gpus),),
         "restarts": lambda: (restart_median(source, window),),
@@ -128,8 +133,8 @@ def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
 def _mfu(source: Source, window: Window) -> Headline:
     """MFU under the configured convention; without a value where no log tells of steps."""
     none = Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu")
-    shown = next(iter(_ratios(results.mfu_rows(source, window))), none)
-    return replace(shown, flop_convention=results.flop_convention(source, window.cluster))
+    shown = next(iter(_ratios(mfu_rows(source, window))), none)
+    return replace(shown, flop_convention=flop_convention(source, window.cluster))
 
 
 _NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorder --help)"
@@ -137,7 +142,7 @@ _NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorde
 
 def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
     """MTTF of a job of that size by the pooled rate (assumes that the rate grows with the number of GPUs), in days."""
-    rates = results.failure_rate_rows(source, window, claimed_gpus=gpus)
+    rates = failure_rate_rows(source, window, claimed_gpus=gpus)
     pooled = rates.filter(
         (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     ).row(0, named=True)
@@ -161,7 +166,7 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
 
 def restart_median(source: Source, window: Window) -> Headline:
     """Median time from the end of an attempt that infrastructure interrupted to the start of the next."""
-    rows = results.restart_rows(source, window).filter(pl.col("class") == "infrastructure")
+    rows = restart_rows(source, window).filter(pl.col("class") == "infrastructure")
     waiting = rows["time_to_job_restart_s"].null_count()
     together = restart_summary(rows).filter(pl.col("cause") == "all")
     made = Headline(

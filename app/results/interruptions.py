@@ -15,7 +15,7 @@ from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss,
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 
 def every_restart(source: Source, window: Window) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from metrics.goodput.job import job_goodput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
     from metrics.goodput.job import JobGoodput
 
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]

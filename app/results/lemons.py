@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.corrections import records as adjudications
-from app.results.windows import Window
+from app.window import Window
 from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics import frames
 from metrics.corrections import beginnings, corrected_states
@@ -18,7 +18,7 @@ from metrics.failures import lemons
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.results.windows import Source
+    from app.window import Source
 
 NODE_SCORES: Final = (
     "cluster", "node", "window_from", "window_until", "failures", "expected", "p_value", "q_value", "rate_eb",

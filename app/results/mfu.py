@@ -17,7 +17,7 @@ from metrics.mfu.wall import allocated, run_mfu
 
 if TYPE_CHECKING:
     from app.results.run_logs import Logs
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
     from metrics.mfu.flops import Convention, Measure
 
 

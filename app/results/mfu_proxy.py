@@ -16,7 +16,7 @@ from metrics.mfu.peaks import peak
 from metrics.mfu.proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
     from metrics.mfu.flops import Convention
 
 

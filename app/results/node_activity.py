@@ -16,7 +16,7 @@ from metrics.telemetry.rollup_fallback import with_hours
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.results import Window
+    from app.window import Window
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader, Writer
 

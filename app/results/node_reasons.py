@@ -9,7 +9,7 @@ import polars as pl
 from ingest.slurm.nodes.events import driver
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 

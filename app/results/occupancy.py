@@ -15,7 +15,7 @@ from metrics.ledger.capacity import coverage, inventory
 from metrics.telemetry.occupancy import Holders, holders
 
 if TYPE_CHECKING:
-    from app.results import Source, Window
+    from app.window import Source, Window
 
 NO_SUBJECT = "(unknown)"
 """What a user, account or partition that accounting does not name is called."""

@@ -10,7 +10,7 @@ from metrics.runs.naming import APART
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 _PIECE = re.compile(rf"(?P<name>.+){APART}(?P<job>[^{APART}]+)-\d{{8}}T\d{{6}}(\.\d{{6}})?Z")

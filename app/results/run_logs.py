@@ -17,7 +17,7 @@ from metrics.runs.steps import executions_of_steps, explicit_runs, match_session
 from queries.warehouse import Reader
 
 if TYPE_CHECKING:
-    from app.results import Source
+    from app.window import Source
 
 
 @dataclass(frozen=True)

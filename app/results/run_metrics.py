@@ -11,7 +11,7 @@ from metrics.ettr.ettr import FORMS
 
 if TYPE_CHECKING:
     from app.results.job_goodput import JobAccounts
-    from app.results.windows import Window
+    from app.window import Window
 
 RUN_METRICS: Final[frames.Schema] = {
     "cluster": frames.TEXT,
@@ -35,9 +35,9 @@ def run_metric_rows(by_run: pl.DataFrame, expected: pl.DataFrame, jobs: JobAccou
     """ETTR of each run in every form (with bounds), as imputed and as expected, and its job goodput.
 
     Args:
-        by_run: as `results.ettr_run_rows` returns it.
-        expected: as `results.expected_run_rows` returns it.
-        jobs: as `results.job_accounts` returns them.
+        by_run: as `app.results.ettr.ettr_run_rows` returns it.
+        expected: as `app.results.ettr.expected_run_rows` returns it.
+        jobs: as `app.results.job_goodput.job_accounts` returns them.
         window: of all of them.
     """
     # What decides a run's wall time is accounting's; so that is the weakest evidence of what was measured.

@@ -10,7 +10,7 @@ from app.results.run_logs import computed_logs
 from metrics import frames
 
 if TYPE_CHECKING:
-    from app.results.windows import Source
+    from app.window import Source
 
 
 def resolve_run(source: Source, cluster: str, text: str) -> list[str]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.results.windows import Source
+    from app.window import Source
 
 T = TypeVar("T")
 

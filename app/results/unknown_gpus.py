@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 UNKNOWN: Final = "unknown"
 """`attempts.gpus_from` where no source tells."""

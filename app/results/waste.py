@@ -10,7 +10,7 @@ from metrics import frames
 from metrics.waste import waste as metric
 
 if TYPE_CHECKING:
-    from app.results.windows import Source, Window
+    from app.window import Source, Window
 
 _COLUMN: Final = {"cluster": None, "run": "run_id"}
 """What a dimension is called in the rows; the others are called as they are."""

@@ -1,38 +1,20 @@
-"""What every figure starts from: a cluster between two moments, rows of named queries, sums over the ledger."""
+"""What the numbers of a window share: sums over the ledger, the shape of result rows, the seed of resampling."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from metrics import frames
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from app.window import Source, Window
 
 CLAIMED_GPUS = 1024.0
 """Size that the vendors' headline MTTF is quoted at."""
-
-
-class Source(Protocol):
-    """What rows are read from: a published copy, or the warehouse being written."""
-
-    def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query."""
-        ...
-
-
-@dataclass(frozen=True)
-class Window:
-    """A cluster between two moments."""
-
-    cluster: str
-    since: datetime
-    until: datetime
 
 
 def ledger_sums(source: Source, window: Window, dimension: str) -> pl.DataFrame:

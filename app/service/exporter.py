@@ -23,16 +23,20 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from app import clock, results
+from app import clock
 from app.claims import verify as verifying
 from app.compute.stored_results import standard_windows
 from app.faults import FAULTS, reason_of
-from app.results import Window, headlines
+from app.results import headlines
 from app.results.cache import Claims
 from app.results.capacity import share_by_accounting
+from app.results.ettr import ettr_run_rows
+from app.results.goodput import lost_rows
+from app.results.interruptions import restart_rows
 from app.results.source import Remembered
 from app.times import months
 from app.visible import visible
+from app.window import Window
 from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from dashboards.palette import COSTLY
 from metrics.frames import DAY_S
@@ -44,9 +48,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-    from app.results import Source
     from app.results.cache import Answers
     from app.results.headlines import Headline
+    from app.window import Source
     from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
@@ -387,7 +391,7 @@ def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
 
 
 def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
-    summed = restart_summary(results.restart_rows(source, window)).filter(
+    summed = restart_summary(restart_rows(source, window)).filter(
         (pl.col("class") == "infrastructure") & (pl.col("cause") == "all")
     )
     if summed.is_empty():
@@ -400,7 +404,7 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
 
 def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
     """The ledger of the window by category, and what could have trained and did not by cause."""
-    rows = results.lost_rows(source, window)
+    rows = lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
     for state, category, seconds in by_category.iter_rows():
         yield from _points("trackside_gpu_seconds", (*key, state, category), seconds)
@@ -433,7 +437,7 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
         .sort("ended_at", "run_id", descending=[True, False], nulls_last=False)
         .head(MAX_RUNS)
     )
-    ratios = {row["run_id"]: row for row in results.ettr_run_rows(source, whole).iter_rows(named=True)}
+    ratios = {row["run_id"]: row for row in ettr_run_rows(source, whole).iter_rows(named=True)}
     for run in recent.iter_rows(named=True):
         key = (whole.cluster, run["run_id"])
         told = (run["user"] or "", run["partition"] or "", run["state"] or "")

@@ -22,8 +22,8 @@ from app.show.traffic import filesystems, network
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.results import Window
     from app.show.answer import Answer, Question
+    from app.window import Window
     from queries.warehouse import Reader
 
 QUESTIONS: dict[str, Callable[[Reader, Window, Question], Answer]] = {

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import results
 from app.results.references import readable
+from app.results.windows import CLAIMED_GPUS
 from app.times import iso
 from metrics import catalog
 from queries import sql_files
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 
@@ -25,7 +25,7 @@ class Question:
 
     by: str | None = None
     run: str | None = None
-    at_gpus: float = results.CLAIMED_GPUS
+    at_gpus: float = CLAIMED_GPUS
     convention: str | None = None
 
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final, cast
 
 import polars as pl
 
-from app import results
+from app.results.mfu_proxy import estimate_run_rows, mfu_proxy
 from app.show.answer import Answer
 from app.show.selection import asked_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.results import Window
     from app.show.answer import Question
+    from app.window import Window
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
@@ -32,7 +32,7 @@ _NO_HOURS = (
 
 def proxies(source: Reader, window: Window, question: Question) -> Answer:
     """How far tensor activity can stand in for logs: of each kind of GPU and data type, and of each run."""
-    found = results.mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
+    found = mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
     of_all = found.filter(pl.col("run_id") == "")
     rows, said = asked_runs(found.filter(pl.col("run_id") != ""), source, window, question.run)
     return Answer(
@@ -74,8 +74,8 @@ def proxies(source: Reader, window: Window, question: Question) -> Answer:
 
 def estimates(source: Reader, window: Window, question: Question) -> Answer:
     """What tensor activity suggests for runs without logs."""
-    found = results.mfu_proxy(source, window, cast("Convention | None", question.convention))
-    rows, said = asked_runs(results.estimate_run_rows(found, window), source, window, question.run)
+    found = mfu_proxy(source, window, cast("Convention | None", question.convention))
+    rows, said = asked_runs(estimate_run_rows(found, window), source, window, question.run)
     return Answer(
         "Estimated MFU of runs without logs, by tensor activity",
         rows,

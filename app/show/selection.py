@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results
 from app.errors import UsageError
+from app.results.runs import resolve_run
 from metrics.runs.naming import APART
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 
@@ -35,7 +35,7 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
     Raises:
         UsageError: there is none.
     """
-    found = results.resolve_run(source, window.cluster, text)
+    found = resolve_run(source, window.cluster, text)
     if not found:
         raise UsageError(
             f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
@@ -51,7 +51,7 @@ def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[W
     """
     if len(windows) < 2:
         return windows
-    found = [window for window in windows if results.resolve_run(source, window.cluster, text)]
+    found = [window for window in windows if resolve_run(source, window.cluster, text)]
     if not found:
         names = ", ".join(window.cluster for window in windows)
         raise UsageError(

@@ -19,7 +19,7 @@ from metrics.telemetry.occupancy import occupants
 from metrics.telemetry.traffic import FILESYSTEMS, NETWORKS, Traffic, traffic
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 WHOSE: Final = ("user", "account", "partition", "run", "attempt")

@@ -17,11 +17,12 @@ from waitress.server import create_server
 from app.config.settings import Config
 from app.reports.sla import page
 from app.reports.sla.write import write_sla
-from app.results import CLAIMED_GPUS, Window
 from app.results.cache import Answers
+from app.results.windows import CLAIMED_GPUS
 from app.service import exporter
 from app.service import server as service
 from app.times import parse_period
+from app.window import Window
 from metrics.frames import DAY_S
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus

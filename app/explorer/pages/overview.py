@@ -9,13 +9,14 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
-from app import results
 from app.claims import verify as verifying
 from app.errors import UsageError
 from app.explorer import components, figures
 from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
+from app.results.goodput import lost_rows
 from app.results.headlines import headlines
+from app.results.interruptions import node_failures, priced_interruptions
 from app.results.source import Remembered
 from dashboards import palette
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.results import Window
     from app.results.headlines import Headline
+    from app.window import Window
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Reader
 
@@ -66,7 +67,7 @@ class Overview:
     Attributes:
         headlines: the numbers.
         judged: verdicts on the claims.
-        lost: `results.lost_rows` of the cluster.
+        lost: `app.results.goodput.lost_rows` of the cluster.
         by_day: the same by day.
         interruptions: those of the window, each with what it cost (`cost_gpu_h`).
         capacity_note: a sentence on nodes that only accounting knows; None where there are none.
@@ -93,9 +94,9 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Win
     return Overview(
         headlines=headlines(once, window),
         judged=tuple(verifying.verify(once, asked, claims)),
-        lost=results.lost_rows(once, window),
-        by_day=results.lost_rows(once, window, "day"),
-        interruptions=results.priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
+        lost=lost_rows(once, window),
+        by_day=lost_rows(once, window, "day"),
+        interruptions=priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
         capacity_note=nodes_by_accounting(once, window),
     )
 
@@ -105,11 +106,11 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
 
     Returns:
         `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
-        node what `results.node_failures` returns.
+        node what `app.results.interruptions.node_failures` returns.
     """
     if by == "node":
-        return results.node_failures(source, window)
-    rows = results.lost_rows(source, window, "cluster" if by == "cause" else by).filter(
+        return node_failures(source, window)
+    rows = lost_rows(source, window, "cluster" if by == "cause" else by).filter(
         pl.col("category").is_in(palette.COSTLY)
     )
     if by == "cause":

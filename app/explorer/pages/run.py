@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from dash import html
 
-from app import results
 from app.errors import UsageError
 from app.explorer import components, drawer, figures
 from app.results import headline_text
+from app.results.ettr import ettr_run_rows
+from app.results.interruptions import restart_rows
+from app.results.mfu import mfu_run_rows
+from app.results.runs import run_steps, run_timeline
 from dashboards import palette
 from metrics import frames
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 JOINED = {
@@ -47,10 +50,10 @@ class Run:
     Attributes:
         window: the period that the cards speak for; the rest of the page shows the run's whole life.
         run: the run's row of `show runs`.
-        ettr: its row of `results.ettr_run_rows`.
-        timeline: `results.run_timeline`.
-        steps: `results.run_steps`.
-        mfu: `results.mfu_run_rows`.
+        ettr: its row of `app.results.ettr.ettr_run_rows`.
+        timeline: `app.results.runs.run_timeline`.
+        steps: `app.results.runs.run_steps`.
+        mfu: `app.results.mfu.mfu_run_rows`.
         convention: the one that the headline MFU is counted by.
         attempts: its attempts, with how each ended and how long the next took to start.
         interruptions: its interruptions in the window.
@@ -87,12 +90,12 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
     run = found.row(0, named=True)
     run_id = run["run_id"]
     mine = pl.col("run_id") == run_id
-    ettr = results.ettr_run_rows(source, window).filter(mine)
+    ettr = ettr_run_rows(source, window).filter(mine)
     joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
     interruptions = source.query(
         "interruptions", cluster=window.cluster, since=window.since, until=window.until
     ).filter(mine)
-    restarts = results.restart_rows(source, window).filter(mine)
+    restarts = restart_rows(source, window).filter(mine)
     key = ["scheduler", "job_id", "submitted_at"]
     attempts = (
         joined.select(*key, "attempt_no", "joined_by")
@@ -102,12 +105,12 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
         .with_columns(n_gpus=pl.col("milli_gpus") / 1000)
         .sort("attempt_no", "submitted_at")
     )
-    steps = results.run_steps(source, window.cluster, run_id)
+    steps = run_steps(source, window.cluster, run_id)
     return Run(
         window=window,
         run=run,
         ettr=ettr.row(0, named=True) if ettr.height else None,
-        timeline=results.run_timeline(source, window.cluster, run_id),
+        timeline=run_timeline(source, window.cluster, run_id),
         steps=steps,
         mfu=_mfu_rows(source, window, run_id, logged=bool(steps.height)),
         convention=drawer.constants(source, window.cluster).get("flop_convention", ""),
@@ -130,7 +133,7 @@ def _mfu_rows(source: Reader, window: Window, run_id: str, *, logged: bool) -> p
     stored = source.query("run_mfu", cluster=window.cluster, run_id=run_id, since=window.since, until=window.until)
     if stored.height or not logged:
         return stored
-    return results.mfu_run_rows(source, window, run_id)
+    return mfu_run_rows(source, window, run_id)
 
 
 def layout(found: Run, view: View) -> Component:

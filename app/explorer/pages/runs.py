@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 FILTERS = ("user", "account", "partition", "state")

@@ -18,15 +18,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from app import results
 from app.claims import verify as verifying
 from app.corrections import records as adjudications
 from app.corrections.describe import in_words
 from app.errors import UsageError
 from app.json_text import as_json, finite
-from app.results import Window, headlines, references
+from app.results import headlines, references
 from app.results.capacity import nodes_by_accounting
+from app.results.ettr import ettr_rows
+from app.results.failures import failure_rate_rows
+from app.results.goodput import goodput_rows, lost_rows
+from app.results.interruptions import restart_rows
+from app.results.mfu import mfu_rows
+from app.results.windows import ledger_sums
 from app.times import iso, parse_period
+from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
@@ -205,9 +211,9 @@ def _behind(source: Reader, window: Window, judged: Judged, shown: dict[str, hea
     if claim.metric == "mttf" and claim.gpus is not None:
         return _parts(headlines.mttf_at(source, window, claim.gpus))
     if claim.metric == "mfu":
-        rows = results.mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
+        rows = mfu_rows(source, window, cast("Convention | None", claim.flop_convention))
     else:
-        rows = results.ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+        rows = ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
     return _row_parts(rows.row(0, named=True)) if rows.height else _NOTHING
 
 
@@ -299,7 +305,7 @@ def _headline(each: headlines.Headline) -> Document:
 
 def _gpu_time(source: Reader, window: Window) -> Document:
     """Every GPU-second of the window by category, and whether they add up to what there was."""
-    rows = results.lost_rows(source, window).to_dicts()
+    rows = lost_rows(source, window).to_dicts()
     capacity = source.query("capacity_in", cluster=window.cluster, since=window.since, until=window.until).item()
     total = sum((row["gpu_seconds"] for row in rows), Decimal(0))
     return {
@@ -346,9 +352,9 @@ def exact(amount: Decimal) -> str:
 def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
     """Day by day (UTC): where the GPU-time went, and the ratios that the objectives are about."""
     asked = dict.fromkeys(["goodput_allocated", *(claim.metric for claim in claims if claim.metric in DAILY)])
-    ratios = results.goodput_rows(source, window, "day").sort("subject")
+    ratios = goodput_rows(source, window, "day").sort("subject")
     sums = (
-        results.ledger_sums(source, window, "day")
+        ledger_sums(source, window, "day")
         .group_by("subject", "category")
         .agg(pl.col("gpu_seconds").sum())
         .sort("subject", "category")
@@ -379,7 +385,7 @@ def _incidents(source: Reader, window: Window) -> Document:
     asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
     everything = source.query("interruptions", **asked)
     which = ["run_id", "attempt_no"]
-    restarted = results.restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
+    restarted = restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
     found = (
         everything.filter(pl.col("class") == "infrastructure")
         .join(restarted, on=which, how="left")
@@ -421,7 +427,7 @@ _RATE = ("class", "counted", "size", "n_failures", "n_attempts", "n_censored", "
 
 
 def _failure_rates(source: Reader, window: Window) -> list[Document]:
-    found = results.failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
+    found = failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
     return found.select(_RATE).to_dicts()
 
 

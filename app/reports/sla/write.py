@@ -19,8 +19,8 @@ from app.config import settings as config
 from app.errors import UsageError
 from app.reports.sla import document as sla
 from app.reports.sla import page
-from app.results import Window
 from app.times import parse_period
+from app.window import Window
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:

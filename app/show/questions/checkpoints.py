@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import results
+from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
 from app.show.selection import asked_runs, split_by
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 MOST_SHOWN: Final = 20
@@ -23,7 +23,7 @@ _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
 def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""
     split_by(question.by, ("run",), "run")
-    rows, said = asked_runs(results.checkpoint_rows(source, window), source, window, question.run)
+    rows, said = asked_runs(checkpoint_rows(source, window), source, window, question.run)
     return Answer(
         "Checkpoints: as they are, and as they would lose least",
         rows,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app import results
 from app.errors import UsageError
+from app.results.ettr import MEAN, ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, run_stretches
 from app.show.answer import Answer, Details, Question
 from app.show.selection import only, runs_meant, several, split_by
 from metrics.ettr import ettr as measured
@@ -16,7 +16,7 @@ from metrics.ettr.ettr import FORMS
 from metrics.ettr.timeline import class_sums
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 METRICS: Final = tuple(metric.name for metric in (*measured.METRICS, *expected.METRICS))
@@ -35,7 +35,7 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
     if question.by in {"stretch", "class"}:
         raise UsageError(f"--by {question.by} is of one run: add --run R (`trackside show runs` lists them)")
     if split_by(question.by, ("cluster", "run"), "cluster") == "run":
-        rows = _with_expected(results.ettr_run_rows(source, window), source, window)
+        rows = _with_expected(ettr_run_rows(source, window), source, window)
         return Answer("ETTR by run", rows, _COLUMNS, metrics=_RUN_METRICS, queries=_QUERIES, parts=_PARTS)
     return _in_total(source, window)
 
@@ -44,14 +44,14 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _in_total(source: Reader, window: Window) -> Answer:
-    by_run = results.ettr_run_rows(source, window)
-    long = results.ettr_rows(source, window, min_run_s=_LONG_S, by_run=by_run)
-    expected = results.expected_run_rows(source, window, by_run=by_run)
+    by_run = ettr_run_rows(source, window)
+    long = ettr_rows(source, window, min_run_s=_LONG_S, by_run=by_run)
+    expected = expected_run_rows(source, window, by_run=by_run)
     rows = pl.concat(
         [
-            _side_by_side(results.ettr_rows(source, window, by_run=by_run)),
+            _side_by_side(ettr_rows(source, window, by_run=by_run)),
             _side_by_side(long).with_columns(pl.col("metric") + _LONG),
-            results.expected_rows(source, window, of_runs=expected),
+            expected_rows(source, window, of_runs=expected),
         ],
         how="diagonal",
     )
@@ -75,13 +75,13 @@ def _in_total(source: Reader, window: Window) -> Answer:
         queries=_QUERIES,
         notes=_few_runs(rows, by_run),
         when_empty="No run is known to have held GPUs in this window.",
-        worth_showing=~pl.col("metric").str.contains(results.MEAN, literal=True),
+        worth_showing=~pl.col("metric").str.contains(MEAN, literal=True),
     )
 
 
 def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
     """The mean of the runs' ratios in the row of the ratio of sums, too, as `mean_of_runs`."""
-    ending = results.MEAN
+    ending = MEAN
     means = rows.filter(pl.col("metric").str.ends_with(ending)).select(
         "cluster", pl.col("metric").str.strip_suffix(ending), pl.col("value").alias("mean_of_runs")
     )
@@ -153,7 +153,7 @@ _INPUTS = ("mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "lost_shar
 
 def _with_expected(by_run: pl.DataFrame, source: Reader, window: Window) -> pl.DataFrame:
     """The expected ETTR of each run and what it was worked out from beside the measured one."""
-    found = results.expected_run_rows(source, window, by_run=by_run)
+    found = expected_run_rows(source, window, by_run=by_run)
     names = {
         "expected": "ettr_expected",
         "expected_low": "ettr_expected_low",
@@ -192,7 +192,7 @@ _CLASSES = {
 
 def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
     meant = runs_meant(source, window, run)
-    found = only(results.ettr_run_rows(source, window), meant)
+    found = only(ettr_run_rows(source, window), meant)
     if found.is_empty():
         raise UsageError(f"{window.cluster}: run {run!r} held no GPUs in this window; take a longer one (--since)")
     told = {run_id: _stretches(source, window, run_id) for run_id in found["run_id"]}
@@ -221,7 +221,7 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
 
 
 def _stretches(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
-    found = results.run_stretches(source, window, run_id)
+    found = run_stretches(source, window, run_id)
     gpus = (pl.col("milli_gpus") / 1000).alias("gpus")
     return found.select(pl.lit(run_id).alias("run_id"), *(gpus if name == "gpus" else name for name in _STRETCHES))
 

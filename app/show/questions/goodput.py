@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app import results
 from app.results.capacity import nodes_by_accounting
+from app.results.goodput import goodput_rows, lost_imputed_rows, lost_rows, mpg_rows
+from app.results.interruptions import second_order_rows
+from app.results.job_goodput import JobAccounts, bucket_rows, job_accounts, job_goodput_rows, job_goodput_run_rows
 from app.show.answer import Answer, Details, Question
 from app.show.questions.interruptions import second_order_said
 from app.show.selection import split_by
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "run")
@@ -36,19 +38,19 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
     dimension = split_by(question.by, (*LEDGER_DIMENSIONS, "bucket"), "cluster")
     if dimension == "bucket":
         return _buckets(source, window)
-    rows = [results.goodput_rows(source, window, dimension)]
+    rows = [goodput_rows(source, window, dimension)]
     names: tuple[str, ...] = _OF_LEDGER
     queries: tuple[str, ...] = ("ledger_sums", "inventoried", "nodes_by_accounting")
     details: tuple[Details, ...] = ()
     if dimension in {"cluster", "run"}:
-        accounts = results.job_accounts(source, window)
+        accounts = job_accounts(source, window)
         details = _job_details(source, window, accounts)
         queries += ("steps", "run_sessions", "run_events", "runs")
         names = (*names, "goodput_job")
         if dimension == "run":
-            rows.append(results.job_goodput_run_rows(source, window, accounts=accounts))
+            rows.append(job_goodput_run_rows(source, window, accounts=accounts))
         else:
-            rows += [results.job_goodput_rows(source, window, accounts=accounts), results.mpg_rows(source, window)]
+            rows += [job_goodput_rows(source, window, accounts=accounts), mpg_rows(source, window)]
             names = (*names, *_OF_PRODUCT)
     return Answer(
         "Goodput",
@@ -83,11 +85,11 @@ def _capacity(source: Reader, window: Window) -> tuple[str, ...]:
     return (said,) if said else ()
 
 
-def _job_details(source: Reader, window: Window, accounts: results.JobAccounts) -> tuple[Details, ...]:
+def _job_details(source: Reader, window: Window, accounts: JobAccounts) -> tuple[Details, ...]:
     if accounts.runs.is_empty():
         return ()
     title = "goodput_job: where the logged runs' wall time went"
-    return (Details(title, results.bucket_rows(source, window, accounts=accounts), _BUCKETS),)
+    return (Details(title, bucket_rows(source, window, accounts=accounts), _BUCKETS),)
 
 
 _BUCKETS = {
@@ -102,7 +104,7 @@ def _buckets(source: Reader, window: Window) -> Answer:
     """Where logged runs' wall time went by the buckets of Google's library."""
     return Answer(
         "Wall time of the logged runs by the buckets of ml-goodput-measurement",
-        results.bucket_rows(source, window),
+        bucket_rows(source, window),
         _BUCKETS,
         metrics=("goodput_job",),
         queries=("steps", "run_sessions", "run_events", "runs"),
@@ -117,12 +119,12 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     dimension = split_by(question.by, (*LEDGER_DIMENSIONS, "cause", "category"), "cause")
     by_what = dimension in {"cause", "category"}
     subject = "cluster" if by_what else dimension
-    rows = results.lost_rows(source, window, subject)
-    guess = results.lost_imputed_rows(source, window).row(0, named=True)
+    rows = lost_rows(source, window, subject)
+    guess = lost_imputed_rows(source, window).row(0, named=True)
     notes = (
         *_straggling(rows),
         _imputed(guess),
-        *second_order_said(results.second_order_rows(source, window)),
+        *second_order_said(second_order_rows(source, window)),
         *_capacity(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}

@@ -18,7 +18,7 @@ from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
 from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results
 from app.errors import UsageError
+from app.results.interruptions import interruptions_by, priced_interruptions, second_order_rows
 from app.show.answer import Answer, Details, Question
 from app.show.selection import asked_runs, split_by
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 _COST = "cost: GPU-time that the attempt lost or stood still, and the startup of the one that followed."
@@ -32,7 +32,7 @@ def interruptions(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _each(source: Reader, window: Window, run: str | None) -> Answer:
-    rows, said = asked_runs(results.priced_interruptions(source, window), source, window, run)
+    rows, said = asked_runs(priced_interruptions(source, window), source, window, run)
     return Answer(
         "Interruptions, the newest first",
         rows.drop("milli_gpus"),
@@ -68,10 +68,10 @@ _FROM = (
 
 
 def _summed(source: Reader, window: Window, by: str) -> Answer:
-    rows = results.interruptions_by(source, window, by)
+    rows = interruptions_by(source, window, by)
     ordered = by == "order"
     shown = {"class": ("class", "text"), "cause": ("cause", "text")} if by == "cause" else {by: (by, "text")}
-    orders = results.second_order_rows(source, window) if ordered else frames.empty(frames.RESULT)
+    orders = second_order_rows(source, window) if ordered else frames.empty(frames.RESULT)
     metrics = ("interruption_cost", "lost_imputed")
     of_orders = ("lost_first_order", "lost_second_order", "lost_imputed_first_order", "lost_imputed_second_order",
                  "second_order_share")  # fmt: skip
@@ -123,7 +123,7 @@ def second_order_said(rows: pl.DataFrame) -> tuple[str, ...]:
     """The share of what failures cost that is second order, in words; nothing where nothing failed.
 
     Args:
-        rows: as `results.second_order_rows` returns them.
+        rows: as `app.results.interruptions.second_order_rows` returns them.
     """
     share = rows.row(by_predicate=pl.col("metric") == "second_order_share", named=True)
     if share["value"] is None:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import results
 from app.results import advice
+from app.results.lemons import judged, node_score_rows
 from app.show.answer import Answer, Question
 from app.show.selection import split_by
 from metrics.failures import lemons as rules
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 MOST_SHOWN: Final = 15
@@ -28,8 +28,8 @@ QUERIES: Final = (
 def lemons(source: Reader, window: Window, question: Question) -> Answer:
     """Nodes that fail more often than chance would have it, and what could have been seen."""
     split_by(question.by, ("node",), "node")
-    judged = results.judged(window)
-    rows = results.node_score_rows(source, judged)
+    scored = judged(window)
+    rows = node_score_rows(source, scored)
     ran = rows.filter(pl.col("exposure_gpu_days") > 0)
     flagged = rows.filter(pl.col("verdict") != "none")
     return Answer(
@@ -54,8 +54,8 @@ def lemons(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("lemon_q", "node_failure_rate_eb"),
         queries=QUERIES,
-        notes=(*_outcome(flagged), *_judged(judged, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
-        parameters={"since": judged.since, "until": judged.until},
+        notes=(*_outcome(flagged), *_judged(scored, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
+        parameters={"since": scored.since, "until": scored.until},
         worth_showing=(pl.col("verdict") != "none") | ((pl.col("rank") <= MOST_SHOWN) & (pl.col("failures") > 0)),
         parts={
             "subject": "node",

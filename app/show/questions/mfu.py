@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import results
 from app.errors import UsageError
+from app.results.mfu import (
+    allocated_to_runs,
+    fleet_row,
+    flop_convention,
+    kept_steps,
+    mfu_run_rows,
+    mfu_wall_run_rows,
+    step_mfu_rows,
+)
 from app.show.answer import Answer, Question
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.selection import asked_runs, only, runs_meant, several, split_by
@@ -17,7 +25,7 @@ from metrics.mfu.peaks import gpu_of
 from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
@@ -64,7 +72,7 @@ def _whole(source: Reader, window: Window, asked: tuple[Convention, ...]) -> Ans
     """Of all logged runs together."""
     return Answer(
         "MFU over the kept steps of all logged runs, by FLOP convention",
-        _fleets(source, window, results.kept_steps(source, window), asked),
+        _fleets(source, window, kept_steps(source, window), asked),
         {"metric": ("measure", "text"), **_MFU_COLUMNS, **_WALL_COLUMNS, "note": ("note", "text")},
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
@@ -76,7 +84,7 @@ def _whole(source: Reader, window: Window, asked: tuple[Convention, ...]) -> Ans
 
 def _fleets(source: Reader, window: Window, steps: pl.DataFrame, asked: tuple[Convention, ...]) -> pl.DataFrame:
     """Steps together: a row for each convention and measure that their logs allow."""
-    held = results.allocated_to_runs(source, window)
+    held = allocated_to_runs(source, window)
     rows = []
     for measure in MEASURES:
         for convention in asked:
@@ -86,7 +94,7 @@ def _fleets(source: Reader, window: Window, steps: pl.DataFrame, asked: tuple[Co
             wall = run_mfu(told, held)
             share = _total(wall, "flop") / _total(wall, "peak_flop") if _total(wall, "peak_flop") else None
             rows.append(
-                results.fleet_row(told, window, convention, measure).with_columns(
+                fleet_row(told, window, convention, measure).with_columns(
                     pl.lit(convention).alias("convention"),
                     pl.lit(told["mfu"].mean(), dtype=pl.Float64).alias("mean"),
                     pl.lit(told["mfu"].median(), dtype=pl.Float64).alias("median"),
@@ -103,8 +111,8 @@ def _total(rows: pl.DataFrame, name: str) -> float:
 
 
 def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
-    found = results.mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(asked))
-    wall = results.mfu_wall_run_rows(source, window).select("run_id", "step_share", "allocated_gpu_s")
+    found = mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(asked))
+    wall = mfu_wall_run_rows(source, window).select("run_id", "step_share", "allocated_gpu_s")
     beside = found.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
         mfu_wall=pl.col("value") * pl.col("step_share")
     )
@@ -130,8 +138,8 @@ def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Con
 
 def _by_step(source: Reader, window: Window, question: Question, asked: Convention | None) -> Answer:
     """Every kept step, one convention: what was asked for, else the headline's."""
-    convention = asked or results.flop_convention(source, window.cluster)
-    steps = results.step_mfu_rows(source, window, convention)
+    convention = asked or flop_convention(source, window.cluster)
+    steps = step_mfu_rows(source, window, convention)
     said: tuple[str, ...] = ()
     if question.run is not None:
         meant = runs_meant(source, window, question.run)
@@ -166,7 +174,7 @@ def _by_step(source: Reader, window: Window, question: Question, asked: Conventi
 
 def _by_gpu(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
     """By kind of GPU and data type of the products."""
-    steps = results.kept_steps(source, window)
+    steps = kept_steps(source, window)
     if question.run is not None:
         steps = only(steps, runs_meant(source, window, question.run))
     rows = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import results
+from app.results.failures import failure_history, failure_rates_of, hazard_rows, reference_rows, size_law_rows
 from app.show.answer import Answer, Question
 from app.show.selection import split_by
 from metrics.failures.rates import law_in, rates_by, rates_by_cause
@@ -15,7 +15,7 @@ from metrics.statistics import OVERDISPERSION_P
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.results import Window
+    from app.window import Window
     from metrics.failures.exposure import Histories
     from queries.warehouse import Reader
 
@@ -45,10 +45,10 @@ _PARTS = {
 def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""
     by = split_by(question.by, ("size", *_BY), "size")
-    past = results.failure_history(source, window)
+    past = failure_history(source, window)
     if by != "size":
         return _BY[by](source, past, window, question.at_gpus)
-    rows = _explained(results.failure_rates_of(past, window, claimed_gpus=question.at_gpus))
+    rows = _explained(failure_rates_of(past, window, claimed_gpus=question.at_gpus))
     chosen = (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     pooled = rows.filter(chosen).row(0, named=True)
     law = law_in(past, window.since, window.until, "infrastructure")
@@ -128,9 +128,7 @@ def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
 def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
     return Answer(
         "Does the failure rate grow as the GPUs do? rate = exp(a + b log GPUs)",
-        results.size_law_rows(past, window, gpus).with_columns(
-            ci_method=pl.lit("profile likelihood, widened by phi, 95 %")
-        ),
+        size_law_rows(past, window, gpus).with_columns(ci_method=pl.lit("profile likelihood, widened by phi, 95 %")),
         {
             "class": ("class", "text"),
             "n_failures": ("failures", "count"),
@@ -174,7 +172,7 @@ def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
 def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
     return Answer(
         "Interruptions by age of the attempt",
-        results.hazard_rows(past, window).with_columns(
+        hazard_rows(past, window).with_columns(
             ci_method=pl.when(pl.col("curve") == "summary")
             .then(pl.lit("profile likelihood of the shape, 95 %"))
             .otherwise(pl.lit("log-log (Greenwood; delta method for incidence), 95 %"))
@@ -239,7 +237,7 @@ _FACTS = (
 def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) -> Answer:
     return Answer(
         "Failure rates beside published ones",
-        results.reference_rows(source, past, window, gpus),
+        reference_rows(source, past, window, gpus),
         {
             "reference": ("reference", "text"),
             "class": ("our class", "text"),

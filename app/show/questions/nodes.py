@@ -6,23 +6,26 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import results
 from app.results import advice
+from app.results.goodput import goodput_rows
+from app.results.interruptions import node_failures
+from app.results.lemons import judged, node_score_rows
 from app.results.node_reasons import last_reasons
+from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.lemons import QUERIES
 from app.show.selection import split_by
 from metrics.goodput.goodput import UNCLEAR
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 
 def nodes(source: Reader, window: Window, question: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
     split_by(question.by, ("node",), "node")
-    sums = results.ledger_sums(source, window, "node")
+    sums = ledger_sums(source, window, "node")
     hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
         hours.sum().alias("gpu_hours"),
@@ -30,10 +33,10 @@ def nodes(source: Reader, window: Window, question: Question) -> Answer:
         hours.filter(UNCLEAR).sum().alias("unknown_gpu_hours"),
         hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
     )
-    blamed = results.node_failures(source, window)
-    scores = results.node_score_rows(source, results.judged(window))
+    blamed = node_failures(source, window)
+    scores = node_score_rows(source, judged(window))
     available = (
-        results.goodput_rows(source, window, "node")
+        goodput_rows(source, window, "node")
         .filter(pl.col("metric") == "availability")
         .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
     )

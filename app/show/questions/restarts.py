@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results
+from app.results.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.selection import asked_runs, split_by
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 _STATISTICS = {
@@ -29,7 +29,7 @@ _WHERE = pl.when("in_allocation").then(pl.lit("in allocation")).otherwise(pl.lit
 def restarts(source: Reader, window: Window, question: Question) -> Answer:
     """How runs got going again: time to job restart by class and cause, every stage of it, or each restart."""
     by = split_by(question.by, ("cause", "stage", "event"), "cause")
-    rows, said = asked_runs(results.every_restart(source, window), source, window, question.run)
+    rows, said = asked_runs(every_restart(source, window), source, window, question.run)
     asked = {} if question.run is None else {"run": question.run}
     if by == "event":
         return _each(rows, said, asked)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app import results
 from app.errors import UsageError
+from app.results.ettr import ettr_run_rows
 from app.results.run_conflicts import why_apart
 from app.show.answer import Answer, Question
 from app.show.selection import MOST_NAMED, asked_runs, split_by
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 
@@ -22,9 +22,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""
     split_by(question.by, ("run",), "run")
     found = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
-    ratios = results.ettr_run_rows(source, window).select(
-        "cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated"
-    )
+    ratios = ettr_run_rows(source, window).select("cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated")
     rows, said = asked_runs(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)
     if question.run is not None and rows.is_empty():
         raise UsageError(

@@ -15,7 +15,7 @@ from metrics.telemetry.utilisation import MEANS, utilisation
 
 if TYPE_CHECKING:
     from app.config.settings import Rules
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 SUBJECTS: Final = ("cluster", "user", "account", "partition", "run", "attempt")

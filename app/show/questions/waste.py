@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import results
+from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import Answer, Question
 from app.show.questions.utilisation import window_of
 from app.show.selection import split_by
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
-    from app.results import Window
+    from app.window import Window
     from queries.warehouse import Reader
 
 SUBJECTS: Final = ("kind", "state", "user", "account", "partition", "run")
@@ -37,16 +37,14 @@ _OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with
 def waste(source: Reader, window: Window, question: Question) -> Answer:
     """Allocated GPU-time that shows no work, by kind or by whose it was; or how GPU-time ended."""
     by = split_by(question.by, SUBJECTS, "kind")
-    flags = results.waste_flags(source, window)
+    flags = waste_flags(source, window)
     if by == "state":
         return _by_state(flags)
     return _by_kind(flags, source, window) if by == "kind" else _by_subject(flags, window, by)
 
 
 def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
-    found = results.waste_rows(flags).with_columns(
-        pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(WORDS)
-    )
+    found = waste_rows(flags).with_columns(pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(WORDS))
     return Answer(
         "Allocated GPU-time that shows no work",
         found,
@@ -71,11 +69,11 @@ def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
 
 def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
     """One row per subject, a column per kind."""
-    long = results.waste_rows(flags, by)
+    long = waste_rows(flags, by)
     key = ["cluster", "subject", "allocated_gpu_s", "n_attempts"]
     shares = ["evidence_log", "evidence_telemetry", "evidence_accounting", "evidence_assumed"]
     wide = long.pivot("kind", index=key + shares, values=["gpu_s", "high_gpu_s"])
-    limits = results.limit_rows(flags, by)
+    limits = limit_rows(flags, by)
     whole = pl.when(pl.col("allocated_gpu_s") > 0).then(pl.col("allocated_gpu_s"))
     rows = (
         (
@@ -110,7 +108,7 @@ def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
         },
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending",),
-        notes=(_OVERLAP, *_blind(results.waste_rows(flags)), *hidden),
+        notes=(_OVERLAP, *_blind(waste_rows(flags)), *hidden),
         parameters=window_of(window) | {"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts=_PARTS
@@ -148,7 +146,7 @@ _PARTS: Final = {
 
 
 def _by_state(flags: pl.DataFrame) -> Answer:
-    rows = results.state_rows(flags)
+    rows = state_rows(flags)
     return Answer(
         "GPU-time by how it ended",
         rows.with_columns(pl.lit("gpu_time_by_state").alias("metric")),
@@ -205,7 +203,7 @@ def _inactive(source: Reader, window: Window, found: pl.DataFrame) -> tuple[str,
 
 
 def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
-    told = results.limit_rows(flags)
+    told = limit_rows(flags)
     if told.is_empty():
         return ("No attempt that was done, or out of time, had a time limit.",)
     row = told.row(0, named=True)

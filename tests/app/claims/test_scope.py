@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import results
 from app.claims import verify as verifying
 from app.claims.measure import measure
 from app.claims.scope import Scoped
-from app.results import Window
+from app.results.windows import ledger_sums
+from app.window import Window
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from queries.warehouse import open_reader
 from tests.support.warehouses import from_accounting
@@ -120,7 +120,7 @@ def test_a_category_is_left_out_of_both_parts(reader: Reader, window: Window) ->
         measure(reader, window, claim("goodput_allocated", None, *each))
         for each in ((), (Exclusion("agreed", category="unattributed"),))
     )
-    sums = results.ledger_sums(reader, window, "cluster").to_dicts()
+    sums = ledger_sums(reader, window, "cluster").to_dicts()
     unknown = sum(float(row["gpu_seconds"]) for row in sums if row["category"] == "unattributed")
     assert kept.excluded_gpu_s == pytest.approx(unknown)
     assert (kept.denominator or 0) == pytest.approx((whole.denominator or 0) - unknown)

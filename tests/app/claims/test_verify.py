@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import results
 from app.boards import JUDGED, targets_of
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
@@ -20,11 +19,13 @@ from app.errors import ClaimsError, UsageError
 from app.explorer import drawer, filters
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
-from app.results import Window, headline_text
+from app.results import headline_text
 from app.results.cache import Answers, Claims
+from app.results.ettr import ettr_rows
 from app.results.headlines import Headline, headline_is_of, headlines
 from app.service import exporter
 from app.times import parse_period
+from app.window import Window
 from dashboards.boards import fleet
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
@@ -407,7 +408,7 @@ def test_headlines_say_what_they_are_of(logged: Path) -> None:
 def test_evidence_is_a_share_of_each_forms_own_denominator_and_waits_are_known_from_accounting(logged: Path) -> None:
     with open_reader(logged) as reader:
         window = Window("c", datetime.fromtimestamp(START - HOUR, UTC), datetime.fromtimestamp(START + HOUR, UTC))
-        rows = {row["metric"]: row for row in results.ettr_rows(reader, window).to_dicts()}
+        rows = {row["metric"]: row for row in ettr_rows(reader, window).to_dicts()}
     hours = 8 * HOUR
     assert rows["ettr"]["denominator"] == 3 * hours  # one logged, one not, one waited for
     assert rows["ettr"]["evidence_log"] == pytest.approx(1 / 3)

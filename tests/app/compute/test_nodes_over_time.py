@@ -11,7 +11,6 @@ import pytest
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.results import Window
 from app.results.cache import Answers, Claims
 from app.results.capacity import nodes_by_accounting
 from app.service import exporter
@@ -19,6 +18,7 @@ from app.show.answer import Question
 from app.show.questions.goodput import goodput as goodput_asked
 from app.show.questions.goodput import lost as lost_asked
 from app.show.questions.nodes import nodes as nodes_asked
+from app.window import Window
 from ingest.context import Given
 from ingest.slurm.load import load
 from ingest.slurm.parsers import parse

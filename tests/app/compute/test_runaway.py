@@ -12,9 +12,9 @@ import pytest
 
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.results import Window
 from app.show.answer import Question
 from app.show.questions.runs import runs
+from app.window import Window
 from ingest.context import Given
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column

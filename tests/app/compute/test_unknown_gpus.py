@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from app.results.goodput import goodput_rows, lost_imputed_rows
 from app.results.unknown_gpus import unknown_gpus_notes
 from app.show import QUESTIONS
 from app.show.answer import Question
+from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.slurm import stream as streaming
 from ingest.slurm.accounting.sacct import accounting_blocks
@@ -85,10 +86,10 @@ class Computed:
             self.ledger = reader.table("gpu_time")
             self.capacity = reader.table("capacity")["gpu_seconds"].sum()
             computed = reader.query("computed", cluster="c").row(0, named=True)
-            self.window = results.Window("c", computed["since"], computed["until"])
-            found = results.goodput_rows(reader, self.window)
+            self.window = Window("c", computed["since"], computed["until"])
+            found = goodput_rows(reader, self.window)
             self.metrics = {row["metric"]: row for row in found.iter_rows(named=True)}
-            imputed = results.lost_imputed_rows(reader, self.window).row(0, named=True)
+            imputed = lost_imputed_rows(reader, self.window).row(0, named=True)
             self.imputed = (imputed["value"], imputed["bound_low"])
             self.notes = unknown_gpus_notes(reader, self.window)
             self.answers = {name: ask(reader, self.window, Question()) for name, ask in QUESTIONS.items()}

@@ -15,7 +15,7 @@ from app.cli.main import main
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.corrections import records as adjudications
-from app.results import Window
+from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer

@@ -19,8 +19,8 @@ from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
 from app.demo.simulate.telemetry import silent_nodes, watched
 from app.demo.simulate.truth import ALLOCATED
 from app.errors import UsageError
-from app.results import Window
 from app.results.headlines import headlines
+from app.window import Window
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs

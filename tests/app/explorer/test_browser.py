@@ -8,9 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from app.explorer import filters
-from app.results import Window, headline_text
+from app.results import headline_text
 from app.results.cache import Answers
 from app.results.headlines import headlines
+from app.window import Window
 from tests.app.explorer.conftest import NASTY, fill, served
 
 if TYPE_CHECKING:

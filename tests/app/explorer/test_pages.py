@@ -7,16 +7,17 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
-from app import results
 from app.config.settings import Config
 from app.errors import UsageError
 from app.explorer import create_app
 from app.explorer import filters as view
 from app.explorer.application import Explorer, page, with_filter
 from app.explorer.pages import overview
-from app.results import Window, advice, headline_text
+from app.results import advice, headline_text
 from app.results.cache import Answers, Claims
 from app.results.headlines import headlines
+from app.results.interruptions import interruption_costs, node_failures
+from app.window import Window
 from dashboards import palette
 from queries.warehouse import open_reader
 from tests.app.explorer.conftest import NASTY, fill
@@ -148,7 +149,7 @@ def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monk
     def both(_source: object, _cluster: str, _text: str) -> list[str]:
         return ["7-20261009T000000Z", "7-20261002T000000Z"]
 
-    monkeypatch.setattr(results, "resolve_run", both)
+    monkeypatch.setattr("app.explorer.application.resolve_run", both)
     contents = page(explorer, "/run", "?id=7&since=7d")[2]
     assert "2 runs have a job 7" in words(contents)
     links = [each.href for each in components(contents) if hasattr(each, "href")]
@@ -187,8 +188,8 @@ def test_mttf_says_that_its_exposure_is_pooled(explorer: Explorer) -> None:
 def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, warehouse: Path, window: Window) -> None:
     contents = page(explorer, "/", "?by=node")[2]
     with open_reader(warehouse) as reader:
-        events = results.interruption_costs(reader, window)
-        to_do = advice.drain(results.node_failures(reader, window))
+        events = interruption_costs(reader, window)
+        to_do = advice.drain(node_failures(reader, window))
     blamed = events.filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
     rows = {row["node"]: row for row in table(contents, "costs")}
     assert set(rows) == set(blamed["node"])
@@ -222,7 +223,7 @@ def test_a_recent_interruption_has_its_cost_or_none_where_it_was_not_seen(
 ) -> None:
     rows = table(page(explorer, "/", "")[2], "recent")
     with open_reader(warehouse) as reader:
-        events = results.interruption_costs(reader, window).head(len(rows))
+        events = interruption_costs(reader, window).head(len(rows))
     assert rows
     assert any(row["cost_gpu_h"] is not None for row in rows)
     assert sorted(((row["run_id"], row["cost_gpu_h"]) for row in rows), key=str) == sorted(

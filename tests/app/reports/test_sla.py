@@ -19,8 +19,8 @@ from app.errors import UsageError
 from app.reports.sla import charts, page
 from app.reports.sla import document as sla
 from app.reports.sla.write import file_name, write_sla
-from app.results import Window
 from app.times import parse_period
+from app.window import Window
 from dashboards.palette import SWATCHES
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error

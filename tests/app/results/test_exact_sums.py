@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.results import Window
 from app.results import goodput as results
+from app.window import Window
 from tests.metrics.same_bits import RUNS
 from tests.metrics.tables import at
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app import results
-from app.results import Window
+from app.results.ettr import ettr_rows
+from app.results.failures import failure_rate_rows
+from app.results.goodput import goodput_rows
 from app.results.headlines import headlines
+from app.results.interruptions import restart_rows
+from app.window import Window
 from metrics.restarts.restarts import restart_summary
 from queries.warehouse import open_reader
 from tests.support.command import trackside
@@ -33,17 +36,17 @@ def test_each_headline_is_the_number_that_show_gives(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         window = Window("tiny", *reader.query("computed", cluster="tiny").select("since", "until").row(0))
         found = {each.metric: each for each in headlines(reader, window)}
-        rows = pl.concat([results.goodput_rows(reader, window), results.ettr_rows(reader, window)])
+        rows = pl.concat([goodput_rows(reader, window), ettr_rows(reader, window)])
         for row in rows.filter(pl.col("metric").is_in(list(found))).iter_rows(named=True):
             mine = found[row["metric"]]
             assert (mine.value, mine.numerator, mine.bound_low, mine.bound_high) == (
                 row["value"], row["numerator"], row["bound_low"], row["bound_high"],
             )  # fmt: skip
-        restarted = results.restart_rows(reader, window).filter(pl.col("class") == "infrastructure")
+        restarted = restart_rows(reader, window).filter(pl.col("class") == "infrastructure")
         told = restart_summary(restarted).filter(pl.col("cause") == "all").to_dicts()
         assert found["time_to_job_restart"].n == restarted["time_to_job_restart_s"].count() > 0
         assert found["time_to_job_restart"].value == told[0]["median_s"]
-        rates = results.failure_rate_rows(reader, window)
+        rates = failure_rate_rows(reader, window)
         pooled = rates.filter(
             (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
         ).row(0, named=True)

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer import create_app
-from app.results import Window, job_goodput
+from app.results import job_goodput
 from app.results.cache import Answers
+from app.results.ettr import ettr_run_rows
+from app.results.job_goodput import job_accounts, job_goodput_rows
+from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
 from app.service import exporter
+from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.runlog.parse import parse_runlog
 from ingest.slurm import load_files as ingesting
@@ -120,10 +123,10 @@ def of_good(root: Path) -> list[dict[str, Any]]:
         (row,) = reader.query("computed", cluster="c").to_dicts()
         window = Window("c", row["since"], row["until"])
         found = [
-            results.mfu_run_rows(reader, window),
-            results.mfu_wall_run_rows(reader, window),
-            results.ettr_run_rows(reader, window),
-            results.job_accounts(reader, window).runs,
+            mfu_run_rows(reader, window),
+            mfu_wall_run_rows(reader, window),
+            ettr_run_rows(reader, window),
+            job_accounts(reader, window).runs,
         ]
     mine = [rows.filter(pl.col("run_id") == "good").drop("note", strict=False) for rows in found]
     return [row for rows in mine for row in rows.to_dicts()]
@@ -185,8 +188,8 @@ def test_a_run_that_cannot_be_computed_is_left_out_and_named(alone: Path, monkey
     with open_reader(alone) as reader:
         (row,) = reader.query("computed", cluster="c").to_dicts()
         window = Window("c", row["since"], row["until"])
-        found = results.job_accounts(reader, window)
-        (whole,) = results.job_goodput_rows(reader, window, accounts=found).to_dicts()
+        found = job_accounts(reader, window)
+        (whole,) = job_goodput_rows(reader, window, accounts=found).to_dicts()
     evil, _, good = found.runs.to_dicts()
     assert (evil["run_id"], evil["value"], good["run_id"]) == ("evil", None, "good")
     assert "its log could not be computed (ZeroDivisionError: division by zero)" in evil["note"]

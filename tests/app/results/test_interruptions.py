@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
-from app.results import Window
 from app.results.cache import Answers
+from app.results.failures import failure_rate_rows
+from app.results.goodput import lost_imputed_rows
+from app.results.interruptions import interruption_costs
 from app.service import exporter
 from app.times import parse_period
+from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
@@ -141,9 +143,9 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     window = whole(root)
     with open_reader(root) as reader:
         listed = overview.gather(reader, window, (), window).interruptions
-        costs = results.interruption_costs(reader, window)
-        rates = results.failure_rate_rows(reader, window)
-        assumed = results.lost_imputed_rows(reader, window).row(0, named=True)
+        costs = interruption_costs(reader, window)
+        rates = failure_rate_rows(reader, window)
+        assumed = lost_imputed_rows(reader, window).row(0, named=True)
         told = incidents(reader)
     assert listed.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
     assert costs.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
@@ -242,7 +244,7 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
     root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": log})
     with open_reader(root) as reader:
         ledger = reader.table("gpu_time").filter(pl.col("cause") == "restart_in_place")
-        (cost,) = results.interruption_costs(reader, whole(root))["cost_gpu_s"]
+        (cost,) = interruption_costs(reader, whole(root))["cost_gpu_s"]
     by_category = dict(ledger.group_by("category").agg(pl.col("gpu_seconds").sum().cast(pl.Float64)).rows())
     assert by_category == {"lost": 8 * 410, "stalled": 8 * 10}
     # 100 s were run again by the next attempt, 10 s unfinished, 60 s spent waiting; then 30 s to the next first step.
@@ -259,7 +261,7 @@ def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it
     ]
     root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
     with open_reader(root) as reader:
-        (cost,) = results.interruption_costs(reader, whole(root))["cost_gpu_s"]
+        (cost,) = interruption_costs(reader, whole(root))["cost_gpu_s"]
     # 100 s were run again, 10 s unfinished; then 30 s to the next first step. The 250 s before the last are not its.
     assert cost == 8 * (100 + 10 + 30)
 
@@ -270,4 +272,4 @@ def test_what_a_next_attempt_without_a_log_did_again_is_not_known_and_no_cost_of
     log = "".join(json.dumps(line) + "\n" for line in logged_lines("7", 0, START, range(298), START))
     root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": log})
     with open_reader(root) as reader:
-        assert results.interruption_costs(reader, whole(root))["cost_gpu_s"].to_list() == [None]
+        assert interruption_costs(reader, whole(root))["cost_gpu_s"].to_list() == [None]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import results
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.results import Window
+from app.results.job_goodput import job_accounts
+from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
@@ -69,7 +69,7 @@ def account(folder: Path, *, starts: bool) -> dict[str, Any]:
         computing.compute(writer, Config(), now=READ)
     with open_reader(folder / "w") as reader:
         window = Window("c", datetime.fromtimestamp(T, UTC), READ)
-        found = results.job_accounts(reader, window)
+        found = job_accounts(reader, window)
     buckets = dict(found.buckets.select("bucket", "seconds").rows())
     return found.runs.row(0, named=True) | {"buckets": buckets}
 

@@ -14,16 +14,16 @@ from polars.exceptions import PanicException
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import results
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
 from app.explorer.pages import overview
-from app.results import Window, headlines
+from app.results import headlines
 from app.results.cache import Answers, Claims
 from app.service import exporter
 from app.service import server as service
+from app.window import Window
 from dashboards import palette
 from dashboards.exported_metrics import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
 from ingest.slurm import load_files as ingesting
@@ -276,8 +276,8 @@ def of_quiet(quiet: Path) -> list[Sample]:
 
 @pytest.mark.parametrize(
     "case",
-    [("results.goodput_rows", "goodput", KeyError), ("results.lost_rows", "gpu_time", PanicException),
-     ("results.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
+    [("headlines.goodput_rows", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
+     ("exporter.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
      ("exporter.windows", "all its numbers", OverflowError)],
 )  # fmt: skip
 def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
@@ -288,7 +288,7 @@ def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
 ) -> None:
     broken, part, kind = case
     module, _, name = broken.partition(".")
-    owner = {"results": results, "verifying": verifying, "exporter": exporter}[module]
+    owner = {"headlines": headlines, "verifying": verifying, "exporter": exporter}[module]
     real = getattr(owner, name)
 
     def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
 from app.cli.main import main
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.results import Window, advice
-from app.results.lemons import excluded_nodes
+from app.results import advice
+from app.results.checkpoints import stored_checkpoint_advice
+from app.results.lemons import excluded_nodes, judged, stored_node_scores
+from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
@@ -200,9 +201,9 @@ def test_what_is_known_of_each_node_is_told_to_machines(root: Path, capfd: pytes
 
 def test_scores_are_stored_and_equal_what_is_shown(reader: Reader) -> None:
     stored = reader.table("node_scores").filter(pl.col("cluster") == "c1")
-    window = results.judged(computed(reader))
+    window = judged(computed(reader))
     of_window = stored.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
-    fresh = results.stored_node_scores(reader, [window])
+    fresh = stored_node_scores(reader, [window])
     assert of_window.sort("node").equals(fresh.sort("node").select(of_window.columns), null_equal=True)
     assert of_window.filter(pl.col("verdict") == "lemon")["node"].to_list() == ["n03"]
 
@@ -283,7 +284,7 @@ def test_one_run_can_be_asked_about_and_explained(root: Path, capfd: pytest.Capt
 def test_advice_is_stored_for_runs_whose_steps_were_logged(reader: Reader) -> None:
     stored = reader.table("checkpoint_advice")
     assert stored["run_id"].to_list() == ["llama"]
-    fresh = results.stored_checkpoint_advice(reader, computed(reader))
+    fresh = stored_checkpoint_advice(reader, computed(reader))
     assert stored.equals(fresh.select(stored.columns).cast(stored.schema))
 
 

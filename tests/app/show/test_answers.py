@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
-from app.results import Window, advice
+from app.results import advice
+from app.results.interruptions import node_failures
+from app.window import Window
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ WINDOW = Window("c", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tz
 
 
 def failures(*rows: tuple[str | None, str, str | None, float | None]) -> pl.DataFrame:
-    return results.node_failures(Costs(*rows), WINDOW)
+    return node_failures(Costs(*rows), WINDOW)
 
 
 def test_what_nobody_saw_is_not_a_cost_of_zero_and_a_sum_says_what_is_not_in_it() -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
-from app.results import Window
+from app.results.ettr import ettr_run_rows, run_stretches
+from app.results.job_goodput import job_accounts
+from app.window import Window
 from metrics.ettr.timeline import NOT_ASKED
 from queries.warehouse import Reader, open_reader
 from tests.support.command import trackside
@@ -51,12 +52,12 @@ def rows(root: Path, *arguments: str) -> list[dict[str, Any]]:
 
 
 def logged_run(reader: Reader, window: Window) -> str:
-    return str(results.job_accounts(reader, window).runs["run_id"][0])
+    return str(job_accounts(reader, window).runs["run_id"][0])
 
 
 def test_the_stretches_of_each_run_add_up_to_the_denominator_of_its_ettr(reader: Reader, window: Window) -> None:
-    for row in results.ettr_run_rows(reader, window).iter_rows(named=True):
-        found = results.run_stretches(reader, window, row["run_id"])
+    for row in ettr_run_rows(reader, window).iter_rows(named=True):
+        found = run_stretches(reader, window, row["run_id"])
         assert found["gpu_seconds"].sum() == pytest.approx(row["wall_gpu_s"], rel=1e-12)
         kept = found.filter(pl.col("class") == "productive")["gpu_seconds"].sum()
         assert kept == pytest.approx(row["productive"], rel=1e-12)
@@ -134,7 +135,7 @@ def test_every_meaning_of_goodput_stands_side_by_side(everything: Path) -> None:
 def test_windows_cut_the_job_goodput_without_counting_time_twice(reader: Reader, window: Window) -> None:
     middle = datetime(2026, 9, 5, tzinfo=UTC)
     halves = [Window("demo", window.since, middle), Window("demo", middle, window.until)]
-    whole, *parts = (float(results.job_accounts(reader, each).runs["total_s"].sum()) for each in (window, *halves))
+    whole, *parts = (float(job_accounts(reader, each).runs["total_s"].sum()) for each in (window, *halves))
     assert 0 < sum(parts) <= whole + 1e-6
 
 

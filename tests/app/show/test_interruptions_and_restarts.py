@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
-from app.results import Window
+from app.results.interruptions import every_restart, interruption_costs, restart_rows, second_order_rows
+from app.window import Window
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.app.results.test_interruptions import HEADER, START, load, logged_lines, whole
@@ -99,7 +99,7 @@ def test_interruptions_are_summed_up_and_lose_none(root: Path, by: str) -> None:
 
 def test_the_share_of_the_second_order_has_bounds_for_what_made_room_for_nobody_knows(root: Path) -> None:
     with open_reader(root) as reader:
-        found = {each["metric"]: each for each in results.second_order_rows(reader, whole(root)).to_dicts()}
+        found = {each["metric"]: each for each in second_order_rows(reader, whole(root)).to_dicts()}
         stored = reader.table("cluster_metrics").filter(pl.col("metric") == "second_order_share")
     first, second, unknown = 1800 * 16, 8 * (1800 + 600), 1800 * 8
     assert found["lost_imputed_first_order"]["value"] == first
@@ -120,8 +120,8 @@ def test_restarts_within_an_allocation_stand_apart_in_every_form(root: Path) -> 
     assert each["new attempt"]["time_to_terminate_s"] == 20
     assert each["in allocation"]["time_to_first_step_s"] == 40
     with open_reader(root) as reader:
-        assert results.restart_rows(reader, whole(root))["in_allocation"].to_list() == [False]
-        assert results.every_restart(reader, whole(root)).height == 2
+        assert restart_rows(reader, whole(root))["in_allocation"].to_list() == [False]
+        assert every_restart(reader, whole(root)).height == 2
 
 
 def test_every_stage_of_restarts_has_an_n_of_its_own(root: Path) -> None:
@@ -185,4 +185,4 @@ def test_what_no_log_tells_has_no_cost(tmp_path: Path, evidence: str, cost: floa
         writer.append("run_attempts", joined)
     with open_reader(tmp_path / "w") as reader:
         window = Window("c1", NOW, NOW.replace(year=NOW.year + 1))
-        assert results.interruption_costs(reader, window)["cost_gpu_s"].to_list() == [cost]
+        assert interruption_costs(reader, window)["cost_gpu_s"].to_list() == [cost]

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app import results
 from app.claims.measure import measure
-from app.results import Window
+from app.results.failures import (
+    failure_history,
+    failure_rate_rows,
+    failure_rate_tables,
+    failure_rates_of,
+    reference_rows,
+)
 from app.show.answer import Question, explain, together
 from app.show.questions.mttf import mttf
+from app.window import Window
 from metrics import frames
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader
@@ -93,8 +99,8 @@ def test_what_cannot_be_asked_is_said(warehouse: Path) -> None:
 
 
 def test_windows_together_are_what_each_is_alone(reader: Reader, window: Window) -> None:
-    shown = results.failure_rate_rows(reader, window)
-    again = results.failure_rate_tables(reader, [window, window])
+    shown = failure_rate_rows(reader, window)
+    again = failure_rate_tables(reader, [window, window])
     assert again.height == 2 * shown.height
     assert again.head(shown.height).equals(shown)
 
@@ -102,8 +108,8 @@ def test_windows_together_are_what_each_is_alone(reader: Reader, window: Window)
 def test_a_shorter_window_read_alone_is_the_same_as_cut_out_of_a_longer_one(reader: Reader, window: Window) -> None:
     middle = window.since + (window.until - window.since) / 2
     for part in (Window(window.cluster, window.since, middle), Window(window.cluster, middle, window.until)):
-        alone = results.failure_rate_rows(reader, part)
-        cut = results.failure_rates_of(results.failure_history(reader, window), part)
+        alone = failure_rate_rows(reader, part)
+        cut = failure_rates_of(failure_history(reader, window), part)
         known = ["class", "counted", "size"]
         both = alone.join(cut, on=known, suffix="_cut")
         assert both.height == alone.height
@@ -161,8 +167,8 @@ class TwoClusters:
 
 
 def test_clusters_are_set_beside_each_other_by_their_two_counts(reader: Reader, window: Window) -> None:
-    past = results.failure_history(reader, window)
-    rows = results.reference_rows(TwoClusters(reader, window.cluster), past, window, 1024.0)
+    past = failure_history(reader, window)
+    rows = reference_rows(TwoClusters(reader, window.cluster), past, window, 1024.0)
     twin = rows.filter(pl.col("reference") == "cluster twin").row(0, named=True)
     assert twin["n_failures"] == twin["reference_failures"] > 0
     assert twin["rate_ratio"] == pytest.approx(1)
@@ -196,7 +202,7 @@ class Bursts:
 def test_the_surest_burst_of_all_widens_the_interval_of_a_claim() -> None:
     """The test for bursts may give a p that is 0 to all its digits: that is no missing one."""
     month = Window("c", datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC))
-    pooled = results.failure_rate_rows(Bursts(), month).filter(
+    pooled = failure_rate_rows(Bursts(), month).filter(
         pl.col("class") == "infrastructure", pl.col("counted") == "attempts", pl.col("size") == "pooled"
     )
     (row,) = pooled.to_dicts()

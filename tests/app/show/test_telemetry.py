@@ -13,12 +13,12 @@ import pytest
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
-from app.results import Window
 from app.results.gpu_activity import activity, attempt_activity
 from app.results.occupancy import known
 from app.show import QUESTIONS
 from app.show.answer import Question
 from app.show.questions.health import by_node
+from app.window import Window
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.store.retention import retain
 from ingest.prometheus.target import TelemetryRequest
