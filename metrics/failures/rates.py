@@ -275,6 +275,10 @@ METRICS = (
     Metric(
         name="mttf",
         unit="d",
+        title="MTTF",
+        show="mttf",
+        by=("size", "cause", "partition", "user"),
+        judged=True,
         headline=4,
         summary="Mean time to failure of a job, by size and pooled.",
         formula=(

@@ -221,6 +221,11 @@ METRICS = (
     Metric(
         name="time_to_job_restart",
         unit="s",
+        title="Time to job restart (median)",
+        show="restarts",
+        by=("event",),
+        better="lower",
+        judged=True,
         headline=5,
         summary="From the end of an interrupted attempt to the start of the next one of the run.",
         formula="Start of the next attempt - End of the interrupted one (t2 to t4); median, p90 and mean",
