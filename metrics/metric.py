@@ -31,6 +31,23 @@ class Parts:
     denominator: str
 
 
+@dataclass(frozen=True)
+class Claimable:
+    """How a claim on a metric is judged.
+
+    Attributes:
+        method: name of the method of `app.claims.measure` that measures it.
+        of: what it is made of, which decides what the claim's scope may name.
+        fields: fields of a claim that apply to few metrics, and to this one.
+        categories: whether it is made of the ledger's categories, so that a claim can leave one out.
+    """
+
+    method: str
+    of: Literal["gpu_time", "capacity", "runs", "attempts"]
+    fields: tuple[str, ...] = ()
+    categories: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A published number.
@@ -50,6 +67,7 @@ class Metric:
         parts: what its numerator and denominator are.
         better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.
+        claim: how claims on it are judged; None where none can be made.
         judged: whether the fleet board has a panel of it that is coloured by the targets of claims.
     """
 
@@ -67,6 +85,7 @@ class Metric:
     parts: Parts | None = None
     better: Literal["higher", "lower"] = "higher"
     headline: int | None = None
+    claim: Claimable | None = None
     judged: bool = False
 
     def __post_init__(self) -> None:

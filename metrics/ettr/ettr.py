@@ -17,7 +17,7 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
-from metrics.metric import BOUNDS, Metric, Parts
+from metrics.metric import BOUNDS, Claimable, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 
 if TYPE_CHECKING:
@@ -312,6 +312,7 @@ METRICS = (
     Metric(
         name="ettr",
         unit="ratio",
+        claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
         title="ETTR",
         show="ettr",
         by=("run",),
@@ -331,6 +332,7 @@ METRICS = (
     Metric(
         name="ettr_without_initial_queue",
         unit="ratio",
+        claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
         title="ETTR (without the first queue)",
         show="ettr",
         by=("run",),

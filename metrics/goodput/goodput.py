@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.ledger.categories import GPUS_UNKNOWN, LOCKSTEP
-from metrics.metric import BOUNDS, Metric, Parts
+from metrics.metric import BOUNDS, Claimable, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -328,6 +328,7 @@ METRICS = (
     Metric(
         name="goodput_allocated",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="gpu_time"),
         title="Goodput (of allocated)",
         show="goodput",
         by=("day", "node", "user", "account", "partition", "run"),
@@ -344,6 +345,7 @@ METRICS = (
     Metric(
         name="goodput_capacity",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
         title="Goodput (of capacity)",
         show="goodput",
         by=("day", "node"),
@@ -359,6 +361,7 @@ METRICS = (
     Metric(
         name="occupancy",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),
         parts=Parts("gpu_h", "allocated", "GPU-h there were"),
@@ -373,6 +376,7 @@ METRICS = (
     Metric(
         name="availability",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),
         parts=Parts("gpu_h", "in service", "GPU-h there were"),
