@@ -10,9 +10,9 @@ import math
 import pkgutil
 
 import metrics
-from metrics.metric import Claimable, Metric
+from metrics.metric import Metric
 
-__all__ = ["BY_NAME", "CLAIMABLE", "METRICS", "Claimable", "Metric"]
+__all__ = ["BY_NAME", "METRICS", "Metric"]
 
 
 def _collect() -> tuple[Metric, ...]:
@@ -34,4 +34,3 @@ def _place(entries: list[Metric]) -> float:
 
 METRICS: tuple[Metric, ...] = _collect()
 BY_NAME = {metric.name: metric for metric in METRICS}
-CLAIMABLE = {metric.name: metric.claim for metric in METRICS if metric.claim is not None}

@@ -121,6 +121,16 @@ def test_sandbox_starts_from_the_wheel(installed: Installed, computed: str) -> N
     assert json.loads(installed.output(*select, PYTHONPATH=str(installed.elsewhere)))[0]["n"] >= 60
 
 
+def test_frames_from_the_wheel(installed: Installed, computed: str) -> None:
+    program = (
+        "import sys, trackside; warehouse = trackside.open(sys.argv[1])\n"
+        "print(warehouse.lost(cluster='tiny').height, warehouse.sql('SELECT count(*) AS n FROM attempts').item())"
+    )
+    rows, attempts = map(int, installed.output("python", "-c", program, computed).split())
+    assert rows > 0
+    assert attempts >= 60
+
+
 def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
     program = (
         "import sys, trackside; from pathlib import Path; from app.config.settings import Config\n"
@@ -134,8 +144,8 @@ def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.environ.get("TRACKSIDE_TEST_REAL") != "1", reason="two minutes: make test REAL=1")
 def test_whole_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
-    said = installed.output("trackside", "demo", "--no-serve", "--dir", str(tmp_path / "demo"))
-    assert "The report:" in said
+    printed = installed.output("trackside", "demo", "--no-serve", "--dir", str(tmp_path / "demo"))
+    assert "The report:" in printed
 
 
 def test_import_refuses_another_package_of_our_name(installed: Installed) -> None:

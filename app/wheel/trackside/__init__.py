@@ -1,30 +1,55 @@
 """Trackside from Python, and the one name that its wheel installs.
 
+>>> import trackside
+>>> warehouse = trackside.open("trackside-demo/warehouse")    # doctest: +SKIP
+>>> warehouse.goodput(by="day")                               # doctest: +SKIP
+
 The wheel holds Trackside's five packages in `trackside/_packages`, so that nobody else's `app` or `metrics` can meet
-them in site-packages. This module puts that folder (in a checkout: the repository) first on `sys.path`, and gives
-the command line (`main`) and the questions of `trackside show` (`open`).
+them in site-packages. This module puts that folder (in a checkout: the repository) first on `sys.path`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
+if TYPE_CHECKING:
+    from pathlib import Path
 
-_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would cost `--help` its start
+    from trackside.warehouse import Answer, TracksideWarning, Warehouse
+
+__all__ = ["Answer", "TracksideWarning", "Warehouse", "errors", "main", "open"]
+
+_HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib would cost `--help` its start
 _WHEEL = os.path.join(_HERE, "_packages")  # noqa: PTH118
-FOLDER = _WHEEL if os.path.isdir(_WHEEL) else os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # noqa: PTH112, PTH120
+_FOLDER = _WHEEL if os.path.isdir(_WHEEL) else os.path.abspath(os.path.join(_HERE, "../../.."))  # noqa: PTH100, PTH112, PTH118
 """Where the five packages are."""
 
-for _name in PACKAGES:
-    _other = getattr(sys.modules.get(_name), "__file__", None)
-    if _name in sys.modules and not str(_other).startswith(os.path.join(FOLDER, "")):  # noqa: PTH118
+for _name in ("app", "dashboards", "ingest", "metrics", "queries"):
+    _origin = os.path.realpath(getattr(sys.modules.get(_name), "__file__", None) or "")
+    if _name in sys.modules and not _origin.startswith(os.path.join(_FOLDER, "")):  # noqa: PTH118
         raise ImportError(
-            f"trackside needs the import name {_name!r}, and this process has imported {_other} under it: "
+            f"trackside needs the import name {_name!r}, and this process has imported {_origin} under it: "
             "rename that module, or import trackside in a process of its own"
         )
-if sys.path[:1] != [FOLDER]:
-    sys.path.insert(0, FOLDER)
+if sys.path[:1] != [_FOLDER]:
+    sys.path.insert(0, _FOLDER)
 
-from app.cli.main import main as main  # noqa: E402
+from app import errors  # noqa: E402
+from app.cli.main import main  # noqa: E402
+
+
+def open(folder: str | Path | None = None, *, config: str | Path | None = None) -> Warehouse:  # noqa: A001
+    """Open a warehouse for questions; see `Warehouse`."""
+    from trackside.warehouse import Warehouse  # noqa: PLC0415 - heavy, and the command line does not need it
+
+    return Warehouse(folder, config=config)
+
+
+def __getattr__(name: str) -> object:
+    if name in {"Answer", "TracksideWarning", "Warehouse"}:
+        from trackside import warehouse  # noqa: PLC0415 - as above
+
+        return getattr(warehouse, name)
+    raise AttributeError(f"module 'trackside' has no attribute {name!r}")

@@ -1,0 +1,245 @@
+"""Trackside from Python: the questions of `trackside show` as polars frames, SQL, and what a number rests on.
+
+`import trackside` gives `open` and `Warehouse`. The methods of `Warehouse` that answer questions are made from the
+questions' own entries (`app.show`), so that a new question is here, too; `python -m app.docgen` writes their
+signatures into `app/wheel/trackside/warehouse.pyi`, for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from argparse import Namespace
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from app.cli.windows import windows
+from app.config import settings
+from app.errors import UsageError
+from app.results.windows import CLAIMED_GPUS
+from app.show import QUESTIONS
+from app.show.answer import Answer, Question, explain
+from app.show.ask import ask
+from queries.sandbox.run import Limits, user_sql
+from queries.warehouse import open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from app.window import Window
+    from queries.warehouse import Reader
+
+Moment = str | date | datetime | None
+"""A time in UTC: `2026-10-01`, `7d` (before the end of the data), a date, a datetime; None: as far as the data go."""
+
+_LEDGER: Final = ("cluster", "day", "node", "user", "account", "partition", "run")
+_OWNER: Final = ("user", "account", "partition", "run", "attempt")
+
+_ENTRIES: Final[dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
+    "goodput": ("goodput in each published meaning, side by side", (*_LEDGER, "bucket"), ()),
+    "ettr": (
+        "productive share of queued and scheduled time over runs",
+        ("cluster", "run", "stretch", "class"),
+        ("run",),
+    ),
+    "mttf": (
+        "mean time to failure, with exact intervals",
+        ("size", "law", "hazard", "reference", "cause", "partition", "user"),
+        ("at",),
+    ),
+    "mfu": (
+        "model FLOP utilisation over kept steps",
+        ("cluster", "run", "step", "gpu_model", "proxy", "estimate"),
+        ("run", "convention"),
+    ),
+    "restarts": ("from an interruption to the next start", ("cause", "stage", "event"), ("run",)),
+    "lost": ("where all GPU-time went", (*_LEDGER, "cause", "category"), ()),
+    "interruptions": (
+        "every attempt that ended otherwise than by completing, why, and what it cost",
+        ("event", "cause", "class", "node", "order"),
+        ("run",),
+    ),
+    "runs": ("training runs, their attempts and the bounds of their ETTR", ("run",), ("run",)),
+    "nodes": ("nodes, those whose failures cost most first", ("node",), ()),
+    "lemons": ("nodes that fail more often than chance gives", ("node",), ()),
+    "checkpoints": ("how often runs save, and how often would lose least", ("run",), ("run",)),
+    "waste": (
+        "allocated GPU-time that shows no work",
+        ("kind", "state", "user", "account", "partition", "run"),
+        (),
+    ),
+    "utilisation": ("what allocated GPUs did", ("cluster", *_OWNER), ()),
+    "filesystems": ("operations, bytes and response time of filesystems", ("mount", "node", *_OWNER), ()),
+    "network": ("what InfiniBand ports carried", ("port", "node", *_OWNER), ()),
+    "health": ("incidents of nodes and the attempts they touch", ("incident", "node", "attempt", "kind"), ()),
+}
+"""Of each question: what it answers, what it can be split by, and the options of its own."""
+
+
+class TracksideWarning(UserWarning):
+    """What a reader of a number must know about the data: gaps, loads that are not computed yet, cut results."""
+
+
+class Warehouse:
+    """A warehouse directory, opened for questions.
+
+    Every question of `trackside show` is a method that returns the same rows: all columns, ratios from 0 to 1, times
+    in UTC, durations in seconds. A method opens the published copy and closes it again, so it may run beside writers.
+    """
+
+    def __init__(self, folder: str | Path | None = None, *, config: str | Path | None = None) -> None:
+        """Open a warehouse.
+
+        Args:
+            folder: the warehouse directory; by default $TRACKSIDE_WAREHOUSE, else what the configuration names.
+            config: the configuration file; by default $TRACKSIDE_CONFIG, else ./trackside.toml.
+
+        Raises:
+            ConfigError: the configuration has mistakes; the message lists every one.
+            NoWarehouseError: there is no warehouse in the directory.
+        """
+        self._settings = settings.load(None if config is None else Path(config))
+        self.folder = self._settings.warehouse if folder is None else Path(folder)
+        with open_reader(self.folder):
+            pass
+
+    def __repr__(self) -> str:
+        return f"trackside.open({str(self.folder)!r})"
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Names of the questions; each is a method, too."""
+        return tuple(QUESTIONS)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Names of the clusters that data are loaded of."""
+        with open_reader(self.folder) as reader:
+            return tuple(str(name) for name in reader.query("clusters")["cluster"])
+
+    def ask(self, question: str, **options: Any) -> Answer:  # noqa: ANN401 - as the question's method takes them
+        """The answer to a question, with what its rows do not say: title, notes, metrics, queries.
+
+        Args:
+            question: its name, one of `questions`.
+            options: as the question's method takes them.
+
+        Raises:
+            UsageError: there is no such question, cluster or period, or the question does not take an option's value.
+        """
+        with open_reader(self.folder) as reader:
+            return self._asked(reader, question, options)[0]
+
+    def explain(self, question: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+        """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
+
+        Args:
+            question: its name, one of `questions`.
+            options: as the question's method takes them.
+
+        Raises:
+            UsageError: as `ask`.
+        """
+        with open_reader(self.folder) as reader:
+            return explain(reader, *self._asked(reader, question, options))
+
+    def sql(self, select: str) -> pl.DataFrame:
+        """The rows of one SELECT on the published copy, run in the sandbox of `trackside sql`.
+
+        A result with more rows than the configuration allows (`sql.rows`) is cut, with a `TracksideWarning`.
+
+        Raises:
+            QueryError: the text is not one SELECT, or it failed, or it took more time or memory than allowed.
+        """
+        allowed = self._settings.sql
+        limits = Limits(allowed.rows, allowed.seconds, allowed.memory_mb, allowed.result_mb)
+        rows, more = user_sql(self.folder, select, limits)
+        if more:
+            _warn(f"only the first {rows.height:,} rows are returned (config: sql.rows, sql.result_mb)")
+        return rows
+
+    def _asked(self, reader: Reader, name: str, options: dict[str, Any]) -> tuple[Answer, list[Window]]:
+        if name not in QUESTIONS:
+            raise UsageError(f"there is no question {name!r}; there are: {', '.join(QUESTIONS)}")
+        given = signature_of(name).bind(self, **options).arguments
+        by = given.get("by")
+        if by is not None and by not in _ENTRIES[name][1]:
+            raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(_ENTRIES[name][1])}")
+        period = Namespace(
+            cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until"))
+        )
+        question = Question(
+            by=by, run=given.get("run"), at_gpus=given.get("at") or CLAIMED_GPUS, convention=given.get("convention")
+        )
+        return ask(reader, windows(reader, period), QUESTIONS[name], question, report=_warn)
+
+
+def splits_of(name: str) -> tuple[str, ...]:
+    """What a question can be split by."""
+    return _ENTRIES[name][1]
+
+
+def signature_of(name: str) -> inspect.Signature:
+    """The signature of a question's method: cluster and period, and the options that the question takes."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    parameters += [
+        inspect.Parameter(option, keyword, default=None, annotation=annotation)
+        for option, annotation in _options_of(name).items()
+    ]
+    return inspect.Signature(parameters, return_annotation="pl.DataFrame")
+
+
+def _options_of(name: str) -> dict[str, str]:
+    """The options of a question's method, and their types."""
+    options = {"cluster": "str | None", "since": "Moment", "until": "Moment"}
+    if _ENTRIES[name][1]:
+        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in _ENTRIES[name][1])}] | None"
+    return options | {option: _TYPES[option] for option in _ENTRIES[name][2]}
+
+
+_TYPES: Final = {"run": "str | None", "at": "float | None", "convention": "str | None"}
+
+_DESCRIBED: Final = {
+    "cluster": "only this cluster; by default every cluster.",
+    "since": "from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.",
+    "until": "to this time (UTC), not included; by default the end of the data.",
+    "by": "what to split by.",
+    "run": "only this run: a run id, a job id or a run's name.",
+    "at": "the job size, in GPUs, for which the rate is scaled.",
+    "convention": "the FLOP convention: `palm_full`, `causal_half`, ...",
+}
+
+
+def documentation_of(name: str) -> str:
+    """The docstring of a question's method."""
+    lines = [_ENTRIES[name][0][:1].upper() + _ENTRIES[name][0][1:] + ".", "", "Args:"]
+    lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(name)]
+    lines += ["", "Raises:", "    UsageError: there is no such cluster, period or run, or no data of what is asked."]
+    return "\n".join(lines)
+
+
+def _method(name: str) -> Callable[..., pl.DataFrame]:
+    def method(self: Warehouse, **options: Any) -> pl.DataFrame:  # noqa: ANN401 - its signature is set below
+        return self.ask(name, **options).rows
+
+    method.__name__, method.__qualname__ = name, f"Warehouse.{name}"
+    method.__doc__, method.__signature__ = documentation_of(name), signature_of(name)  # type: ignore[attr-defined]
+    return method
+
+
+def _text(moment: Moment) -> str | None:
+    """A time as the command line takes it."""
+    return moment.isoformat() if isinstance(moment, date) else moment
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, TracksideWarning, stacklevel=5)
+
+
+for _name in QUESTIONS:
+    setattr(Warehouse, _name, _method(_name))

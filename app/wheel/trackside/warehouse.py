@@ -1,0 +1,5 @@
+"""`trackside.Warehouse`, as `app.api` makes it; the types are in the stub beside this file, which is generated."""
+
+from app.api import Answer, TracksideWarning, Warehouse
+
+__all__ = ["Answer", "TracksideWarning", "Warehouse"]
