@@ -1,7 +1,4 @@
-"""The frames that sources are turned into: columns, types and units as the warehouse declares them.
-
-The tables themselves are declared in `queries/schema`; a test there holds these schemas to them.
-"""
+"""The frames that sources are turned into: columns, types and units as `queries/schema` declares them."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
+
+from queries import sql_files
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,355 +48,55 @@ RAW_LIMIT = 4_000
 
 ATTEMPT_KEY: Final = ("cluster", "scheduler", "job_id", "submitted_at")
 
-ATTEMPTS: Final[Schema] = {
-    "cluster": TEXT,
-    "scheduler": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "display_id": TEXT,
-    "array_job_id": TEXT,
-    "array_task_id": WHOLE,
-    "het_job_id": TEXT,
-    "het_offset": WHOLE,
-    "db_index": WHOLE,
-    "eligible_at": TIME,
-    "started_at": TIME,
-    "ended_at": TIME,
-    "end_guessed": FLAG,
-    "state": TEXT,
-    "cancelled_by": TEXT,
-    "exit_code": WHOLE,
-    "exit_signal": WHOLE,
-    "derived_exit_code": WHOLE,
-    "derived_exit_signal": WHOLE,
-    "reason": TEXT,
-    "user": TEXT,
-    "uid": WHOLE,
-    "account": TEXT,
-    "group": TEXT,
-    "partition": TEXT,
-    "qos": TEXT,
-    "name": TEXT,
-    "work_dir": TEXT,
-    "comment": TEXT,
-    "reservation": TEXT,
-    "priority": WHOLE,
-    "time_limit_s": REAL,
-    "elapsed_s": REAL,
-    "suspended_s": REAL,
-    "req_nodes": WHOLE,
-    "n_nodes": WHOLE,
-    "req_cpus": WHOLE,
-    "n_cpus": WHOLE,
-    "req_gpus": GPUS,
-    "n_gpus": GPUS,
-    "gpus_steps": GPUS,
-    "gpus_asked": GPUS,
-    "exclusive": FLAG,
-    "gpu_model": TEXT,
-    "req_mem_bytes": WHOLE,
-    "alloc_mem_bytes": WHOLE,
-    "req_tres": TEXT,
-    "alloc_tres": TEXT,
-    "node_list": TEXT,
-    "sluid": TEXT,
-    "restarts": WHOLE,
-    "flags": TEXT,
-    "failed_node": TEXT,
-    "constraints": TEXT,
-    "wckey": TEXT,
-    "admin_comment": TEXT,
-    "submit_line": TEXT,
-    "env_run": TEXT,
+_TYPES: Final[Schema] = {
+    "VARCHAR": TEXT,
+    "VARCHAR[]": TEXTS,
+    "JSON": TEXT,
+    "TIMESTAMPTZ": TIME,
+    "DATE": pl.Date(),
+    "BIGINT": WHOLE,
+    "DOUBLE": REAL,
+    "FLOAT": pl.Float32(),
+    "BOOLEAN": FLAG,
+    "DECIMAL(12,3)": GPUS,
 }
+"""Types of columns in `queries/schema`, and those of frames."""
 
-NODE_LISTS: Final[Schema] = {
-    "node_list": TEXT,
-    "nodes": TEXTS,
-}
 
-NODES: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "valid_from": TIME,
-    "last_seen_at": TIME,
-    "n_gpus": GPUS,
-    "gpu_model": TEXT,
-    "n_cpus": WHOLE,
-    "memory_bytes": WHOLE,
-    "partitions": TEXTS,
-    "topology": TEXTS,
-    "labels": TEXTS,
-    "evidence": TEXT,
-}
+def columns_of(table: str) -> Schema:
+    """The frame of a table: the columns that its schema file declares, in that order.
 
-NODE_STATES: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "started_at": TIME,
-    "source": TEXT,
-    "ended_at": TIME,
-    "state": TEXT,
-    "state_raw": TEXT,
-    "reason": TEXT,
-    "actor": TEXT,
-    "planned": FLAG,
-}
+    >>> columns_of("cluster_settings")
+    {'cluster': String, 'name': String, 'value': String}
+    """
+    return {column.name: _TYPES[column.type.removesuffix(" NOT NULL")] for column in sql_files.table(table).columns}
 
-JOB_GPUS: Final[Schema] = {
-    "cluster": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "gpus_held": GPUS,
-    "gpus_asked": GPUS,
-    "exclusive": FLAG,
-}
 
-CLUSTER_SETTINGS: Final[Schema] = {"cluster": TEXT, "name": TEXT, "value": TEXT}
-
-NODE_TOPOLOGY: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "valid_from": TIME,
-    "last_seen_at": TIME,
-    "plugin": TEXT,
-    "path": TEXTS,
-}
-
-RESERVATIONS: Final[Schema] = {
-    "cluster": TEXT,
-    "name": TEXT,
-    "started_at": TIME,
-    "ended_at": TIME,
-    "node_list": TEXT,
-    "n_nodes": WHOLE,
-    "partition": TEXT,
-    "flags": TEXTS,
-    "users": TEXTS,
-    "accounts": TEXTS,
-    "maintenance": FLAG,
-    "last_seen_at": TIME,
-}
-
-USERS: Final[Schema] = {
-    "cluster": TEXT,
-    "user": TEXT,
-    "account": TEXT,
-    "association": TEXT,
-    "admin_level": TEXT,
-    "provisioned_at": TIME,
-    "first_job_at": TIME,
-}
-
-ASSOCIATIONS: Final[Schema] = {
-    "cluster": TEXT,
-    "account": TEXT,
-    "user": TEXT,
-    "partition": TEXT,
-    "association": WHOLE,
-    "parent": TEXT,
-    "fairshare": TEXT,
-    "default_qos": TEXT,
-    "qos": TEXTS,
-    "limits": TEXTS,
-    "first_seen_at": TIME,
-    "last_seen_at": TIME,
-}
-
-QOS: Final[Schema] = {
-    "cluster": TEXT,
-    "name": TEXT,
-    "priority": WHOLE,
-    "preempts": TEXTS,
-    "preempt_mode": TEXT,
-    "flags": TEXTS,
-    "usage_factor": REAL,
-    "grace_s": REAL,
-    "limits": TEXTS,
-    "first_seen_at": TIME,
-    "last_seen_at": TIME,
-}
-
-TRANSACTIONS: Final[Schema] = {
-    "cluster": TEXT,
-    "ts": TIME,
-    "actor": TEXT,
-    "action": TEXT,
-    "subject": TEXT,
-    "detail": TEXT,
-}
-
-SCHEDULER_STATS: Final[Schema] = {
-    "cluster": TEXT,
-    "ts": TIME,
-    "section": TEXT,
-    "name": TEXT,
-    "value": REAL,
-}
-
-RUNAWAY_JOBS: Final[Schema] = {
-    "cluster": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "started_at": TIME,
-    "state": TEXT,
-    "first_seen_at": TIME,
-    "last_seen_at": TIME,
-}
-
-GPU_SAMPLES: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "gpu": TEXT,
-    "ts": TIME,
-    "interval_s": pl.Float32(),
-    "gpu_util": pl.Float32(),
-    "gr_engine_active": pl.Float32(),
-    "sm_active": pl.Float32(),
-    "tensor_active": pl.Float32(),
-    "dram_active": pl.Float32(),
-    "memory_used_bytes": pl.Float32(),
-    "power_w": pl.Float32(),
-    "temperature_c": pl.Float32(),
-    "sm_clock_hz": pl.Float32(),
-}
-
-GPU_HOURS: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "gpu": TEXT,
-    "ts": TIME,
-    "metric": TEXT,
-    "mean": REAL,
-    "max": REAL,
-    "p95": REAL,
-    "active_s": REAL,
-    "covered_s": REAL,
-    "threshold": REAL,
-    "above_s": REAL,
-}
-
-NODE_SAMPLES: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "metric": TEXT,
-    "device": TEXT,
-    "ts": TIME,
-    "interval_s": pl.Float32(),
-    "value": pl.Float32(),
-}
-
-CLUSTER_SAMPLES: Final[Schema] = {name: kind for name, kind in NODE_SAMPLES.items() if name != "node"}
-
-NODE_HOURS: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "metric": TEXT,
-    "device": TEXT,
-    "ts": TIME,
-    "mean": REAL,
-    "max": REAL,
-    "p95": REAL,
-    "threshold": REAL,
-    "above_s": REAL,
-    "covered_s": REAL,
-}
-
-NODE_ALIASES: Final[Schema] = {"cluster": TEXT, "source": TEXT, "name": TEXT, "valid_from": TIME, "node": TEXT}
-
-HEALTH_EVENTS: Final[Schema] = {
-    "cluster": TEXT,
-    "node": TEXT,
-    "gpu": TEXT,
-    "ts": TIME,
-    "kind": TEXT,
-    "code": TEXT,
-    "class": TEXT,
-    "severity": TEXT,
-    "source": TEXT,
-    "evidence": TEXT,
-    "detail": TEXT,
-    "device": TEXT,
-    "value": REAL,
-    "action": TEXT,
-}
-
-RUN_SESSIONS: Final[Schema] = {
-    "cluster": TEXT,
-    "run_id": TEXT,
-    "scheduler": TEXT,
-    "job_id": TEXT,
-    "restart_count": WHOLE,
-    "rank": WHOLE,
-    "started_at": TIME,
-    "ended_at": TIME,
-    "world": WHOLE,
-    "node": TEXT,
-    "gpu_model": TEXT,
-    "n_gpus": WHOLE,
-    "dtype": TEXT,
-    "params": REAL,
-    "params_active": REAL,
-    "layers": WHOLE,
-    "heads": WHOLE,
-    "head_dim": WHOLE,
-    "seq_len": WHOLE,
-    "flops_per_token": REAL,
-    "flop_convention": TEXT,
-    "hidden": WHOLE,
-    "ffn_hidden": WHOLE,
-    "kv_heads": WHOLE,
-    "vocab": WHOLE,
-    "gated": FLAG,
-    "tied": FLAG,
-    "attention_layers": WHOLE,
-    "experts": WHOLE,
-    "top_k": WHOLE,
-    "shared_experts": WHOLE,
-    "expert_ffn_hidden": WHOLE,
-    "expert_layers": WHOLE,
-    "expert_params": REAL,
-    "recompute": TEXT,
-    "origin": TEXT,
-    "read_at": TIME,
-}
-
-STEPS: Final[Schema] = {
-    "cluster": TEXT,
-    "run_id": TEXT,
-    "scheduler": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "step": WHOLE,
-    "ts": TIME,
-    "duration_s": REAL,
-    "tokens": REAL,
-    "loss": REAL,
-}
-
-RUN_EVENTS: Final[Schema] = {
-    "cluster": TEXT,
-    "run_id": TEXT,
-    "ts": TIME,
-    "kind": TEXT,
-    "scheduler": TEXT,
-    "job_id": TEXT,
-    "submitted_at": TIME,
-    "ended_at": TIME,
-    "step": WHOLE,
-    "durable_at": TIME,
-    "blocking": FLAG,
-    "detail": TEXT,
-}
-
-REJECTS: Final[Schema] = {
-    "cluster": TEXT,
-    "source": TEXT,
-    "origin": TEXT,
-    "line": WHOLE,
-    "reason": TEXT,
-    "raw": TEXT,
-}
+ATTEMPTS: Final = columns_of("attempts")
+NODE_LISTS: Final = columns_of("node_lists")
+NODES: Final = columns_of("nodes")
+NODE_STATES: Final = columns_of("node_states")
+JOB_GPUS: Final = columns_of("job_gpus")
+CLUSTER_SETTINGS: Final = columns_of("cluster_settings")
+NODE_TOPOLOGY: Final = columns_of("node_topology")
+RESERVATIONS: Final = columns_of("reservations")
+USERS: Final = columns_of("users")
+ASSOCIATIONS: Final = columns_of("associations")
+QOS: Final = columns_of("qos")
+TRANSACTIONS: Final = columns_of("transactions")
+SCHEDULER_STATS: Final = columns_of("scheduler_stats")
+RUNAWAY_JOBS: Final = columns_of("runaway_jobs")
+GPU_SAMPLES: Final = columns_of("gpu_samples")
+GPU_HOURS: Final = columns_of("gpu_hours")
+NODE_SAMPLES: Final = columns_of("node_samples")
+CLUSTER_SAMPLES: Final = columns_of("cluster_samples")
+NODE_HOURS: Final = columns_of("node_hours")
+NODE_ALIASES: Final = columns_of("node_aliases")
+HEALTH_EVENTS: Final = columns_of("health_events")
+RUN_SESSIONS: Final = columns_of("run_sessions")
+STEPS: Final = columns_of("steps")
+RUN_EVENTS: Final = columns_of("run_events")
+REJECTS: Final = columns_of("rejects")
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "attempts": ATTEMPTS,

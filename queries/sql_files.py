@@ -168,16 +168,36 @@ def added_by(step: Step) -> tuple[tuple[str, Column], ...]:
     return tuple((table, Column(*rest)) for table, *rest in _ADDED.findall(step.sql))
 
 
-def all_tables() -> tuple[Table, ...]:
-    """Every table that is there, in schema order, with columns added later; where one is declared anew, that counts."""
+def tables() -> dict[str, Table]:
+    """Every table by the name that people use, in schema order."""
+    return _declared(schema_steps())
+
+
+@functools.cache
+def _declared(steps: tuple[Step, ...]) -> dict[str, Table]:
+    """The tables that steps declare, with the changes that later ones make to those of earlier ones."""
     found: dict[str, Table] = {}
-    for step in schema_steps():
+    for step in steps:
         for name in _DROPPED.findall(step.sql):
             del found[name]
         found.update({table.name: table for table in tables_of(step)})
         for name, column in added_by(step):
             found[name] = replace(found[name], columns=(*found[name].columns, column))
-    return tuple(found.values())
+    return {table.shown: table for table in found.values()}
+
+
+def table(name: str) -> Table:
+    """A table by the name that people use.
+
+    Raises:
+        KeyError: the schema declares none of that name.
+    """
+    return tables()[name]
+
+
+def all_tables() -> tuple[Table, ...]:
+    """Every table, in schema order."""
+    return tuple(tables().values())
 
 
 def literal(text: str) -> str:

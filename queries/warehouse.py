@@ -123,7 +123,7 @@ class _Connection:
     def relations(self) -> frozenset[str]:
         """Names of all tables and views a person can read."""
         views = {view.name for view in sql_files.views()}
-        return frozenset({table.shown for table in sql_files.all_tables()} | views)
+        return frozenset(sql_files.tables().keys() | views)
 
     def meta(self, key: str) -> str | None:
         """A fact about the warehouse itself."""
