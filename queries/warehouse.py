@@ -272,6 +272,25 @@ class Writer(_Connection):
                 f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})"
             )
 
+    def matching(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> pl.DataFrame:
+        """The table's rows that share these key columns with one of `rows`: as they are stored, in no particular order.
+
+        Raises:
+            KeyError: there is no such table.
+            QueryError: the table has no such column.
+        """
+        with self._handed_over(rows.select(keys).unique()) as name:
+            return self.frame(_matching(table, name, keys))
+
+    def matching_samples(
+        self, table: str, rows: pl.DataFrame, *, keys: Sequence[str], cluster: str, since: datetime, until: datetime
+    ) -> pl.DataFrame:
+        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read."""
+        within = " WHERE t.cluster = $cluster AND t.ts >= $since AND t.ts < $until"
+        with self._handed_over(rows.select(keys).unique()) as name:
+            params = {"cluster": cluster, "since": since, "until": until}
+            return self.frame(_matching(table, name, keys) + within, params)
+
     def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
         """Rows of a named query that reads frames, which are there for it under their names."""
         with contextlib.ExitStack() as stack:
@@ -553,6 +572,17 @@ def _view_whole(
         bad = {damage.file for damage in integrity.damaged(root, files)}
         whole = [file for file in files if file not in bad]
         connection.execute(_sample_view(root, table, whole, temporary=temporary))
+
+
+def _matching(table: str, rows: str, keys: Sequence[str]) -> str:
+    """SQL for the rows of a declared table that share key columns with those of a frame."""
+    declared = sql_files.table(table)
+    unknown = sorted(set(keys) - {column.name for column in declared.columns})
+    if unknown:
+        raise QueryError(f"table {table} has no column {', '.join(unknown)}")
+    name = declared.name if table not in sql_files.sample_tables() else table
+    columns = ", ".join(f'"{key}"' for key in keys)
+    return f"SELECT t.* FROM {_named(name)} AS t SEMI JOIN {rows} USING ({columns})"  # noqa: S608 - declared names
 
 
 def _named(table: str) -> str:

@@ -68,11 +68,11 @@ def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datet
     sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
     with writer.transaction():
         keep = _without_finished(writer, parsed.rejects, sessions, origin=origin, data=data)
-        there = writer.query_with("existing_run_sessions", {"incoming": sessions.select(_RUN)})
-        merged = merge_sessions(pl.concat([conform(there, RUN_SESSIONS), sessions]))
+        existing = writer.matching("run_sessions", sessions, keys=_RUN)
+        merged = merge_sessions(pl.concat([conform(existing, RUN_SESSIONS), sessions]))
         writer.replace("run_sessions", merged, keys=_RUN)
-        there = writer.query_with("existing_run_events", {"incoming": events.select(_RUN)})
-        writer.replace("run_events", merge_events(pl.concat([conform(there, RUN_EVENTS), events])), keys=_RUN)
+        existing = writer.matching("run_events", events, keys=_RUN)
+        writer.replace("run_events", merge_events(pl.concat([conform(existing, RUN_EVENTS), events])), keys=_RUN)
         _write_steps(writer, steps)
         writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
@@ -105,12 +105,12 @@ def _without_finished(
     If this log knows the rest of a line that was kept as cut from an earlier state of it, that one goes. If the
     warehouse already knows a later state of this log, the end of this one is not kept.
     """
-    clusters = sessions.select("cluster").unique()
-    cut = writer.query_with("existing_cut_lines", {"incoming": clusters}, reason=CUT, origin=origin)
+    cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin=pl.lit(origin))
+    cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
     whole = [raw for raw in cut["raw"] if _goes_on(raw, data)]
     writer.delete("rejects", cut.filter(pl.col("raw").is_in(whole)))
-    there = writer.query_with("existing_run_sessions", {"incoming": sessions.select(_RUN)})
-    later = sessions.join(conform(there, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
+    existing = writer.matching("run_sessions", sessions, keys=_RUN)
+    later = sessions.join(conform(existing, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
         pl.col("ended_at_right") > pl.col("ended_at")
     )
     return rejects if later.is_empty() else rejects.filter(pl.col("reason") != CUT)

@@ -33,7 +33,9 @@ def test_the_baseline_declares_each_table_once() -> None:
 @pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
 def test_every_named_query_is_described_and_used(query: sql_files.Named) -> None:
     assert re.match(r"(One row|Writes) ", query.description)
-    code = "".join(path.read_text() for folder in ("app", "metrics") for path in (ROOT / folder).rglob("*.py"))
+    code = "".join(
+        path.read_text() for folder in ("app", "ingest", "metrics") for path in (ROOT / folder).rglob("*.py")
+    )
     assert f'"{query.name}"' in code
 
 

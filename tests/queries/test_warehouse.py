@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -110,6 +110,35 @@ def test_a_killed_writer_leaves_no_lock_and_loses_nothing_committed(tmp_path: Pa
     assert done.returncode == -signal.SIGKILL
     put(root, "carol")
     assert names(root) == ["alice", "carol"]
+
+
+def test_matching_returns_rows_with_the_same_keys(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        writer.append("users", users("alice", "bob").with_columns(association=pl.lit("7")))
+        found = writer.matching("users", users("bob", "bob", "carol"), keys=["cluster", "user"])
+        assert found.select("user", "association").rows() == [("bob", "7")]
+        assert writer.matching("users", users("bob"), keys=["cluster"]).height == 2
+
+
+def test_matching_refuses_other_names_than_declared_ones(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        rows = users("bob").with_columns(pl.lit("x").alias('user") --'))
+        with pytest.raises(QueryError, match="no column"):
+            writer.matching("users", rows, keys=["cluster", 'user") --'])
+        with pytest.raises(KeyError):
+            writer.matching("users AS t; --", rows, keys=["cluster"])
+
+
+def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> None:
+    hour = datetime(2026, 10, 31, 1, tzinfo=UTC)
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2, 0.3))
+        for keys, cluster, expected in ((["node"], "c", [0.2]), (["node"], "other", []), (["gpu"], "c", [0.2])):
+            nodes = pl.DataFrame({"node": ["n1", "n2"], "gpu": ["0", "1"]})
+            found = writer.matching_samples(
+                "gpu_samples", nodes, keys=keys, cluster=cluster, since=hour, until=hour + timedelta(hours=1)
+            )
+            assert found["gpu_util"].to_list() == pytest.approx(expected)
 
 
 def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import once_each
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
-from ingest.prometheus.store.merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.store.merge import GPUS, NODES, TABLES, Table, merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
 from ingest.store.loads import write_account
 from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
 ALIASES: Final = "prometheus"
 """Source in `node_aliases` of names that telemetry has for nodes."""
-
-_BESIDE: Final[Mapping[str, str]] = {
-    GPUS.name: "gpu_samples_beside",
-    NODES.name: "node_samples_beside",
-    CLUSTERS.name: "cluster_samples_beside",
-}
-"""The query that tells which samples are there of the same nodes."""
 
 _HOUR: Final = timedelta(hours=1)
 """No sample is longer."""
@@ -154,17 +147,17 @@ def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, sampl
 def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
     writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
 ) -> None:
-    there = _beside(writer, of, cluster, day, new)
+    existing = _existing(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
     within = (pl.col("ts") < high) & (end("ts", "interval_s") > low)
-    near = there.filter(within)
+    near = existing.filter(within)
     merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
     out, into = _without(near, merged), _without(merged, near)
     if out.height or into.height:
         writer.change_partition(of.name, cluster, day, (out, into), order=of.key)
     hour = pl.col("ts").dt.truncate("1h")
     hours = pl.concat([new.select(hour), out.select(hour)]).unique()["ts"]
-    touched = pl.concat([there.filter(~within), merged]).filter(hour.is_in(hours.implode()))
+    touched = pl.concat([existing.filter(~within), merged]).filter(hour.is_in(hours.implode()))
     roll_up(writer, settings, of, touched)
 
 
@@ -178,18 +171,19 @@ def roll_up(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.
         _write_hours(writer, of, nodes_rolled_up(samples, thresholds))
 
 
-def _beside(writer: Writer, of: Table, cluster: str, day: date, new: pl.DataFrame) -> pl.DataFrame:
-    """What is there of the nodes of new samples, in the hours of a day that these touch."""
+def _existing(writer: Writer, of: Table, cluster: str, day: date, new: pl.DataFrame) -> pl.DataFrame:
+    """Stored samples of the nodes of new samples, in the hours of a day that these touch."""
     begin = datetime.combine(day, time(), UTC)
     first, last = new.select(pl.col("ts").dt.truncate("1h").min().alias("a"), pl.col("ts").max().alias("b")).row(0)
-    found = writer.query_with(
-        _BESIDE[of.name],
-        {"incoming": new.select(pl.col("^cluster|node$")).unique()},
+    existing = writer.matching_samples(
+        of.name,
+        new,
+        keys=[name for name in ("cluster", "node") if name in new.columns],
         cluster=cluster,
         since=max(begin, first - _HOUR),
         until=min(begin + timedelta(days=1), last + 2 * _HOUR),
     )
-    return conform(found, of.schema)
+    return conform(existing, of.schema)
 
 
 def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
@@ -227,10 +221,10 @@ def _write_events(writer: Writer, events: pl.DataFrame) -> None:
 
 def _merged_events(writer: Writer, events: pl.DataFrame) -> pl.DataFrame | None:
     """All events of the nodes that these are of; None if that is what is there already."""
-    found = writer.query_with("existing_health_events", {"incoming": events.select("cluster", "node").unique()})
-    there = conform(found, HEALTH_EVENTS)
-    merged = health.merge(there, events)
-    return None if merged.sort(pl.all()).equals(there.sort(pl.all())) else merged
+    stored = writer.matching("health_events", events, keys=["cluster", "node"])
+    existing = conform(stored, HEALTH_EVENTS).sort("cluster", "node", "gpu", "ts", "code", nulls_last=True)
+    merged = health.merge(existing, events)
+    return None if merged.sort(pl.all()).equals(existing.sort(pl.all())) else merged
 
 
 def tells_news(writer: Writer, parsed: Parsed) -> bool:

@@ -230,5 +230,6 @@ def write_node_lists(writer: Writer, lists: pl.DataFrame) -> None:
 
 def write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
     """GPUs of jobs by slurmctld's account of them."""
-    there = writer.query_with("existing_job_gpus", {"incoming": jobs})
-    writer.replace("job_gpus", merge_job_gpus(there.cast(JOB_GPUS), jobs), keys=["cluster", "job_id", "submitted_at"])  # type: ignore[arg-type]  # a schema is a mapping
+    keys = ["cluster", "job_id", "submitted_at"]
+    existing = writer.matching("job_gpus", jobs, keys=keys)
+    writer.replace("job_gpus", merge_job_gpus(existing.cast(JOB_GPUS), jobs), keys=keys)  # type: ignore[arg-type]  # a schema is a mapping

@@ -21,37 +21,36 @@ if TYPE_CHECKING:
 
 def write_node_states(writer: Writer, states: pl.DataFrame) -> None:
     """States of nodes, merged with those of the same nodes."""
-    there = writer.query_with("existing_node_states", {"incoming": states.select("cluster", "node")})
-    writer.replace("node_states", merge_node_states(there, states), keys=["cluster", "node"])
+    keys = ["cluster", "node"]
+    existing = writer.matching("node_states", states, keys=keys)
+    writer.replace("node_states", merge_node_states(existing, states), keys=keys)
 
 
 def write_nodes(writer: Writer, nodes: pl.DataFrame, *, whole: bool = True) -> None:
     """Inventories; `whole`: a node that the snapshot lacks is gone."""
     merge = partial(merge_nodes, whole=whole)
-    _write_spells(writer, "nodes", nodes, merge, existing="existing_nodes", source="slurm.nodes")
+    _write_spells(writer, "nodes", nodes, merge, source="slurm.nodes")
 
 
 def write_topology(writer: Writer, places: pl.DataFrame, *, whole: bool = True) -> None:
     """Places in the network; `whole`: a node that the snapshot lacks is gone."""
     merge = partial(merge_topology, whole=whole)
-    _write_spells(writer, "node_topology", places, merge, existing="existing_topology", source="slurm.topology")
+    _write_spells(writer, "node_topology", places, merge, source="slurm.topology")
 
 
-def _write_spells(
-    writer: Writer, table: str, seen: pl.DataFrame, merge: MergeSpells, *, existing: str, source: SourceName
-) -> None:
+def _write_spells(writer: Writer, table: str, seen: pl.DataFrame, merge: MergeSpells, *, source: SourceName) -> None:
     """What a snapshot sees may end or cut the spells of nodes that it lacks: the whole cluster is written again."""
     clusters = seen.select("cluster").unique()
-    there = writer.query_with(existing, {"incoming": clusters})
+    existing = writer.matching(table, clusters, keys=["cluster"])
     looks = writer.query_with("looks", {"incoming": clusters}, source=source)
-    writer.replace(table, merge(there, seen, looks), keys=["cluster"])
+    writer.replace(table, merge(existing, seen, looks), keys=["cluster"])
 
 
 def write_reservations(writer: Writer, reservations: pl.DataFrame) -> None:
     """Reservations, and the maintenance that follows from all of them: it may have been longer or elsewhere before."""
     clusters = reservations.select("cluster").unique()
-    there = writer.query_with("existing_reservations", {"incoming": clusters})
-    merged = merge_reservations(there, reservations)
+    existing = writer.matching("reservations", clusters, keys=["cluster"])
+    merged = merge_reservations(existing, reservations)
     writer.replace("reservations", merged, keys=["cluster"])
     writer.delete("node_states", clusters.with_columns(source=pl.lit("slurm.reservations")))
     writer.append("node_states", maintenance_states(merged))

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 def write_associations(writer: Writer, associations: pl.DataFrame) -> None:
     """Rows of `associations`: as last seen."""
     merge, key = account_merge.merge_associations, account_merge.ASSOCIATION_KEY
-    _write_seen(writer, "associations", associations, merge, key=key, existing="existing_associations")
+    _write_seen(writer, "associations", associations, merge, key=key)
 
 
 def write_qos(writer: Writer, qos: pl.DataFrame) -> None:
     """Rows of `qos`: as last seen."""
     merge, key = account_merge.merge_qos, account_merge.QOS_KEY
-    _write_seen(writer, "qos", qos, merge, key=key, existing="existing_qos")
+    _write_seen(writer, "qos", qos, merge, key=key)
 
 
 def write_runaway(writer: Writer, jobs: pl.DataFrame) -> None:
     """Rows of `runaway_jobs`: found from the first to the last time."""
     merge, key = account_merge.merge_runaway, account_merge.RUNAWAY_KEY
-    _write_seen(writer, "runaway_jobs", jobs, merge, key=key, existing="existing_runaway_jobs")
+    _write_seen(writer, "runaway_jobs", jobs, merge, key=key)
 
 
 def write_users(writer: Writer, users: pl.DataFrame) -> None:
     """Rows of `users`, with the first jobs that the warehouse knows of, and the levels that account changes gave."""
     merge, key = account_merge.merge_users, account_merge.USER_KEY
-    _write_seen(writer, "users", users, merge, key=key, existing="existing_users")
+    _write_seen(writer, "users", users, merge, key=key)
     set_first_jobs(writer)
     writer.run("set_admin_levels")
 
@@ -54,8 +54,8 @@ def write_transactions(writer: Writer, changes: pl.DataFrame) -> None:
 def write_scheduler_stats(writer: Writer, numbers: pl.DataFrame) -> None:
     """Rows of `scheduler_stats`: of two snapshots of one second, the larger number of each name."""
     moment = ["cluster", "ts"]
-    there = writer.query_with("existing_scheduler_stats", {"incoming": numbers.select(moment).unique()})
-    every = pl.concat([conform(there, SCHEDULER_STATS), numbers])
+    existing = writer.matching("scheduler_stats", numbers, keys=moment)
+    every = pl.concat([conform(existing, SCHEDULER_STATS), numbers])
     merged = every.group_by(*moment, "section", "name").agg(pl.col("value").max())
     writer.replace("scheduler_stats", conform(merged, SCHEDULER_STATS), keys=moment)
 
@@ -73,7 +73,6 @@ def _write_seen(
     merge: Callable[..., pl.DataFrame],
     *,
     key: Sequence[str],
-    existing: str,
 ) -> None:
-    there = writer.query_with(existing, {"incoming": seen.select(key).unique()})
-    writer.replace(table, merge(there, seen), keys=key)
+    existing = writer.matching(table, seen, keys=key)
+    writer.replace(table, merge(existing, seen), keys=key)
