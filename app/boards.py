@@ -11,7 +11,7 @@ from app import console
 from app.claims import verify as verifying
 from app.config import settings as config
 from app.errors import UsageError
-from app.results.headlines import TITLES, Headline, headline_is_of
+from app.results.headlines import Headline, headline_is_of
 from dashboards import grafana, lint
 from dashboards.boards import fleet
 from dashboards.exported_metrics import MTTF_GPUS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from dashboards.boards.fleet import Targets
+    from metrics.catalog import Metric
     from metrics.claims.verdict import Claim
 
 BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]] = {"fleet": fleet.fleet}
@@ -35,9 +36,6 @@ PROVISIONING = (
 """Files beside the boards, as Grafana's provisioning folder wants them."""
 
 DEFAULT_DIR = Path("grafana")
-
-JUDGED = ("goodput_allocated", "ettr", "mfu", "mttf", "time_to_job_restart")
-"""Metrics whose headline number a panel colours by targets."""
 
 HOW_TO_LOAD = """\
 To load them, one of:
@@ -108,22 +106,21 @@ def targets_of(claims: Iterable[Claim], flop_convention: str) -> Targets:
     """
     found: dict[str, set[float]] = {}
     for claim in claims:
-        direction = "at_most" if claim.metric == "time_to_job_restart" else "at_least"
-        if claim.metric not in JUDGED or claim.direction != direction:
-            continue
-        if headline_is_of(claim, _shown(claim.metric, flop_convention)):
+        metric = BY_NAME[claim.metric]
+        good = claim.direction == ("at_most" if metric.better == "lower" else "at_least")
+        if metric.judged and good and headline_is_of(claim, _shown(metric, flop_convention)):
             found.setdefault(claim.metric, set()).add(claim.target)
     return {metric: tuple(sorted(targets)) for metric, targets in found.items()}
 
 
-def _shown(metric: str, flop_convention: str) -> Headline:
-    """What a panel shows of a metric of JUDGED."""
+def _shown(metric: Metric, flop_convention: str) -> Headline:
+    """What the panel of a metric shows."""
     return Headline(
-        metric,
-        TITLES.get(metric, metric),
-        BY_NAME[metric].unit,
-        gpus=float(MTTF_GPUS) if metric == "mttf" else None,
-        flop_convention=flop_convention if metric == "mfu" else None,
+        metric.name,
+        metric.title,
+        metric.unit,
+        gpus=float(MTTF_GPUS) if metric.name == "mttf" else None,
+        flop_convention=flop_convention if metric.name == "mfu" else None,
     )
 
 

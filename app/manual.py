@@ -23,8 +23,15 @@ FOLDER = Path(__file__).parent / "docs"
 INDEX = "README"
 """The list of pages, for a forge; it is no topic."""
 
-ROOMS = ("", "sources", "how-to", "concepts", "reference", "developing")
-"""Order of the folders in a list of pages; others follow."""
+ROOMS = {
+    "": "Start",
+    "sources": "Sources",
+    "how-to": "How to",
+    "concepts": "Concepts",
+    "reference": "Reference",
+    "developing": "Developing",
+}
+"""Folders and their headings, in the order of a list of pages; others follow. The tutorial is the first page."""
 
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _HEADING = re.compile(r"(#{1,6}) +(.+?) *#*$")
@@ -134,9 +141,17 @@ def pages() -> dict[str, Page]:
 
 def _order(topic: str) -> tuple[int, str]:
     room = posixpath.dirname(topic)
-    if topic == "changelog":
-        return len(ROOMS) + 1, topic
-    return ROOMS.index(room) if room in ROOMS else len(ROOMS), topic
+    order = [*ROOMS]
+    return order.index(room) if room in ROOMS else len(order), "" if topic == "tutorial" else topic
+
+
+def rooms() -> dict[str, list[Page]]:
+    """The pages by the heading of their folder, in the order of the manual."""
+    found: dict[str, list[Page]] = {}
+    for page in pages().values():
+        room = posixpath.dirname(page.topic)
+        found.setdefault(ROOMS.get(room, room), []).append(page)
+    return found
 
 
 def find(topic: str) -> Page:

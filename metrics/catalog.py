@@ -10,9 +10,9 @@ import math
 import pkgutil
 
 import metrics
-from metrics.metric import Metric
+from metrics.metric import Claimable, Metric
 
-__all__ = ["BY_NAME", "METRICS", "Metric"]
+__all__ = ["BY_NAME", "CLAIMABLE", "METRICS", "Claimable", "Metric"]
 
 
 def _collect() -> tuple[Metric, ...]:
@@ -34,3 +34,4 @@ def _place(entries: list[Metric]) -> float:
 
 METRICS: tuple[Metric, ...] = _collect()
 BY_NAME = {metric.name: metric for metric in METRICS}
+CLAIMABLE = {metric.name: metric.claim for metric in METRICS if metric.claim is not None}

@@ -7,13 +7,45 @@ them. The command line, the reference, the explorer, reports, boards, the export
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOUNDS = "bounds: unattributed and assumed time counted all unproductive (low) and all productive (high)"
 """How the uncertainty of a share of GPU-time is given."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is above and below the line of a metric, in words.
+
+    Attributes:
+        unit: of both: `gpu_h` (the values are GPU-seconds) or `flop`.
+        numerator: what is above the line.
+        denominator: what is below it, with its unit.
+    """
+
+    unit: Literal["gpu_h", "flop"]
+    numerator: str
+    denominator: str
+
+
+@dataclass(frozen=True)
+class Claimable:
+    """How a claim on a metric is judged.
+
+    Attributes:
+        method: name of the method of `app.claims.measure` that measures it.
+        of: what it is made of, which decides what the claim's scope may name.
+        fields: fields of a claim that apply to few metrics, and to this one.
+        categories: whether it is made of the ledger's categories, so that a claim can leave one out.
+    """
+
+    method: str
+    of: Literal["gpu_time", "capacity", "runs", "attempts"]
+    fields: tuple[str, ...] = ()
+    categories: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +61,14 @@ class Metric:
         function: the arithmetic; None where the query itself is.
         interval: how uncertainty is given.
         source: publication, or the section of our definitions.
+        title: for people; its name in words where nothing else is given.
+        show: the question of `trackside show` that it is in.
+        by: what `trackside show` splits it by.
+        parts: what its numerator and denominator are.
+        better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.
+        claim: how claims on it are judged; None where none can be made.
+        judged: whether the fleet board has a panel of it that is coloured by the targets of claims.
     """
 
     name: str
@@ -40,7 +79,19 @@ class Metric:
     function: Callable[..., object] | None
     interval: str
     source: str
+    title: str = ""
+    show: str = ""
+    by: tuple[str, ...] = ()
+    parts: Parts | None = None
+    better: Literal["higher", "lower"] = "higher"
     headline: int | None = None
+    claim: Claimable | None = None
+    judged: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in the title."""
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " ").capitalize())
 
     @property
     def computed_by(self) -> str:

@@ -23,6 +23,7 @@ from app.errors import ClaimsError, UsageError
 from app.times import iso, parse_period, parse_time
 from ingest.errors import InputError
 from ingest.slurm.formats.nodelist import NodeListError, expand
+from metrics.catalog import BY_NAME, CLAIMABLE
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from metrics.ledger.ledger import ALLOCATED, CATEGORIES
 from metrics.mfu.mfu import Convention
@@ -47,35 +48,21 @@ LONGEST_TEXT = 1000
 
 _ROLLING = re.compile(r"([1-9]\d{0,5})d")
 
-_OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")
-_OF_RUNS = ("ettr", "ettr_without_initial_queue", "mfu")
-_OF_ATTEMPTS = ("mttf", "time_to_job_restart")
-
-APPLIES = {
-    "gpus": ("mttf",),
-    "failure_class": ("mttf",),
-    "population": ("mttf",),
-    "min_run_hours": ("ettr", "ettr_without_initial_queue"),
-    "flop_convention": ("mfu",),
-}
-"""Fields that only claims on some metrics have."""
+_EVERY_SCOPE = ("partition", "account", "user", "nodes", "gpu_model", "gpus_min", "gpus_max")
 
 SCOPES = {
-    "partition": ("goodput_allocated", *_OF_CAPACITY, *_OF_RUNS, *_OF_ATTEMPTS),
-    "account": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
-    "user": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
-    "nodes": ("goodput_allocated", *_OF_CAPACITY, *_OF_ATTEMPTS),
-    "gpu_model": ("goodput_allocated", *_OF_CAPACITY, *_OF_ATTEMPTS),
-    "gpus_min": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
-    "gpus_max": ("goodput_allocated", *_OF_RUNS, *_OF_ATTEMPTS),
+    "gpu_time": _EVERY_SCOPE,
+    "attempts": _EVERY_SCOPE,
+    "capacity": ("partition", "nodes", "gpu_model"),
+    "runs": ("partition", "account", "user", "gpus_min", "gpus_max"),
 }
-"""What a claim's scope may name, by metric: idle GPUs are nobody's, and a run waits for no node in particular."""
+"""What a claim's scope may name, by what the metric is made of: idle GPUs are nobody's, and a run waits for no node in
+particular."""
 
-UNITS = {"mttf": "d", "time_to_job_restart": "s"}
-"""Units of the targets that are no ratios."""
-
-Metric = Literal["goodput_allocated", "goodput_capacity", "occupancy", "availability", "ettr", "mfu", "mttf",
-                 "ettr_without_initial_queue", "time_to_job_restart"]  # fmt: skip
+if TYPE_CHECKING:
+    Metric = str
+else:
+    Metric = Literal[tuple(CLAIMABLE)]
 
 
 def _metric(info: ValidationInfo) -> str | None:
@@ -146,9 +133,8 @@ class ScopeEntry(BaseModel):
     @classmethod
     def _is_honoured(cls, value: object, info: ValidationInfo) -> object:
         field, metric = cast("str", info.field_name), _metric(info)
-        if value is not None and metric is not None and metric not in SCOPES[field]:
-            others = ", ".join(name for name, metrics in SCOPES.items() if metric in metrics)
-            raise ValueError(f"{metric} cannot be told by {field}; its scope may name {others}")
+        if value is not None and metric is not None and field not in (scopes := SCOPES[CLAIMABLE[metric].of]):
+            raise ValueError(f"{metric} cannot be told by {field}; its scope may name {', '.join(scopes)}")
         if field == "nodes" and isinstance(value, str):
             return _pattern(value)
         return value
@@ -185,9 +171,11 @@ class ExclusionEntry(BaseModel):
         metric = _metric(info)
         if value is None or metric is None:
             return value
-        if metric in {*_OF_ATTEMPTS, "mfu"}:
+        if not CLAIMABLE[metric].categories:
             raise ValueError(f"{metric} is not made of the ledger's categories; exclude an interval instead")
-        known = [name for name in (CATEGORIES if metric in _OF_CAPACITY else ALLOCATED) if name != "productive"]
+        known = [
+            name for name in (CATEGORIES if CLAIMABLE[metric].of == "capacity" else ALLOCATED) if name != "productive"
+        ]
         if value not in known:
             raise ValueError(f"of {metric} these can be left out: {', '.join(known)}; not {value!r}")
         return value
@@ -241,7 +229,7 @@ class ClaimEntry(BaseModel):
     def _says_its_metric(cls, data: object, info: ValidationInfo) -> object:
         """Scope and exclusions are read by what the metric can honour."""
         metric = data.get("metric") if isinstance(data, dict) else None
-        cast("dict[str, Any]", info.context)["metric"] = metric if metric in Metric.__args__ else None  # type: ignore[attr-defined]  # what a Literal holds
+        cast("dict[str, Any]", info.context)["metric"] = metric if metric in list(CLAIMABLE) else None
         return data
 
     @field_validator("target")
@@ -250,14 +238,15 @@ class ClaimEntry(BaseModel):
         metric = info.data.get("metric")
         if metric is None:  # a mistake of its own
             return value
-        if metric in UNITS and not 0 < value < LONGEST_TARGET:
-            unit = {"d": "days", "s": "seconds"}[UNITS[metric]]
+        unit = BY_NAME[metric].unit
+        if unit != "ratio" and not 0 < value < LONGEST_TARGET:
+            unit = {"d": "days", "s": "seconds"}[unit]
             raise ValueError(
                 f"the target of {metric} is a number of {unit} above 0 and below {LONGEST_TARGET:g}, not {value:g}"
             )
-        if metric not in UNITS and 1 < value <= 100:
+        if unit == "ratio" and 1 < value <= 100:
             raise ValueError(f"the target of {metric} is a ratio between 0 and 1; {value:g} % is {value / 100:g}")
-        if metric not in UNITS and not 0 <= value <= 1:
+        if unit == "ratio" and not 0 <= value <= 1:
             raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
         return value
 
@@ -267,8 +256,8 @@ class ClaimEntry(BaseModel):
         field, metric = cast("str", info.field_name), info.data.get("metric")
         if field == "gpus" and metric == "mttf" and value is None:
             raise ValueError("an MTTF is that of jobs of a size: say of how many GPUs, such as gpus = 1024")
-        if metric is not None and value is not None and metric not in APPLIES[field]:
-            of = " and ".join(APPLIES[field])
+        if metric is not None and value is not None and field not in CLAIMABLE[metric].fields:
+            of = " and ".join(name for name, claimable in CLAIMABLE.items() if field in claimable.fields)
             raise ValueError(f"it is for claims on {of}, and would change nothing for {metric}; leave it out")
         return value
 
@@ -294,7 +283,7 @@ class ClaimEntry(BaseModel):
             kind=self.kind,
             target=self.target,
             direction=self.direction,
-            unit=UNITS.get(self.metric, "ratio"),
+            unit=BY_NAME[self.metric].unit,
             gpus=self.gpus,
             min_run_s=(self.min_run_hours or 0.0) * 3600,
             flop_convention=self.flop_convention,

@@ -20,6 +20,7 @@ from app.results.interruptions import restart_rows
 from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows, steps_without_mfu
 from app.results.windows import named, seed
 from metrics import frames
+from metrics.catalog import CLAIMABLE
 from metrics.claims.verdict import (
     Claim,
     Measurement,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from app.window import Source, Window
     from metrics.mfu.mfu import Convention
 
+    _Method = Callable[[Source, Window, Claim, Scoped | None], Measurement]
+
 MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""
 
@@ -55,22 +58,37 @@ ENOUGH_LOGGED = 0.9
 _EVIDENCE = ("log", "telemetry", "accounting", "assumed")
 
 
+METHODS: dict[str, _Method] = {}
+"""Ways of measuring a claim, by the name that entries of metrics give them (`Claimable.method`)."""
+
+
+def _method(name: str) -> Callable[[_Method], _Method]:
+    """Register a way of measuring."""
+
+    def register(function: _Method) -> _Method:
+        METHODS[name] = function
+        return function
+
+    return register
+
+
 def measure(source: Source, window: Window, claim: Claim) -> Measurement:
     """What the data of a window say about a claim."""
     try:
         scoped = Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
     except EmptyScopeError as error:
         return Measurement(needed=str(error))
-    found = _MEASURES[claim.metric](source, window, claim, scoped)
+    found = METHODS[CLAIMABLE[claim.metric].method](source, window, claim, scoped)
     if scoped is None:
         return found
-    counted = None if claim.metric in {"mttf", "time_to_job_restart", "mfu"} else scoped.excluded_gpu_s()
+    counted = scoped.excluded_gpu_s() if CLAIMABLE[claim.metric].categories else None
     return replace(found, excluded_s=scoped.excluded_s, excluded_gpu_s=counted)
 
 
 # Ratios of the ledger --------------------------------------------------------------------------------------------
 
 
+@_method("ledger_ratio")
 def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     told = scoped or source
     found = goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
@@ -86,6 +104,7 @@ def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None
     return _as_before(judged, whole)
 
 
+@_method("run_ratio")
 def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     by_run = ettr_run_rows(scoped or source, window)
     if scoped is not None:
@@ -218,6 +237,7 @@ def level(shares: Mapping[str, float]) -> str:
 # Events ----------------------------------------------------------------------------------------------------------
 
 
+@_method("mttf")
 def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     gpus = cast("float", claim.gpus)
     past = failure_history(source, window)
@@ -271,6 +291,7 @@ def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
     return sums
 
 
+@_method("restart_median")
 def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     found = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
     if scoped is not None:
@@ -286,6 +307,7 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 # MFU -------------------------------------------------------------------------------------------------------------
 
 
+@_method("mfu")
 def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     convention = cast("Convention | None", claim.flop_convention) or flop_convention(source, window.cluster)
     if scoped is None:
@@ -331,15 +353,3 @@ def _mfu_measured(found: pl.DataFrame, claim: Claim, unseen: float) -> Measureme
 
 _FAR = 1e4
 """More than so many times the steps so far nobody waits for."""
-
-_MEASURES: dict[str, Callable[[Source, Window, Claim, Scoped | None], Measurement]] = {
-    "goodput_allocated": _goodput,
-    "goodput_capacity": _goodput,
-    "occupancy": _goodput,
-    "availability": _goodput,
-    "ettr": _ettr,
-    "ettr_without_initial_queue": _ettr,
-    "mttf": _mttf,
-    "time_to_job_restart": _restart,
-    "mfu": _mfu,
-}

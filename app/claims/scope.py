@@ -17,6 +17,7 @@ import polars as pl
 from app.claims.file import pattern_items
 from ingest.slurm.formats.nodelist import expand
 from metrics import frames, unknown
+from metrics.catalog import CLAIMABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from app.window import Source, Window
     from metrics.claims.verdict import Claim, Exclusion
-
-_OF_CAPACITY = ("goodput_capacity", "occupancy", "availability")
-_RUN_METRICS = ("ettr", "ettr_without_initial_queue", "mfu")
 
 
 class EmptyScopeError(Exception):
@@ -52,6 +50,7 @@ class Scoped:
     def __init__(self, source: Source, window: Window, claim: Claim) -> None:
         self._source = source
         self._claim = claim
+        self._of = CLAIMABLE[claim.metric].of
         self._window = window
         names = source.query("scope_nodes", cluster=window.cluster) if self._by_nodes() else None
         self._nodes = None if names is None else self._scope_nodes(names)
@@ -62,7 +61,7 @@ class Scoped:
 
     def _by_nodes(self) -> bool:
         scope = self._claim.scope
-        capacity = self._claim.metric in _OF_CAPACITY and scope.partition is not None
+        capacity = self._of == "capacity" and scope.partition is not None
         named = scope.nodes or scope.gpu_model or capacity
         return bool(named or any(each.nodes or each.partition for each in self._claim.exclusions))
 
@@ -73,7 +72,7 @@ class Scoped:
             kept, said = kept.filter(pl.col("node").is_in(matching(scope.nodes, names["node"]))), [f"is {scope.nodes}"]
         if scope.gpu_model is not None:
             kept, said = kept.filter(pl.col("gpu_model") == scope.gpu_model), [*said, f"has a {scope.gpu_model}"]
-        if scope.partition is not None and self._claim.metric in _OF_CAPACITY:
+        if scope.partition is not None and self._of == "capacity":
             kept = kept.filter(pl.col("partitions").list.contains(scope.partition).fill_null(value=False))
             said.append(f"is in the partition {scope.partition}")
         if not said:
@@ -101,7 +100,7 @@ class Scoped:
             cluster = self._window.cluster
             found = self._source.query("attempts", cluster=cluster)
             key = list(frames.ATTEMPT_KEY)
-            if self._claim.metric in _RUN_METRICS:
+            if self._of == "runs":
                 joined = self._source.query("run_attempts", cluster=cluster)
                 self._keys = joined.join(self.runs(), on="run_id", how="semi").select(key)
             else:
@@ -152,10 +151,10 @@ class Scoped:
     def _sums_in(self, piece: Piece, params: dict[str, Any]) -> pl.DataFrame:
         low, high = max(piece.since, params["since"]), min(piece.until, params["until"])
         asked = params | {"since": low, "until": max(low, high), "without": sorted(piece.without or ())}
-        scope, metric = self._claim.scope, self._claim.metric
-        of_runs = metric in _RUN_METRICS
+        scope = self._claim.scope
+        of_runs = self._of == "runs"
         attempts = {
-            name: None if of_runs or (name == "partition" and metric in _OF_CAPACITY) else getattr(scope, name)
+            name: None if of_runs or (name == "partition" and self._of == "capacity") else getattr(scope, name)
             for name in ("user", "account", "partition", "gpus_min", "gpus_max")
         }
         rows = self._source.query("ledger_sums_in_scope", **asked, nodes=self._nodes, **attempts)
@@ -166,10 +165,10 @@ class Scoped:
     def excluded_gpu_s(self) -> float:
         """GPU-seconds of the scope that the claim leaves out, of those that its metric is about."""
         asked = {"cluster": self._window.cluster, "since": self._window.since, "until": self._window.until}
-        dimension = "run" if self._claim.metric in _RUN_METRICS else "cluster"
+        dimension = "run" if self._of == "runs" else "cluster"
         whole = self._sums_in(Piece(self._window.since, self._window.until), asked | {"dimension": dimension})
         kept = self._ledger_sums(asked | {"dimension": dimension})
-        if self._claim.metric not in _OF_CAPACITY:
+        if self._of != "capacity":
             whole, kept = (each.filter(pl.col("state") == "allocated") for each in (whole, kept))
         return float(whole["gpu_seconds"].sum() or 0) - float(kept["gpu_seconds"].sum() or 0)
 

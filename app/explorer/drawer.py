@@ -94,10 +94,10 @@ def _numerator(found: Headline) -> str | None:
 def _exact(value: float | None, metric: str) -> str | None:
     if value is None:
         return None
-    unit = {"mfu": "FLOP"}.get(metric, "GPU-seconds")
     if metric == "mttf":
         return f"{value:,.6g}"
-    return f"{value:,.6g} {unit}" if unit == "FLOP" else f"{value:,.0f} {unit}"
+    parts = BY_NAME[metric].parts
+    return f"{value:,.6g} FLOP" if parts and parts.unit == "flop" else f"{value:,.0f} GPU-seconds"
 
 
 def _claim(judged: Judged, found: Headline) -> Component:

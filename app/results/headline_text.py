@@ -19,15 +19,6 @@ CANNOT_TELL = "cannot tell"
 """What stands where a number cannot be told: never a zero, never a blank."""
 
 _DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
-_PARTS: dict[str, tuple[str, str, str]] = {
-    "goodput_allocated": ("gpu_h", "productive", "allocated GPU-h"),
-    "goodput_capacity": ("gpu_h", "productive", "GPU-h there were"),
-    "occupancy": ("gpu_h", "allocated", "GPU-h there were"),
-    "availability": ("gpu_h", "in service", "GPU-h there were"),
-    "ettr": ("gpu_h", "productive", "queued and scheduled GPU-h"),
-    "mfu": ("flop", "model FLOP", "peak FLOP"),
-}
-
 
 TELLABLE = 0.0005
 """Ends of a ratio that lie less apart than this read the same."""
@@ -124,10 +115,10 @@ def fraction_text(found: Headline) -> str | None:
     pooled = pooled_text(found) if found.metric == "mttf" else None
     if pooled is not None and found.denominator is not None:
         return f"{pooled}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
-    parts = _PARTS.get(found.metric)
+    parts = found.definition.parts
     if parts is not None and found.numerator is not None and found.denominator is not None:
-        unit, top, bottom = parts
-        return f"{amount(found.numerator, unit)} {top} / {amount(found.denominator, unit, whole=True)} {bottom}"
+        top = f"{amount(found.numerator, parts.unit)} {parts.numerator}"
+        return f"{top} / {amount(found.denominator, parts.unit, whole=True)} {parts.denominator}"
     return None if found.n is None else f"{found.n:,} restarts"
 
 

@@ -90,18 +90,6 @@ def headline_is_of(claim: Claim, headline: Headline) -> bool:
     )
 
 
-TITLES = {
-    "goodput_allocated": "Goodput (of allocated)",
-    "goodput_capacity": "Goodput (of capacity)",
-    "occupancy": "Occupancy",
-    "availability": "Availability",
-    "ettr": "ETTR",
-    "mfu": "MFU",
-    "mttf": "MTTF",
-    "time_to_job_restart": "Time to job restart",
-}
-
-
 def headlines(source: Source, window: Window, *, gpus: float = CLAIMED_GPUS) -> tuple[Headline, ...]:
     """The headline numbers, in the order in which people see them.
 
@@ -127,12 +115,12 @@ def parts(
 
 
 def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
-    return tuple(_from_row(row) for row in rows.iter_rows(named=True) if row["metric"] in TITLES)
+    return tuple(_from_row(row) for row in rows.iter_rows(named=True) if BY_NAME[row["metric"]].headline is not None)
 
 
 def _mfu(source: Source, window: Window) -> Headline:
     """MFU under the configured convention; without a value where no log tells of steps."""
-    none = Headline("mfu", TITLES["mfu"], "ratio", note=_NO_LOGS, show="trackside show mfu")
+    none = Headline("mfu", BY_NAME["mfu"].title, "ratio", note=_NO_LOGS, show="trackside show mfu")
     shown = next(iter(_ratios(mfu_rows(source, window))), none)
     return replace(shown, flop_convention=flop_convention(source, window.cluster))
 
@@ -149,7 +137,7 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
     exposed = bool(pooled["exposure_gpu_days"])
     return Headline(
         metric="mttf",
-        title=f"{TITLES['mttf']} at {gpus:g} GPUs",
+        title=f"{BY_NAME['mttf'].title} at {gpus:g} GPUs",
         unit="d",
         value=_over(pooled["mttf_d"], gpus),
         numerator=_over(pooled["exposure_gpu_days"], gpus),
@@ -171,7 +159,7 @@ def restart_median(source: Source, window: Window) -> Headline:
     together = restart_summary(rows).filter(pl.col("cause") == "all")
     made = Headline(
         metric="time_to_job_restart",
-        title=f"{TITLES['time_to_job_restart']} (median)",
+        title=BY_NAME["time_to_job_restart"].title,
         unit="s",
         n=0,
         note=f"{waiting} still wait and are not in the median" if waiting else None,
@@ -192,20 +180,12 @@ def _from_row(row: dict[str, Any]) -> Headline:
     kinds = ("log", "telemetry", "accounting", "assumed")
     return Headline(
         metric=row["metric"],
-        title=TITLES[row["metric"]],
+        title=BY_NAME[row["metric"]].title,
         unit=row["unit"],
         evidence=tuple((kind, share) for kind in kinds if (share := row[f"evidence_{kind}"])),
-        show=f"trackside show {_SHOWN_BY[row['metric']]}",
+        show=f"trackside show {BY_NAME[row['metric']].show}",
         **{name: row[name] for name in _SAME},
     )
 
 
 _SAME = ("value", "numerator", "denominator", "n", "bound_low", "bound_high", "ci_low", "ci_high", "note")
-_SHOWN_BY = {
-    "goodput_allocated": "goodput",
-    "goodput_capacity": "goodput",
-    "occupancy": "goodput",
-    "availability": "goodput",
-    "ettr": "ettr",
-    "mfu": "mfu",
-}

@@ -17,7 +17,7 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
-from metrics.metric import BOUNDS, Metric
+from metrics.metric import BOUNDS, Claimable, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 
 if TYPE_CHECKING:
@@ -312,6 +312,12 @@ METRICS = (
     Metric(
         name="ettr",
         unit="ratio",
+        claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
+        title="ETTR",
+        show="ettr",
+        by=("run",),
+        parts=Parts("gpu_h", "productive", "queued and scheduled GPU-h"),
+        judged=True,
         headline=2,
         summary="Of the time runs wanted to train, the share in which they did; queueing counts.",
         formula=(
@@ -326,6 +332,10 @@ METRICS = (
     Metric(
         name="ettr_without_initial_queue",
         unit="ratio",
+        claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
+        title="ETTR (without the first queue)",
+        show="ettr",
+        by=("run",),
         summary="ETTR from the first start on.",
         formula="productive GPU-seconds / (queued after the first start + scheduled) GPU-seconds of the runs",
         query="ledger_sums",

@@ -35,7 +35,7 @@ from metrics.failures.exposure import (
     risk_in,
 )
 from metrics.failures.size_law import size_law
-from metrics.metric import Metric
+from metrics.metric import Claimable, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -275,6 +275,11 @@ METRICS = (
     Metric(
         name="mttf",
         unit="d",
+        claim=Claimable("mttf", of="attempts", fields=("gpus", "failure_class", "population"), categories=False),
+        title="MTTF",
+        show="mttf",
+        by=("size", "cause", "partition", "user"),
+        judged=True,
         headline=4,
         summary="Mean time to failure of a job, by size and pooled.",
         formula=(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.ledger.categories import GPUS_UNKNOWN, LOCKSTEP
-from metrics.metric import BOUNDS, Metric
+from metrics.metric import BOUNDS, Claimable, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -328,6 +328,12 @@ METRICS = (
     Metric(
         name="goodput_allocated",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="gpu_time"),
+        title="Goodput (of allocated)",
+        show="goodput",
+        by=("day", "node", "user", "account", "partition", "run"),
+        parts=Parts("gpu_h", "productive", "allocated GPU-h"),
+        judged=True,
         headline=1,
         summary="Share of allocated GPU-time that ended up as kept training steps.",
         formula="productive GPU-seconds / allocated GPU-seconds",
@@ -339,6 +345,11 @@ METRICS = (
     Metric(
         name="goodput_capacity",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
+        title="Goodput (of capacity)",
+        show="goodput",
+        by=("day", "node"),
+        parts=Parts("gpu_h", "productive", "GPU-h there were"),
         headline=6,
         summary="Share of all GPU-time there was that ended up as kept training steps.",
         formula="productive GPU-seconds / GPU-seconds of all nodes in the inventory",
@@ -350,6 +361,10 @@ METRICS = (
     Metric(
         name="occupancy",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
+        show="goodput",
+        by=("day", "node"),
+        parts=Parts("gpu_h", "allocated", "GPU-h there were"),
         headline=7,
         summary="Share of all GPU-time there was that was allocated to jobs.",
         formula="allocated GPU-seconds / GPU-seconds of all nodes in the inventory",
@@ -361,6 +376,10 @@ METRICS = (
     Metric(
         name="availability",
         unit="ratio",
+        claim=Claimable("ledger_ratio", of="capacity"),
+        show="goodput",
+        by=("day", "node"),
+        parts=Parts("gpu_h", "in service", "GPU-h there were"),
         headline=8,
         summary="Share of all GPU-time there was in which the GPUs were in service.",
         formula=(

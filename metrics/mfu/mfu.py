@@ -18,7 +18,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import FLOP, exact_mean, exact_sum
-from metrics.metric import Metric
+from metrics.metric import Claimable, Metric, Parts
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, check_peak, peak, peaks
 from metrics.mfu.session_flops import flops_per_token_expr
@@ -351,6 +351,12 @@ METRICS = (
     Metric(
         name="mfu",
         unit="ratio",
+        claim=Claimable("mfu", of="runs", fields=("flop_convention",), categories=False),
+        title="MFU",
+        show="mfu",
+        by=("run", "step", "gpu_model"),
+        parts=Parts("flop", "model FLOP", "peak FLOP"),
+        judged=True,
         headline=3,
         summary="Of what the GPUs of logged runs could have computed, the share that the model needed.",
         formula="model FLOP of the kept steps / (GPUs allocated x dense peak FLOP/s x seconds of these steps)",

@@ -12,7 +12,7 @@ import math
 import polars as pl
 
 from metrics import frames, statistics, unknown
-from metrics.metric import Metric
+from metrics.metric import Claimable, Metric
 from metrics.runs.runs import by_id, executions
 
 _RUN = ("cluster", "run_id", "attempt_no")
@@ -221,6 +221,12 @@ METRICS = (
     Metric(
         name="time_to_job_restart",
         unit="s",
+        claim=Claimable("restart_median", of="attempts", categories=False),
+        title="Time to job restart (median)",
+        show="restarts",
+        by=("event",),
+        better="lower",
+        judged=True,
         headline=5,
         summary="From the end of an interrupted attempt to the start of the next one of the run.",
         formula="Start of the next attempt - End of the interrupted one (t2 to t4); median, p90 and mean",

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Reader
 
-CARDS = (
-    "goodput_allocated",
-    "ettr",
-    "mfu",
-    "mttf",
-    "time_to_job_restart",
-    "goodput_capacity",
-    "occupancy",
-    "availability",
-)
-"""Headline numbers in the order in which they are shown."""
-
 DIMENSIONS = {
     "cause": "Cause",
     "node": "Node",
@@ -167,9 +155,7 @@ def headline_of(found: Overview, metric: str) -> Headline:
 
 
 def _ordered(found: Sequence[Headline]) -> list[Headline]:
-    by_metric = {each.metric: each for each in found}
-    first = [by_metric.pop(name) for name in CARDS if name in by_metric]
-    return [*first, *by_metric.values()]
+    return sorted(found, key=lambda headline: headline.definition.headline or 0)
 
 
 def _card(found: Headline, judged: Sequence[Judged]) -> Component:

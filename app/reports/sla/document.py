@@ -55,9 +55,6 @@ FORM_VERSION = 1
 INCIDENTS_SHOWN = 40
 """Interruptions that are listed; the others are counted."""
 
-DAILY = ("goodput_allocated", "goodput_capacity", "occupancy", "availability")
-"""Metrics that can be told day by day from the ledger."""
-
 EVIDENCE = ("log", "telemetry", "accounting", "assumed")
 
 
@@ -268,7 +265,7 @@ def _objective(judged: Judged, behind: dict[str, Any]) -> Document:
         "excluded_gpu_seconds": measured.excluded_gpu_s,
         "adjudications": judged.adjudications,
         **behind,
-        "definition": catalog.BY_NAME[claim.metric].formula if claim.metric in catalog.BY_NAME else None,
+        "definition": catalog.BY_NAME[claim.metric].formula,
     }
 
 
@@ -351,7 +348,8 @@ def exact(amount: Decimal) -> str:
 
 def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
     """Day by day (UTC): where the GPU-time went, and the ratios that the objectives are about."""
-    asked = dict.fromkeys(["goodput_allocated", *(claim.metric for claim in claims if claim.metric in DAILY)])
+    daily = (claim.metric for claim in claims if "day" in catalog.BY_NAME[claim.metric].by)
+    asked = dict.fromkeys(["goodput_allocated", *daily])
     ratios = goodput_rows(source, window, "day").sort("subject")
     sums = (
         ledger_sums(source, window, "day")
@@ -521,9 +519,6 @@ def _between(gaps: Sequence[Stretch], period: Window) -> list[Stretch]:
     return list(zip(lows, highs, strict=True))
 
 
-_SHOWN_BY = {"mttf": "mttf", "time_to_job_restart": "restarts", "mfu": "mfu"}
-
-
 def _reproduce(
     asked: Window, window: Window, period_text: str, claims: Sequence[Claim], file: str | None
 ) -> list[Document]:
@@ -550,8 +545,8 @@ def _reproduce(
         ("all the rows of the ledger", "trackside export gpu_time -o gpu_time.parquet"),
         ("refused input rows", "trackside export rejects"),
     ]
-    used = {_SHOWN_BY.get(claim.metric) for claim in claims}
-    return [{"what": what, "command": command} for what, command in commands if what != "MFU" or "mfu" in used]
+    with_mfu = any(claim.metric == "mfu" for claim in claims)
+    return [{"what": what, "command": command} for what, command in commands if what != "MFU" or with_mfu]
 
 
 def ledger_sql(window: Window) -> str:

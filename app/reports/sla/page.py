@@ -14,6 +14,7 @@ from app.reports.sla import charts
 from app.times import parse_period
 from app.visible import visible
 from dashboards.palette import CLASS_COLOURS, EVIDENCE_COLOURS, ORDER, swatch
+from metrics.catalog import METRICS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 ICONS = {"supported": "\N{CHECK MARK}", "refuted": "\N{MULTIPLICATION X}", "undetermined": "?"}
 """Beside the word, never instead of it."""
-
-METRIC_TITLES = {
-    "goodput_allocated": "Goodput, of allocated GPU-time",
-    "goodput_capacity": "Goodput, of capacity",
-    "occupancy": "Occupancy",
-    "availability": "Availability",
-    "ettr": "ETTR",
-    "ettr_without_initial_queue": "ETTR, without the first queue",
-    "mfu": "MFU",
-    "mttf": "MTTF",
-    "time_to_job_restart": "Time to job restart (median)",
-}
 
 
 def render(document: Document) -> bytes:
@@ -44,7 +33,7 @@ def render(document: Document) -> bytes:
         r=document,
         title=period_title(document["period"]["asked"]),
         icons=ICONS,
-        titles=METRIC_TITLES,
+        titles={metric.name: metric.title for metric in METRICS},
         hatch=charts.HATCH,
         evidence_colours=EVIDENCE_COLOURS,
         class_colours=CLASS_COLOURS,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.claims import verify as verifying
-from app.claims.measure import measure
+from app.claims.measure import METHODS, measure
 from app.claims.scope import Scoped
 from app.results.windows import ledger_sums
 from app.window import Window
+from metrics.catalog import CLAIMABLE
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from queries.warehouse import open_reader
 from tests.support.warehouses import from_accounting
@@ -150,3 +151,7 @@ def test_pieces_cover_the_window_without_gaps(reader: Reader, window: Window) ->
         (window.since, window.since + day), (window.since + day, window.until),
     ]  # fmt: skip
     assert [each.without for each in pieces] == [None, frozenset()]
+
+
+def test_methods_measure_every_claimable_metric_and_no_other() -> None:
+    assert {claimable.method for claimable in CLAIMABLE.values()} == set(METHODS)
