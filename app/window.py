@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     import polars as pl
+
+T = TypeVar("T")
 
 
 class Source(Protocol):
@@ -16,6 +19,10 @@ class Source(Protocol):
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query."""
+        ...
+
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returns; a source whose rows do not change keeps it, and returns it for that key from then on."""
         ...
 
 

@@ -18,7 +18,7 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import duckdb
 import polars as pl
@@ -26,15 +26,21 @@ import pyarrow as pa
 
 from queries import directory, integrity, parquet_days, permissions, recovery, sql_files, upgrade
 from queries.errors import CheckError, CorruptWarehouseError, NoWarehouseError, QueryError, WriteError
+from queries.memo import Memo
 from queries.opening import KINDS, connect, corrupt, disk_errors, duckdb_errors, explained, first_line
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
 Params = dict[str, Any]
+
+T = TypeVar("T")
+
+MADE = 12
+"""How many things made of a published copy are kept in memory."""
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
@@ -114,6 +120,10 @@ class _Connection:
         named = sql_files.named_queries()[name]
         return self.frame(named.sql, {key: params[key] for key in named.parameters})
 
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
+        """What `make` returns: nothing is kept of rows that may change."""
+        return make()
+
     def table(self, name: str) -> pl.DataFrame:
         """All rows of a declared table or view, in no particular order."""
         if name not in self.relations():
@@ -175,7 +185,22 @@ class _Connection:
 
 
 class Reader(_Connection):
-    """A published copy, opened read-only."""
+    """A published copy, opened read-only.
+
+    Args:
+        root: the warehouse directory.
+        connection: the open copy.
+        path: its file.
+        memo: what was made of this copy; a new one if None.
+    """
+
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, path: Path, memo: Memo | None = None) -> None:
+        super().__init__(root, connection, path)
+        self._memo = Memo(MADE) if memo is None else memo
+
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returned when it was first called under that key: a published copy never changes."""
+        return self._memo.get((self._path, *key), make)
 
 
 class Writer(_Connection):
@@ -477,8 +502,12 @@ def open_writer(
 
 
 @contextlib.contextmanager
-def open_reader(root: Path) -> Iterator[Reader]:
+def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
     """Open the published copy for reading. It stays readable while a writer runs.
+
+    Args:
+        root: the warehouse directory.
+        memo: what was made of this copy by readers before; nothing if None.
 
     Raises:
         NoWarehouseError: nothing has been published there yet.
@@ -486,7 +515,7 @@ def open_reader(root: Path) -> Iterator[Reader]:
     """
     root = root.absolute()
     path = _published(root)
-    reader = Reader(root, connect(path, root, read_only=True), path)
+    reader = Reader(root, connect(path, root, read_only=True), path, memo)
     try:
         with duckdb_errors(root, path):
             _refuse_other_schemas(reader)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -20,11 +20,13 @@ from metrics import frames, unknown
 from metrics.catalog import CLAIMABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from app.window import Source, Window
     from metrics.claims.verdict import Claim, Exclusion
+
+T = TypeVar("T")
 
 
 class EmptyScopeError(Exception):
@@ -93,6 +95,10 @@ class Scoped:
         if "run_id" in rows.columns:
             return rows.join(self.runs(), on="run_id", how="semi", maintain_order="left")
         return rows
+
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - a source's own names
+        """What `make` returns: what is in scope is asked for once."""
+        return make()
 
     def attempts(self) -> pl.DataFrame:
         """Keys of the attempts in scope: of a metric of runs, those of the runs in scope."""

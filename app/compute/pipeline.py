@@ -16,7 +16,7 @@ from app.compute.stored_results import write_results
 from app.corrections import records as adjudications
 from app.errors import ClaimsError, NothingToComputeError
 from app.results.run_logs import read_logs
-from app.results.source import OF_ALL_WINDOWS, Remembered
+from app.results.source import OF_ALL_WINDOWS, CachedSource
 from app.window import Window
 from metrics import frames
 from metrics.corrections import corrected_runs, corrected_states
@@ -183,7 +183,7 @@ def _compute_cluster(
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    source = Remembered(writer, only=OF_ALL_WINDOWS)
+    source = CachedSource(writer, only=OF_ALL_WINDOWS)
     write_results(writer, source, window)
     verdicts = verifying.as_rows(verifying.verify(source, window, claims), window)
     writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))

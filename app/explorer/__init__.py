@@ -1,6 +1,6 @@
 """The explorer: what a cluster's GPU-time became, in a browser. Every number comes from the functions behind `show`.
 
-    url -> view (checked) -> Answers (once per data version) -> layout
+    url -> view (checked) -> AnswerCache (once per data version) -> layout
 
 Filters live in the address, so that a copied link opens the same view. Nothing is loaded from another host.
 """

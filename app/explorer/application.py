@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
 from app import panics
+from app.claims.watched import WatchedClaims
 from app.errors import UsageError
 from app.explorer import components, drawer, security, shell
 from app.explorer import filters as view
 from app.explorer.pages import definitions, overview, run, runs
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.results.runs import resolve_run
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
@@ -47,13 +48,16 @@ INDEX = """<!DOCTYPE html>
 """
 
 
-def create_app(root: Path, settings: Config, claims: Claims | None = None) -> Dash:
+def create_app(
+    root: Path, settings: Config, claims: WatchedClaims | None = None, answers: AnswerCache | None = None
+) -> Dash:
     """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
 
     Args:
         root: the warehouse directory; it need not exist yet.
         settings: which claims to judge.
-        claims: the same, where somebody else judges them too; read from their file if None.
+        claims: the same, where the exporter judges them too; read from their file if None.
+        answers: the cache of that directory, where the exporter uses it too; a new one if None.
 
     Raises:
         ClaimsError: the claims file cannot be used.
@@ -73,7 +77,7 @@ def create_app(root: Path, settings: Config, claims: Claims | None = None) -> Da
     )
     made.index_string = INDEX.replace("SCHEME", made.get_asset_url("scheme.js"))
     made.layout = shell.layout(made.get_asset_url("favicon.svg"))
-    explorer = Explorer(Answers(root), claims or Claims(settings.claims))
+    explorer = Explorer(AnswerCache(root) if answers is None else answers, claims or WatchedClaims(settings.claims))
     _pages(made, explorer)
     _reactions(made, explorer)
     security.protect(made)
@@ -88,7 +92,7 @@ class Explorer:
         claims: what is judged.
     """
 
-    def __init__(self, answers: Answers, claims: Claims) -> None:
+    def __init__(self, answers: AnswerCache, claims: WatchedClaims) -> None:
         self.answers = answers
         self.claims = claims
 

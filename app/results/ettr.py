@@ -13,7 +13,6 @@ from app.results.checkpoints import pooled_rate
 from app.results.failures import failure_rate_rows
 from app.results.interruptions import every_restart
 from app.results.run_logs import computed_logs
-from app.results.source import Remembered
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.checkpoints.advice import logged_saves
@@ -49,10 +48,8 @@ class RunTimes:
 
 
 def run_times(source: Source, cluster: str) -> RunTimes:
-    """Read them; while results are computed, once for all windows."""
-    if isinstance(source, Remembered):
-        return source.made(("run_times", cluster), lambda: _run_times(source, cluster))
-    return _run_times(source, cluster)
+    """Read them, once for all windows where the source keeps them."""
+    return source.memo(("run_times", cluster), lambda: _run_times(source, cluster))
 
 
 def _run_times(source: Source, cluster: str) -> RunTimes:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.results.source import Remembered
 from app.results.windows import as_results
 from metrics import unknown
 from metrics.exact import exact_sum
@@ -38,10 +37,8 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
         own, and the next one's) tells what of its work was kept. The components of a heterogeneous job are interrupted
         once, and are one row.
     """
-    if not isinstance(source, Remembered):
-        return source.query("interruption_costs", cluster=window.cluster, since=window.since, until=window.until)
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
-    every = source.made(("interruption_costs", window.cluster), lambda: _ever(source, window.cluster))
+    every = source.memo(("interruption_costs", window.cluster), lambda: _ever(source, window.cluster))
     return every.filter(pl.col("ended_at") >= window.since, pl.col("ended_at") < window.until)
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.source import Remembered
 from metrics import frames
 from metrics.runs.steps import Rules as StepRules
 from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
-from queries.warehouse import Reader
 
 if TYPE_CHECKING:
     from app.window import Source
@@ -61,27 +57,12 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     )
 
 
-_KEPT = 4
-_kept: OrderedDict[tuple[str, int, str], tuple[Logs, pl.DataFrame]] = OrderedDict()
-_lock = threading.Lock()
-
-
 def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
     """Logs and executions by the constants and runs of the last computation.
 
-    Those of a published copy never change, and several numbers need them: the last few are kept in memory.
+    Several numbers need them, so the source keeps them where its rows do not change.
     """
-    if isinstance(source, Remembered):
-        return source.made(("logs", cluster), lambda: _computed_logs(source, cluster))
-    if not isinstance(source, Reader):
-        return _computed_logs(source, cluster)
-    key = (str(source.root), source.data_version, cluster)
-    with _lock:
-        if key not in _kept:
-            _kept[key] = _computed_logs(source, cluster)
-            while len(_kept) > _KEPT:
-                _kept.popitem(last=False)
-        return _kept[key]
+    return source.memo(("logs", cluster), lambda: _computed_logs(source, cluster))
 
 
 def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:

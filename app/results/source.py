@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from queries.memo import Memo
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -19,7 +21,7 @@ OF_ALL_WINDOWS: Final = frozenset(
 """Named queries that ask for no window. None of them reads a table that results are written to."""
 
 
-class Remembered:
+class CachedSource:
     """A source that keeps answers, and what was made of them. What it reads must not change meanwhile.
 
     Args:
@@ -30,20 +32,15 @@ class Remembered:
     def __init__(self, source: Source, *, only: Collection[str] | None = None) -> None:
         self._source = source
         self._only = only
-        self._answers: dict[tuple[object, ...], pl.DataFrame] = {}
-        self._made: dict[tuple[object, ...], object] = {}
+        self._answers = Memo()
+        self._made = Memo()
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query; those of the first time where they are kept."""
         if self._only is not None and name not in self._only:
             return self._source.query(name, **params)
-        key = (name, *sorted(params.items()))
-        if key not in self._answers:
-            self._answers[key] = self._source.query(name, **params)
-        return self._answers[key]
+        return self._answers.get((name, *sorted(params.items())), lambda: self._source.query(name, **params))
 
-    def made(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What `make` returned when it was first called under that key."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]  # type: ignore[return-value]  # a key always stands for one type
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returned when it was first called under that key, here or by the source itself."""
+        return self._made.get(key, lambda: self._source.memo(key, make))

@@ -25,15 +25,15 @@ from prometheus_client.registry import Collector
 
 from app import clock
 from app.claims import verify as verifying
+from app.claims.watched import WatchedClaims
 from app.compute.stored_results import standard_windows
 from app.faults import FAULTS, reason_of
 from app.results import headlines
-from app.results.cache import Claims
 from app.results.capacity import share_by_accounting
 from app.results.ettr import ettr_run_rows
 from app.results.goodput import lost_rows
 from app.results.interruptions import restart_rows
-from app.results.source import Remembered
+from app.results.source import CachedSource
 from app.times import months
 from app.visible import visible
 from app.window import Window
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-    from app.results.cache import Answers
+    from app.results.cache import AnswerCache
     from app.results.headlines import Headline
     from app.window import Source
     from metrics.claims.verdict import Claim
@@ -158,7 +158,7 @@ def _checked(sample: Sample) -> Sample:
     return sample
 
 
-def render(answers: Answers, *, now: datetime | None = None, claims: Claims | None = None) -> bytes:
+def render(answers: AnswerCache, *, now: datetime | None = None, claims: WatchedClaims | None = None) -> bytes:
     """All metrics in Prometheus's text format.
 
     Args:
@@ -170,11 +170,11 @@ def render(answers: Answers, *, now: datetime | None = None, claims: Claims | No
 
 
 def negotiated(
-    answers: Answers,
+    answers: AnswerCache,
     accept: str,
     *,
     now: datetime | None = None,
-    claims: Claims | None = None,
+    claims: WatchedClaims | None = None,
     last: LastScrape | None = None,
 ) -> tuple[bytes, str]:
     """All metrics in the format that a scraper asks for (OpenMetrics or Prometheus text), and its content type.
@@ -187,7 +187,7 @@ def negotiated(
         last: is brought up to date with what this scrape lacks.
     """
     moment = now or clock.now()
-    found = _exported(answers, (claims or Claims(None)).now())
+    found = _exported(answers, (claims or WatchedClaims(None)).now())
     if last is not None:
         last.at, last.missing = moment, found.missing
     ages = [
@@ -240,7 +240,7 @@ def _build() -> Sample:
     return Sample("trackside_build_info", (importlib.metadata.version("trackside"),), 1.0)
 
 
-def _exported(answers: Answers, claims: tuple[Claim, ...]) -> Exported:
+def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> Exported:
     """What there is to export; nothing where the published copy cannot be read."""
     try:
         return answers.ask(exported, claims)
@@ -253,7 +253,7 @@ def _exported(answers: Answers, claims: tuple[Claim, ...]) -> Exported:
 
 def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
     """Everything that the published copy has to export."""
-    source = Remembered(reader)
+    source = CachedSource(reader)
     made = _Collection()
     for cluster in source.query("clusters")["cluster"]:
         made.add(cluster, "", "all its numbers", _of_cluster, made, source, cluster, claims)

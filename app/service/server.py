@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from flask import Response, request
 
 from app import clock, console, panics
+from app.claims.watched import WatchedClaims
 from app.config import settings as config
 from app.errors import UsageError
 from app.explorer import create_app
 from app.json_text import as_json
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.service import connections, exporter
 from app.service.worker import Worker
 from app.times import iso
@@ -110,19 +111,19 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
     Raises:
         ClaimsError: the claims file cannot be used.
     """
-    claims = Claims(settings.claims)
-    application: Flask = create_app(root, settings, claims).server
-    scraped, asked_for_health = Answers(root), Answers(root)  # neither a scrape nor health waits for a page
+    claims = WatchedClaims(settings.claims)
+    answers = AnswerCache(root)
+    application: Flask = create_app(root, settings, claims, answers).server
     last = exporter.LastScrape()
 
     @application.get("/metrics")
     def metrics() -> Response:
-        content, kind = exporter.negotiated(scraped, request.headers.get("Accept", ""), claims=claims, last=last)
+        content, kind = exporter.negotiated(answers, request.headers.get("Accept", ""), claims=claims, last=last)
         return Response(content, content_type=kind)
 
     @application.get("/healthz")
     def health() -> Response:
-        told, status = health_of(asked_for_health, worker, now=clock.now(), claims=claims, scrape=last)
+        told, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last)
         return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
 
     application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
@@ -133,17 +134,17 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
 
 
 def health_of(
-    answers: Answers,
+    answers: AnswerCache,
     worker: Worker | None,
     *,
     now: datetime,
-    claims: Claims | None = None,
+    claims: WatchedClaims | None = None,
     scrape: exporter.LastScrape | None = None,
 ) -> tuple[dict[str, Any], int]:
     """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise.
 
     Args:
-        answers: the published warehouse. Nobody else should ask it: whoever asks waits for the question before.
+        answers: the published warehouse.
         worker: what keeps the warehouse up to date; None if nothing does.
         now: the time that it is said at.
         claims: what is judged; None if nothing is.

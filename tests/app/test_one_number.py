@@ -17,7 +17,7 @@ from waitress.server import create_server
 from app.config.settings import Config
 from app.reports.sla import page
 from app.reports.sla.write import write_sla
-from app.results.cache import Answers
+from app.results.cache import AnswerCache
 from app.results.windows import CLAIMED_GPUS
 from app.service import exporter
 from app.service import server as service
@@ -115,7 +115,7 @@ def _in_base_units(shown: Told) -> Told:
 
 
 def test_metrics_say_what_is_shown(warehouse: Path, shown: Told) -> None:
-    text = exporter.render(Answers(warehouse), now=NOW).decode()
+    text = exporter.render(AnswerCache(warehouse), now=NOW).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     found = {}
     for name, (family, labels) in _PLACES.items():

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from app import console
+from app.claims.watched import WatchedClaims
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer import components
 from app.explorer.application import Explorer, page
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.service import exporter
 from app.visible import CONTROLS, visible
 from ingest.slurm import load_files as ingesting
@@ -118,7 +119,7 @@ def test_no_cell_of_a_safe_file_begins_like_a_formula(cells: list[str | None]) -
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/run"])
 def test_pages_show_what_hides_in_a_name(path: str, root: Path) -> None:
-    explorer = Explorer(Answers(root), Claims(None))
+    explorer = Explorer(AnswerCache(root), WatchedClaims(None))
     _, _, contents, title = page(explorer, path, "?id=1&by=user")
     texts = [*_texts(contents), title]
     assert not [text for text in texts if set(MARKS) & set(text)]
@@ -145,7 +146,7 @@ def test_addresses_and_values_of_a_page_stay_as_they_are() -> None:
 
 
 def test_labels_of_metrics_show_what_hides_and_never_come_twice(root: Path) -> None:
-    text = exporter.render(Answers(root), now=NOW).decode()
+    text = exporter.render(AnswerCache(root), now=NOW).decode()
     labels = [each.labels for family in text_string_to_metric_families(text) for each in family.samples]
     assert not set(MARKS) & set(text)
     assert any(each.get("user") == SHOWN for each in labels)

@@ -17,7 +17,7 @@ from app.results.capacity import nodes_by_accounting
 from app.results.goodput import lost_rows
 from app.results.headlines import headlines
 from app.results.interruptions import node_failures, priced_interruptions
-from app.results.source import Remembered
+from app.results.source import CachedSource
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Win
         claims: what to judge.
         asked: the period that was asked for, of which the window is what is known.
     """
-    once = Remembered(source)
+    once = CachedSource(source)
     return Overview(
         headlines=headlines(once, window),
         judged=tuple(verifying.verify(once, asked, claims)),

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.boards import targets_of
 from app.claims import verify as verifying
+from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import ClaimsError, UsageError
@@ -20,7 +21,7 @@ from app.explorer import drawer, filters
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
 from app.results import headline_text
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.results.ettr import ettr_rows
 from app.results.headlines import Headline, headline_is_of, headlines
 from app.service import exporter
@@ -158,7 +159,7 @@ def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy
 
 def exported(root: Path, claims: Path) -> dict[str, float]:
     """Verdicts on the one claim by window."""
-    text = exporter.render(Answers(root), now=NOW, claims=Claims(claims)).decode()
+    text = exporter.render(AnswerCache(root), now=NOW, claims=WatchedClaims(claims)).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {each.labels["window"]: each.value for each in samples if each.name == "trackside_verdict"}
 

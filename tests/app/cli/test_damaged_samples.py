@@ -11,7 +11,7 @@ import pytest
 from app import clock
 from app.cli import main as cli
 from app.config.settings import Config
-from app.results.cache import Answers
+from app.results.cache import AnswerCache
 from app.service import integrity as repairing
 from app.service.server import health_of
 from app.service.worker import Worker
@@ -128,7 +128,7 @@ def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, mon
     flip(file_of(root, "node_samples"))
     for _ in range(2):
         worker.cycle(now=NOW)
-        told, status = health_of(Answers(root), worker, now=NOW)
+        told, status = health_of(AnswerCache(root), worker, now=NOW)
         assert status == 503
         assert any("node_samples of cluster c on 2026-11-21" in each for each in told["failures"])
     repairing.repair(root, group=None, now=NOW)

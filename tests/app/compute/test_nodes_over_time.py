@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.results.capacity import nodes_by_accounting
 from app.service import exporter
 from app.show.answer import Question
@@ -216,7 +217,8 @@ def test_a_node_that_only_accounting_knows_is_reported_where_capacity_is_used(
     assert (sentence is not None) is said
     assert sum(note.startswith("One node is in no inventory, only in accounting (") for note in notes) == 2 * said
     assert (
-        "in no inventory, only in accounting (" in words(page(Explorer(Answers(root), Claims(None)), "/", "")[2])
+        "in no inventory, only in accounting ("
+        in words(page(Explorer(AnswerCache(root), WatchedClaims(None)), "/", "")[2])
     ) is said
     if sentence:  # 8 GPUs from 100 to 400 s, beside 8 for all the time
         assert f"({share:.1%} of the capacity)" in sentence

@@ -9,7 +9,7 @@ import pytest
 
 from app.explorer import filters
 from app.results import headline_text
-from app.results.cache import Answers
+from app.results.cache import AnswerCache
 from app.results.headlines import headlines
 from app.window import Window
 from tests.app.explorer.conftest import NASTY, fill, served
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 def expected(site: Site, search: str = "") -> tuple[Headline, ...]:
     """The headline numbers of an address, from the function itself."""
-    answers = Answers(site.root)
+    answers = AnswerCache(site.root)
     shown = filters.resolve(answers.ask(filters.situation), filters.parameters(search))
     return answers.ask(headlines, Window(shown.window.cluster, shown.window.since, shown.window.until))
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
+from app.claims.watched import WatchedClaims
 from app.config.settings import Config
 from app.errors import UsageError
 from app.explorer import create_app
@@ -14,7 +15,7 @@ from app.explorer import filters as view
 from app.explorer.application import Explorer, page, with_filter
 from app.explorer.pages import overview
 from app.results import advice, headline_text
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.results.headlines import headlines
 from app.results.interruptions import interruption_costs, node_failures
 from app.window import Window
@@ -53,7 +54,7 @@ def table(found: object, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def explorer(warehouse: Path) -> Explorer:
-    return Explorer(Answers(warehouse), Claims(None))
+    return Explorer(AnswerCache(warehouse), WatchedClaims(None))
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +302,7 @@ def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> No
 
 def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    explorer = Explorer(Answers(root), Claims(None))
+    explorer = Explorer(AnswerCache(root), WatchedClaims(None))
     for path in ("/", "/runs", "/run"):
         assert "trackside ingest slurm" in words(page(explorer, path, "")[2])
     assert "goodput_allocated" in words(page(explorer, "/definitions", "")[2])

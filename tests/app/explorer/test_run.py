@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
 from tests.app.explorer.test_pages import components, words
 from tests.support.command import trackside
@@ -35,7 +36,7 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
     for arguments in (*(("ingest", kind, str(file)) for kind, file in files.items()), ("compute",)):
         done = trackside(*arguments, "--warehouse", str(folder / "w"))
         assert done.returncode == 0, done.stderr
-    return Explorer(Answers(folder / "w"), Claims(None))
+    return Explorer(AnswerCache(folder / "w"), WatchedClaims(None))
 
 
 def card(explorer: Explorer, period: str, title: str) -> str:

@@ -12,6 +12,7 @@ from app.results import goodput as results
 from app.window import Window
 from tests.metrics.same_bits import RUNS
 from tests.metrics.tables import at
+from tests.support.sources import KeepsNothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def steps(dice: random.Random) -> pl.DataFrame:
     )  # fmt: skip
 
 
-class Rows:
+class Rows(KeepsNothing):
     """A source that answers every query with the same rows."""
 
     def __init__(self, rows: pl.DataFrame) -> None:

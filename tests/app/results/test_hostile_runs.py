@@ -14,7 +14,7 @@ from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer import create_app
 from app.results import job_goodput
-from app.results.cache import Answers
+from app.results.cache import AnswerCache
 from app.results.ettr import ettr_run_rows
 from app.results.job_goodput import job_accounts, job_goodput_rows
 from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
@@ -204,7 +204,7 @@ def test_the_report_the_metrics_and_the_verdicts_are_made(
     status = cli.main(["report", "sla", "--period", "2026-09", *where, "--format", "json", "-o", str(tmp_path / "r")])
     assert status == 0, capsys.readouterr().err
     assert cli.main(["verify", *where, "--format", "json"]) in {0, 3, 4}
-    told = exporter.render(Answers(beside), now=NOW + timedelta(hours=1)).decode()
+    told = exporter.render(AnswerCache(beside), now=NOW + timedelta(hours=1)).decode()
     assert 'trackside_goodput_ratio{bound="lower"' in told
     assert not [line for line in told.splitlines() if line.lower().endswith((" inf", " +inf", " -inf", " nan"))]
     assert caplog.messages == []

@@ -13,7 +13,7 @@ from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
-from app.results.cache import Answers
+from app.results.cache import AnswerCache
 from app.results.failures import failure_rate_rows
 from app.results.goodput import lost_imputed_rows
 from app.results.interruptions import interruption_costs
@@ -155,7 +155,7 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     assert (assumed["n"], assumed["value"]) == (1, 1800 * 16)
     assert told["interruptions_by_class"] == {"infrastructure": 1}
     assert (told["n"], told["n_incidents"], told["by_cause"]) == (1, 1, {"node_fail": 1})
-    text = exporter.render(Answers(root), now=NOW).decode()
+    text = exporter.render(AnswerCache(root), now=NOW).decode()
     (line,) = (
         line
         for line in text.splitlines()

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.claims.watched import WatchedClaims
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
@@ -104,7 +105,7 @@ def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_page_of_a_run_finds_its_cluster(root: Path) -> None:
-    explorer = Explorer(Answers(root), Claims(None))
+    explorer = Explorer(AnswerCache(root), WatchedClaims(None))
 
     def titled(search: str) -> str:
         return page(explorer, "/run", search)[3]

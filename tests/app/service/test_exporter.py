@@ -15,12 +15,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.claims import verify as verifying
+from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
 from app.explorer.pages import overview
 from app.results import headlines
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
 from app.window import Window
@@ -53,7 +54,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def samples(root: Path) -> list[Sample]:
-    text = exporter.render(Answers(root), now=NOW).decode()
+    text = exporter.render(AnswerCache(root), now=NOW).decode()
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
@@ -110,7 +111,7 @@ def test_what_counts_as_a_cost_is_one_set_and_the_help_says_which() -> None:
 
 
 def test_help_and_type_are_as_declared(everything: Path) -> None:
-    text = exporter.render(Answers(everything), now=NOW).decode()
+    text = exporter.render(AnswerCache(everything), now=NOW).decode()
     for family in FAMILIES:
         assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in text
 
@@ -118,7 +119,7 @@ def test_help_and_type_are_as_declared(everything: Path) -> None:
 def test_promtool_finds_nothing_to_say(everything: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("no promtool on this machine; get it with: make test REAL=1")
-    text = exporter.render(Answers(everything), now=NOW)
+    text = exporter.render(AnswerCache(everything), now=NOW)
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
     complaints = set(done.stderr.decode().splitlines())
     assert not complaints
@@ -190,7 +191,7 @@ def test_runs_are_bounded(everything: Path) -> None:
 
 
 def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
-    answers = Answers(accounting)
+    answers = AnswerCache(accounting)
     early = exporter.render(answers, now=NOW).decode().splitlines()
     late = exporter.render(answers, now=NOW + timedelta(hours=1)).decode().splitlines()
     changed = [(a, b) for a, b in zip(early, late, strict=True) if a != b]
@@ -201,7 +202,7 @@ def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
 
 
 def test_a_scrape_is_quick_after_the_first(everything: Path) -> None:
-    answers = Answers(everything)
+    answers = AnswerCache(everything)
     exporter.render(answers, now=NOW)
     began = time.perf_counter()
     exporter.render(answers, now=NOW)
@@ -210,7 +211,7 @@ def test_a_scrape_is_quick_after_the_first(everything: Path) -> None:
 
 def test_new_data_are_in_the_next_scrape(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
-    answers = Answers(root)
+    answers = AnswerCache(root)
     before = exporter.render(answers, now=NOW)
     from_accounting(tmp_path, jobs=40)
     assert exporter.render(answers, now=NOW) != before
@@ -253,7 +254,7 @@ def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
     assert {"all", "28d", "7d", "month"} <= given  # verdicts can be given, goodput cannot
     assert set(of(found, "trackside_goodput_ratio", cluster=HOSTILE, of="allocated", bound="upper")) == {("all",)}
     assert not of(found, "trackside_occupancy_ratio", cluster=HOSTILE)
-    exporter.negotiated(Answers(quiet), "", now=NOW, last=last)
+    exporter.negotiated(AnswerCache(quiet), "", now=NOW, last=last)
     missing = {(each.window, each.part): each for each in last.missing if each.cluster == HOSTILE}
     assert missing["7d", "goodput"].reason == "no GPU-time is known in this window"
     assert "no node inventory" in missing["all", "availability"].reason
@@ -263,7 +264,7 @@ def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
 
 @pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
 def test_a_hostile_name_comes_back_as_it_was(quiet: Path, form: str) -> None:
-    text = exporter.negotiated(Answers(quiet), form, now=NOW)[0].decode()
+    text = exporter.negotiated(AnswerCache(quiet), form, now=NOW)[0].decode()
     read = openmetrics_families if form else text_string_to_metric_families
     families = read(text)
     assert HOSTILE in {each.labels.get("cluster") for family in families for each in family.samples}
@@ -298,7 +299,7 @@ def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
 
     monkeypatch.setattr(owner, name, fails)
     last = exporter.LastScrape()
-    text = exporter.negotiated(Answers(quiet), "", now=NOW, last=last)[0].decode()
+    text = exporter.negotiated(AnswerCache(quiet), "", now=NOW, last=last)[0].decode()
     after = [each for family in text_string_to_metric_families(text) for each in family.samples]
     others = [each for each in of_quiet if each.labels.get("cluster") != HOSTILE]
     assert [each for each in after if each.labels.get("cluster") != HOSTILE] == others
@@ -308,7 +309,7 @@ def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
     assert all("a fault" in each.reason for each in failed)
     counted = of(after, "trackside_export_failures", cluster=HOSTILE)
     assert counted == ({} if name == "windows" else {(): len(failed)})
-    told, status = service.health_of(Answers(quiet), None, now=NOW, scrape=last)
+    told, status = service.health_of(AnswerCache(quiet), None, now=NOW, scrape=last)
     assert status == 503
     assert all(said.startswith(f"metrics of {HOSTILE}: not exported: ") for said in told["failures"])
     assert any(part in said for said in told["failures"])
@@ -326,14 +327,14 @@ def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, mon
 def test_a_scrape_that_reads_nothing_is_reported(tmp_path: Path) -> None:
     root, last = from_accounting(tmp_path, jobs=5), exporter.LastScrape()
     (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
-    text = exporter.negotiated(Answers(root), "", now=NOW, last=last)[0].decode()
+    text = exporter.negotiated(AnswerCache(root), "", now=NOW, last=last)[0].decode()
     assert "trackside_build_info" in text
     assert [(each.part, each.failed) for each in last.missing] == [("everything", True)]
 
 
 @pytest.mark.parametrize("accept", ["application/openmetrics-text; version=new", "text/plain; version=", "\x00"])
 def test_a_header_that_asks_for_nonsense_gets_text(accept: str, tmp_path: Path) -> None:
-    assert exporter.negotiated(Answers(tmp_path), accept, now=NOW)[1].startswith("text/plain")
+    assert exporter.negotiated(AnswerCache(tmp_path), accept, now=NOW)[1].startswith("text/plain")
 
 
 def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:
@@ -343,9 +344,9 @@ def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:
 
 def test_while_somebody_writes_the_last_published_numbers_stay(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
-    before = exporter.render(Answers(root), now=NOW)
+    before = exporter.render(AnswerCache(root), now=NOW)
     with open_writer(root, verb="test", now=NOW):
-        assert exporter.render(Answers(root), now=NOW) == before
+        assert exporter.render(AnswerCache(root), now=NOW) == before
 
 
 def test_what_is_loaded_and_not_computed_tells_of_its_sources(tmp_path: Path) -> None:
@@ -359,13 +360,13 @@ def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None
         '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.99\n'
         'direction = "at_least"\n'
     )
-    text = exporter.render(Answers(accounting), now=NOW, claims=Claims(claims)).decode()
+    text = exporter.render(AnswerCache(accounting), now=NOW, claims=WatchedClaims(claims)).decode()
     assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
 
 
 def test_openmetrics_is_spoken_to_those_who_ask(accounting: Path) -> None:
-    content, kind = exporter.negotiated(Answers(accounting), "application/openmetrics-text;version=1.0.0", now=NOW)
+    content, kind = exporter.negotiated(AnswerCache(accounting), "application/openmetrics-text;version=1.0.0", now=NOW)
     assert kind.startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics_families(content.decode())}  # type: ignore[no-untyped-call]  # theirs
     assert "trackside_occupancy_ratio" in names
-    assert exporter.negotiated(Answers(accounting), "*/*", now=NOW)[1].startswith("text/plain")
+    assert exporter.negotiated(AnswerCache(accounting), "*/*", now=NOW)[1].startswith("text/plain")

@@ -25,7 +25,7 @@ from app.config import settings as config
 from app.config.settings import Config, Serve
 from app.errors import UsageError
 from app.explorer import create_app
-from app.results.cache import Answers, Claims
+from app.results.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
 from app.service import worker as worker_module
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from werkzeug.test import TestResponse
 
+    from app.claims.watched import WatchedClaims
     from queries.warehouse import Reader
 
 EVERY = timedelta(minutes=15)
@@ -95,7 +96,7 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     assert worker.sources["slurm"].last_success == NOW
     with open_reader(tmp_path / "w") as reader:
         assert reader.query("computed", cluster="tiny").height == 1
-    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    told, status = service.health_of(AnswerCache(tmp_path / "w"), worker, now=NOW)
     assert (status, told["status"]) == (200, "ok")
     assert told["data_end"] is not None
 
@@ -123,7 +124,7 @@ def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsy
     assert worker.last_success is None
     assert worker.sources["slurm"].last_error is None
     assert worker.sources["compute"].last_error is None
-    told, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    told, status = service.health_of(AnswerCache(tmp_path / "w"), worker, now=NOW)
     assert (status, told["status"]) == (503, "failing")
     assert [failure.partition(":")[0] for failure in told["failures"]] == ["prometheus"]
     assert told["sources"]["prometheus"]["failed_at"] == "2026-11-02T03:04:05Z"
@@ -178,7 +179,7 @@ def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest
         section = Prometheus(url=there.url, retries=0, cluster="tiny", selector='env="typo"')
         worker = Worker(tmp_path / "w", configured(prometheus=section), every=EVERY, runner=slurm)
         worker.cycle(now=NOW)
-    health, status = service.health_of(Answers(tmp_path / "w"), worker, now=NOW)
+    health, status = service.health_of(AnswerCache(tmp_path / "w"), worker, now=NOW)
     assert status == 200
     assert 'no DCGM series that match {env="typo"}' in health["sources"]["prometheus"]["last_warning"]
     assert health["sources"]["compute"]["last_warning"] is None
@@ -298,7 +299,7 @@ def test_a_worker_that_hangs_is_noticed(tmp_path: Path) -> None:
 def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=5)
     (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
-    told, status = service.health_of(Answers(root), None, now=NOW)
+    told, status = service.health_of(AnswerCache(root), None, now=NOW)
     assert status == 503
     assert told["failures"][0].startswith("warehouse: ")
 
@@ -362,13 +363,13 @@ MARK = "trackside_verdict{"
 
 
 def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judged: list[Claims | None] = []
+    judged: list[WatchedClaims | None] = []
 
-    def explorer(root: Path, settings: Config, claims: Claims | None = None) -> object:
+    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache) -> object:
         judged.append(claims)
-        return create_app(root, settings, claims)
+        return create_app(root, settings, claims, answers)
 
-    def metrics(*_: object, claims: Claims, **__: object) -> tuple[bytes, str]:
+    def metrics(*_: object, claims: WatchedClaims, **__: object) -> tuple[bytes, str]:
         judged.append(claims)
         return b"", "text/plain"
 
@@ -516,5 +517,5 @@ def test_other_addresses_are_served_with_a_warning(tmp_path: Path) -> None:
 
 def test_no_cycle_is_due_before_the_first(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "none", configured(), every=EVERY, runner=slurm)
-    told, status = service.health_of(Answers(tmp_path / "none"), worker, now=datetime(2026, 11, 2, tzinfo=UTC))
+    told, status = service.health_of(AnswerCache(tmp_path / "none"), worker, now=datetime(2026, 11, 2, tzinfo=UTC))
     assert (status, told["data_version"], told["data_end"]) == (200, None, None)

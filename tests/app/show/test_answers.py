@@ -14,6 +14,7 @@ from app.results import advice
 from app.results.interruptions import node_failures
 from app.window import Window
 from tests.support.command import trackside
+from tests.support.sources import KeepsNothing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +99,7 @@ def test_a_run_without_time_in_the_window_is_told_from_one_that_is_not_there(wha
     assert "in this window; take a longer one (--since)" in done.stderr
 
 
-class Costs:
+class Costs(KeepsNothing):
     """A source of nothing but interruptions with their costs."""
 
     def __init__(self, *rows: tuple[str | None, str, str | None, float | None]) -> None:

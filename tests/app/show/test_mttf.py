@@ -24,6 +24,7 @@ from metrics import frames
 from metrics.claims.verdict import Claim
 from queries.warehouse import open_reader
 from tests.support.command import trackside
+from tests.support.sources import KeepsNothing
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def test_a_reference_is_set_beside_our_rate_of_its_class(reader: Reader, window:
     assert vendor["p_value"] is None  # no count stands behind the constant
 
 
-class TwoClusters:
+class TwoClusters(KeepsNothing):
     """A source in which a second cluster is the first under another name."""
 
     def __init__(self, reader: Reader, cluster: str) -> None:
@@ -177,7 +178,7 @@ def test_clusters_are_set_beside_each_other_by_their_two_counts(reader: Reader, 
     assert twin["ci_method"].startswith("exact two-sample")
 
 
-class Bursts:
+class Bursts(KeepsNothing):
     """A cluster with a job a day, and 2,000 jobs that fail at once on the first."""
 
     def query(self, name: str, **_: object) -> pl.DataFrame:
