@@ -31,7 +31,7 @@ def test_command_in_process_leaves_no_trace(tmp_path: Path) -> None:
     before = (dict(os.environ), Path.cwd(), sys.stdin, sys.stdout, sys.stderr, sys.argv)
     assert trackside("ingest", "slurm", *tiny(5).write(tmp_path), "--warehouse", str(tmp_path / "w")).returncode == 0
     exported = trackside("export", "attempts", "--format", "csv", env={"TRACKSIDE_WAREHOUSE": str(tmp_path / "w")})
-    assert exported.stdout.count("\n") == 1 + 5
+    assert exported.stdout.startswith("cluster,scheduler,job_id,")
     assert before == (dict(os.environ), Path.cwd(), sys.stdin, sys.stdout, sys.stderr, sys.argv)
 
 
