@@ -10,10 +10,18 @@ from app import clock
 from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
+from tests.support.warehouses import prepared_schema
 
 pytest_plugins = ("tests.scheduling",)
 profiles.load()
 os.environ.setdefault(clock.NOT_BEFORE, "2026-11-22T00:00:00Z")  # the captures are of days before, on any machine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _prepared_schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """New warehouses start as copies of an empty one, but for the tests of queries/, which makes them."""
+    with prepared_schema(tmp_path_factory.mktemp("schema")):
+        yield
 
 
 @pytest.fixture(scope="module")

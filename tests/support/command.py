@@ -74,8 +74,8 @@ def trackside_on(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = 
 
 def _in_process(arguments: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command line with this environment and in this folder, with stdout and stderr of its own."""
-    changed = {name for name in env.keys() | os.environ.keys() if env.get(name) != os.environ.get(name)}
-    assert not any(name.startswith(AT_START) for name in changed), f"{changed}: read when a process starts"
+    late = [name for name in env if name.startswith(AT_START) and env[name] != os.environ.get(name)]
+    assert not late, f"{late}: read when a process starts"
     from app.cli.main import main  # tests of single functions need none of it
 
     with _surroundings(env, cwd), _streams() as (stdout, stderr), mock.patch.object(sys, "argv", [PROGRAM, *arguments]):
