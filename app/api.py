@@ -10,12 +10,11 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from argparse import Namespace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from app.cli.windows import windows
+from app.cli.windows import Period, windows
 from app.config import settings
 from app.errors import UsageError
 from app.results.windows import CLAIMED_GPUS
@@ -169,9 +168,7 @@ class Warehouse:
         by = given.get("by")
         if by is not None and by not in _ENTRIES[name][1]:
             raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(_ENTRIES[name][1])}")
-        period = Namespace(
-            cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until"))
-        )
+        period = Period(cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until")))
         question = Question(
             by=by, run=given.get("run"), at_gpus=given.get("at") or CLAIMED_GPUS, convention=given.get("convention")
         )

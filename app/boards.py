@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import console
-from app.claims import verify as verifying
-from app.config import settings as config
 from app.errors import UsageError
 from app.results.headlines import Headline, headline_is_of
 from dashboards import grafana, lint
@@ -18,7 +16,6 @@ from dashboards.exported_metrics import MTTF_GPUS
 from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Mapping
 
     from dashboards.boards.fleet import Targets
@@ -34,35 +31,6 @@ PROVISIONING = (
     "provisioning/prometheus.yaml",
 )
 """Files beside the boards, as Grafana's provisioning folder wants them."""
-
-DEFAULT_DIR = Path("grafana")
-
-HOW_TO_LOAD = """\
-To load them, one of:
-  by hand        Grafana: Dashboards > New > Import, and choose {boards}/fleet.json
-  provisioning   cp -r {dir}/provisioning/dashboards {dir}/provisioning/datasources /etc/grafana/provisioning/
-                 and start Grafana with TRACKSIDE_BOARDS={boards} TRACKSIDE_PROMETHEUS_URL=<your Prometheus>
-Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml"""
-
-
-def run(options: argparse.Namespace) -> int:
-    """Build or check.
-
-    Raises:
-        UsageError: a folder or file cannot be used, or a board has mistakes; those are listed first.
-    """
-    if options.action == "check":
-        return _check(options.dir, quiet=options.quiet)
-    target = options.dir or DEFAULT_DIR
-    settings = config.load(options.config)
-    claims = verifying.read_claims(settings.claims)
-    written = build(target, targets_of(claims, settings.rules.flop_convention))
-    if not options.quiet:
-        for path in written:
-            console.say(str(path))
-        place = target.resolve()
-        console.say(HOW_TO_LOAD.format(dir=place, boards=place / "boards"), error=True)
-    return 0
 
 
 def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
@@ -124,7 +92,16 @@ def _shown(metric: Metric, flop_convention: str) -> Headline:
     )
 
 
-def _check(target: Path | None, *, quiet: bool) -> int:
+def check(target: Path | None, *, quiet: bool) -> int:
+    """Check the boards of a folder, or those that ship.
+
+    Args:
+        target: folder; None means the boards that ship.
+        quiet: print mistakes only.
+
+    Raises:
+        UsageError: the folder cannot be used, or a board has mistakes; those are printed first.
+    """
     boards = _shipped() if target is None else _read(target)
     where = "the boards that ship" if target is None else str(target)
     found = lint.lint([board for board, _ in boards.values()])

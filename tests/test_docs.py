@@ -12,7 +12,7 @@ import pytest
 from app import docgen, manual
 from app.claims.file import read_claims
 from app.cli import main as cli
-from app.cli.help import DUMP_COMMANDS
+from app.cli.sources.slurm import DUMP_COMMANDS
 from app.config import settings as config
 from app.errors import EXIT_STATUS
 from metrics.catalog import METRICS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app import console
@@ -10,10 +11,18 @@ from app.times import iso, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
-    import argparse
     from datetime import datetime
 
     from queries.warehouse import Reader
+
+
+@dataclass(frozen=True)
+class Period:
+    """--cluster, --since and --until as typed; None where they are left out."""
+
+    cluster: str | None = None
+    since: str | None = None
+    until: str | None = None
 
 
 def moment(text: str | None, *, end: datetime | None) -> datetime | None:
@@ -21,32 +30,30 @@ def moment(text: str | None, *, end: datetime | None) -> datetime | None:
     return None if text is None else parse_time(text, end=end)
 
 
-def windows(reader: Reader, options: argparse.Namespace) -> list[Window]:
+def windows(reader: Reader, period: Period) -> list[Window]:
     """The computed window of each cluster, narrowed to what was asked."""
-    return [window for window, _ in computed_and_asked(reader, options)]
+    return [window for window, _ in computed_and_asked(reader, period)]
 
 
-def computed_and_asked(
-    reader: Reader, options: argparse.Namespace, *, every: bool = False
-) -> list[tuple[Window, Window]]:
+def computed_and_asked(reader: Reader, period: Period, *, every: bool = False) -> list[tuple[Window, Window]]:
     """The window of each cluster, and the period asked for that it is the known part of.
 
     Args:
         reader: the published copy.
-        options: `cluster`, `since` and `until` as typed.
+        period: what was typed.
         every: all clusters must have data in the period; otherwise those that have none are reported and left out.
 
     Raises:
         UsageError: there is no such cluster or period, or no data in it.
     """
     known = [str(name) for name in reader.query("clusters")["cluster"]]
-    if options.cluster is not None and options.cluster not in known:
-        raise UsageError(f"there is no cluster {options.cluster!r}; there are: {', '.join(known) or 'none'}")
+    if period.cluster is not None and period.cluster not in known:
+        raise UsageError(f"there is no cluster {period.cluster!r}; there are: {', '.join(known) or 'none'}")
     found: list[tuple[Window, Window]] = []
     uncovered: list[UncoveredError] = []
-    for cluster in known if options.cluster is None else [options.cluster]:
+    for cluster in known if period.cluster is None else [period.cluster]:
         try:
-            found += _of_cluster(reader, cluster, options)
+            found += _of_cluster(reader, cluster, period)
         except UncoveredError as error:
             uncovered.append(error)
     if uncovered and (every or not found):
@@ -60,7 +67,7 @@ def computed_and_asked(
     return found
 
 
-def _of_cluster(reader: Reader, cluster: str, options: argparse.Namespace) -> list[tuple[Window, Window]]:
+def _of_cluster(reader: Reader, cluster: str, period: Period) -> list[tuple[Window, Window]]:
     """The window of a cluster and the period asked for; nothing where it is not computed."""
     from app.claims import verify as verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
 
@@ -68,8 +75,8 @@ def _of_cluster(reader: Reader, cluster: str, options: argparse.Namespace) -> li
     if computed.is_empty():
         return []
     low, high = computed["since"].item(), computed["until"].item()
-    since, until = moment(options.since, end=high) or low, moment(options.until, end=high) or high
-    if options.since and options.until and since >= until:
+    since, until = moment(period.since, end=high) or low, moment(period.until, end=high) or high
+    if period.since and period.until and since >= until:
         raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
     asked = Window(cluster, since, until)
     covered = verifying.covered(reader, asked)

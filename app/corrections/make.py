@@ -28,8 +28,8 @@ from app.times import iso, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from app.config.settings import Config
     from app.corrections.records import Kind
@@ -45,6 +45,69 @@ LONGEST_NAME, LONGEST_REASON = 100, 1000
 
 _CAUSE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Who makes a correction, and why; both are required, and None where they are missing."""
+
+    author: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class WhichAttempts:
+    """Which attempts a correction is about; None leaves a restriction out.
+
+    Attributes:
+        job: a raw job id, or as people see it.
+        attempt: the number of the attempt in its run.
+        submitted: a time as typed.
+    """
+
+    job: str | None = None
+    attempt: int | None = None
+    submitted: str | None = None
+
+
+@dataclass(frozen=True)
+class CauseRequest:
+    """The class, cause or node of one interruption; None leaves it as it is."""
+
+    cluster: str | None = None
+    run: str | None = None
+    which: WhichAttempts = WhichAttempts()
+    kind: str | None = None
+    cause: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeStateRequest:
+    """The state of a node in an interval; times are as typed."""
+
+    node: str
+    since: str
+    until: str
+    state: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class RunJoinRequest:
+    """Attempts that are part of a run, or with `apart` are not."""
+
+    run: str
+    which: WhichAttempts = WhichAttempts()
+    apart: bool = False
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class WithdrawRequest:
+    """The correction that no longer holds."""
+
+    id: str
 
 
 @dataclass(frozen=True)
@@ -65,31 +128,41 @@ class Done:
 
 
 def adjudicate(
-    writer: Writer, settings: Config, options: argparse.Namespace, *, now: datetime, progress: Callable[[str], None]
+    writer: Writer,
+    settings: Config,
+    request: CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest,
+    signature: Signature,
+    *,
+    now: datetime,
+    compute: bool = True,
+    claims_path: Path | None = None,
+    progress: Callable[[str], None],
 ) -> Done:
     """Write what a person says, compute, and compare.
 
     Args:
         writer: the warehouse.
         settings: with the rules and claims to compute by.
-        options: of the command line: `action` and what belongs to it.
-        now: when it was said.
-        progress: told what is being done.
+        request: the correction, or which one to withdraw.
+        signature: who makes it, and why.
+        now: when it is made.
+        compute: whether to compute with it now; otherwise the next computation applies it.
+        claims_path: claims whose verdicts to compare; None takes the configured.
+        progress: receives what is being done.
 
     Raises:
         UsageError: the subject is not there or is several, nothing would change, or nobody signs for it.
     """
-    author, reason = _signed(options)
-    if options.action == "withdraw":
-        done = _withdrawn(writer, options.id, author, reason, now)
+    author, reason = _signed(signature)
+    if isinstance(request, WithdrawRequest):
+        done = _withdrawn(writer, request.id, author, reason, now)
     else:
-        made = _ASKED[options.action](writer, options)
-        done = _made(writer, replace(made, made_at=now, author=author, reason=reason))
+        done = _made(writer, replace(_requested(writer, request), made_at=now, author=author, reason=reason))
     if not done.changed:
-        return _caught_up(writer, settings, done, now=now, progress=progress) if options.compute else done
-    claims = verifying.read_claims(options.claims or settings.claims) if options.compute else []
+        return _caught_up(writer, settings, done, now=now, progress=progress) if compute else done
+    claims = verifying.read_claims(claims_path or settings.claims) if compute else []
     cluster = done.correction.cluster
-    if not options.compute:
+    if not compute:
         with writer.transaction():
             _write(writer, done.correction)
         return done
@@ -136,7 +209,7 @@ def _write(writer: Writer, correction: Correction) -> None:
     )
 
 
-def _signed(options: argparse.Namespace) -> tuple[str, str]:
+def _signed(signature: Signature) -> tuple[str, str]:
     """Author and reason.
 
     Raises:
@@ -146,8 +219,8 @@ def _signed(options: argparse.Namespace) -> tuple[str, str]:
     user = os.environ.get("USER", "")
     hint = f" (you may be {user})" if user.isprintable() and user else ""
     for name, text, longest, said in (
-        ("--author", options.author, LONGEST_NAME, f"who says so{hint}"),
-        ("--reason", options.reason, LONGEST_REASON, "why"),
+        ("--author", signature.author, LONGEST_NAME, f"who says so{hint}"),
+        ("--reason", signature.reason, LONGEST_REASON, "why"),
     ):
         told = (text or "").strip()
         if not told:
@@ -189,23 +262,23 @@ def _withdrawn(source: Source, wanted: str, author: str, reason: str, now: datet
 # What is corrected -----------------------------------------------------------------------------------------------
 
 
-def _cause(source: Source, options: argparse.Namespace) -> Correction:
+def _cause(source: Source, request: CauseRequest) -> Correction:
     """The class, cause or node of one interruption."""
-    cluster = _one_cluster(source, options.cluster, options.run_id or options.job)
-    row = _one_interruption(source, cluster, options)
+    cluster = _one_cluster(source, request.cluster, request.run or request.which.job)
+    row = _one_interruption(source, cluster, request)
     before = {"class": row["class"], "cause": row["cause"], "node": row["node"]}
-    said = {"class": options.kind, "cause": options.cause, "node": options.node}
+    said = {"class": request.kind, "cause": request.cause, "node": request.node}
     after = {name: value for name, value in said.items() if value is not None}
     if not after:
         raise UsageError("say what it was instead: --class, --cause or --node (one of them, or several)")
-    if options.cause is not None and not _CAUSE.fullmatch(options.cause):
+    if request.cause is not None and not _CAUSE.fullmatch(request.cause):
         raise UsageError("--cause is a word of small letters, digits and _, such as nvlink or node_fail; at most 40")
-    if options.kind not in {None, row["class"]} and options.cause is None:
-        raise UsageError(f"class {options.kind} with the cause {row['cause']!r} says too little: say --cause, too")
-    if options.node is not None:
+    if request.kind not in {None, row["class"]} and request.cause is None:
+        raise UsageError(f"class {request.kind} with the cause {row['cause']!r} says too little: say --cause, too")
+    if request.node is not None:
         held = _nodes(source, cluster, row["run_id"], row["attempt_no"])
-        if options.node not in held:
-            raise UsageError(f"that attempt did not hold a node {options.node!r}; it held {some(held)}")
+        if request.node not in held:
+            raise UsageError(f"that attempt did not hold a node {request.node!r}; it held {some(held)}")
     if all(before[name] == value for name, value in after.items()) and not _corrected(source, cluster, row):
         raise UsageError(f"that is what is known already: {equal(before)}; nothing to correct")
     return _correction(cluster, "cause", {"attempts": row["keys"]}, before, after)
@@ -220,9 +293,10 @@ def _corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
     )
 
 
-def _one_interruption(source: Source, cluster: str, options: argparse.Namespace) -> dict[str, Any]:
+def _one_interruption(source: Source, cluster: str, request: CauseRequest) -> dict[str, Any]:
     """The interruption that is meant, with the keys of the attempts that it ended (`keys`)."""
-    attempts = _attempts(source, cluster, options)
+    run = None if request.run is None else _one_run(source, cluster, request.run)
+    attempts = _attempts(source, cluster, request.which, run)
     which = attempts.select("run_id", "attempt_no").unique(maintain_order=True)
     interrupted = source.query("interruptions", cluster=cluster, since=_EVER[0], until=_EVER[1])
     found = interrupted.join(which, on=["run_id", "attempt_no"], how="semi").sort("run_id", "attempt_no")
@@ -238,22 +312,21 @@ def _one_interruption(source: Source, cluster: str, options: argparse.Namespace)
     return row | {"keys": keys}
 
 
-def _attempts(source: Source, cluster: str, options: argparse.Namespace, run: str | None = None) -> pl.DataFrame:
-    """Attempts that --run (or a run that is known), --job, --attempt and --submitted mean."""
-    if run is None and options.run_id is None and options.job is None:
+def _attempts(source: Source, cluster: str, which: WhichAttempts, run: str | None) -> pl.DataFrame:
+    """Attempts of a run (its run id; None: of any) that --job, --attempt and --submitted mean."""
+    if run is None and which.job is None:
         raise UsageError("say which: --job J, or --run R --attempt N")
-    run = run if options.run_id is None else _one_run(source, cluster, options.run_id)
-    found = source.query("adjudication_attempts", cluster=cluster, job=options.job, run=run)
+    found = source.query("adjudication_attempts", cluster=cluster, job=which.job, run=run)
     if found.is_empty():
         of = f" in {run}" if run is not None else ""
-        raise UsageError(f"{cluster} has no attempt of job {options.job!r}{of}")
-    if options.attempt is not None:
-        left = found.filter(pl.col("attempt_no") == options.attempt)
+        raise UsageError(f"{cluster} has no attempt of job {which.job!r}{of}")
+    if which.attempt is not None:
+        left = found.filter(pl.col("attempt_no") == which.attempt)
         if left.is_empty():
-            raise UsageError(f"there is no attempt {options.attempt}; there are {some(found['attempt_no'].unique())}")
+            raise UsageError(f"there is no attempt {which.attempt}; there are {some(found['attempt_no'].unique())}")
         found = left
-    if options.submitted is not None:
-        moment = parse_time(options.submitted)
+    if which.submitted is not None:
+        moment = parse_time(which.submitted)
         left = found.filter(pl.col("submitted_at").dt.truncate("1s") == moment.replace(microsecond=0))
         if left.is_empty():
             when = [iso(each) for each in found["submitted_at"].unique().sort()]
@@ -271,14 +344,14 @@ def _one_run(source: Source, cluster: str, text: str) -> str:
     return found[0]
 
 
-def _node_state(source: Source, options: argparse.Namespace) -> Correction:
+def _node_state(source: Source, request: NodeStateRequest) -> Correction:
     """The state of a node in an interval."""
-    cluster = _one_cluster(source, options.cluster)
+    cluster = _one_cluster(source, request.cluster)
     window = _window(source, cluster)
     names = _nodes(source, cluster, None, None)
-    if options.node not in names:
-        raise UsageError(f"{cluster} has no node {options.node!r}; there are {some(names)}")
-    since, until = parse_time(options.since), parse_time(options.until)
+    if request.node not in names:
+        raise UsageError(f"{cluster} has no node {request.node!r}; there are {some(names)}")
+    since, until = parse_time(request.since), parse_time(request.until)
     if since >= until:
         raise UsageError(f"--from {iso(since)} is not before --until {iso(until)}")
     if until <= window.since or since >= window.until:
@@ -287,7 +360,7 @@ def _node_state(source: Source, options: argparse.Namespace) -> Correction:
             f"nothing is known of {cluster} from {iso(since)} to {iso(until)}; the data reach from {reach}"
         )
     states = source.query("node_states", cluster=cluster).filter(
-        (pl.col("node") == options.node)
+        (pl.col("node") == request.node)
         & (pl.col("started_at") < until)
         & (pl.col("ended_at").is_null() | (pl.col("ended_at") > since))
     )
@@ -296,28 +369,28 @@ def _node_state(source: Source, options: argparse.Namespace) -> Correction:
          "reason": row["reason"], "planned": row["planned"]}
         for row in states.to_dicts()
     ]  # fmt: skip
-    subject = {"node": options.node, "from": stamp(since), "until": stamp(until)}
-    return _correction(cluster, "node_state", subject, {"states": told}, {"state": options.state})
+    subject = {"node": request.node, "from": stamp(since), "until": stamp(until)}
+    return _correction(cluster, "node_state", subject, {"states": told}, {"state": request.state})
 
 
-def _run_join(source: Source, options: argparse.Namespace) -> Correction:
+def _run_join(source: Source, request: RunJoinRequest) -> Correction:
     """Which run a job's attempts (or one of them) belong to."""
-    cluster = _one_cluster(source, options.cluster, options.to_run)
-    run = _one_run(source, cluster, options.to_run)
-    mine = _attempts(source, cluster, options, run if options.apart and options.job is None else None)
-    moved = mine.filter((pl.col("run_id") == run) if options.apart else (pl.col("run_id") != run))
+    cluster = _one_cluster(source, request.cluster, request.run)
+    run = _one_run(source, cluster, request.run)
+    mine = _attempts(source, cluster, request.which, run if request.apart and request.which.job is None else None)
+    moved = mine.filter((pl.col("run_id") == run) if request.apart else (pl.col("run_id") != run))
     if moved.is_empty():
-        return _again(source, cluster, mine, options)
+        return _again(source, cluster, mine, request)
     if moved["run_id"].n_unique() > 1:
         several = some(moved["run_id"].unique().sort())
-        raise UsageError(f"job {options.job!r} is in several runs: {several}; say which with --submitted TIME")
+        raise UsageError(f"job {request.which.job!r} is in several runs: {several}; say which with --submitted TIME")
     every = source.query("adjudication_attempts", cluster=cluster, job=None, run=run)
-    if options.apart and every["attempt_no"].n_unique() == moved["attempt_no"].n_unique():
+    if request.apart and every["attempt_no"].n_unique() == moved["attempt_no"].n_unique():
         raise UsageError(f"{run} has no other attempts: there is nothing to take apart")
-    if not options.apart:
+    if not request.apart:
         _one_after_the_other(every, moved, run)
-    after: dict[str, Any] = {"apart": True} if options.apart else {"run_of": _anchor(source, cluster, every)}
-    subject = {"attempts": [key_of(row) for row in moved.to_dicts()], "whole_job": options.attempt is None}
+    after: dict[str, Any] = {"apart": True} if request.apart else {"run_of": _anchor(source, cluster, every)}
+    subject = {"attempts": [key_of(row) for row in moved.to_dicts()], "whole_job": request.which.attempt is None}
     return _correction(cluster, "run_join", subject, {"run": moved["run_id"][0]}, after)
 
 
@@ -349,7 +422,7 @@ LAST = datetime(9999, 1, 1, tzinfo=UTC)
 """Later than any end."""
 
 
-def _again(source: Source, cluster: str, mine: pl.DataFrame, options: argparse.Namespace) -> Correction:
+def _again(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoinRequest) -> Correction:
     """The correction that put attempts where they are, said once more.
 
     Raises:
@@ -358,10 +431,10 @@ def _again(source: Source, cluster: str, mine: pl.DataFrame, options: argparse.N
     keys = [key_of(row) for row in mine.to_dicts()]
     for each in reversed(adjudications.known(source, cluster)):
         same = each.kind == "run_join" and each.subject["attempts"] == keys
-        if each.counts and same and ("apart" in each.after) == options.apart:
+        if each.counts and same and ("apart" in each.after) == request.apart:
             return each
     runs = some(mine["run_id"].unique().sort())
-    said = f"not in {options.to_run}, but in {runs}" if options.apart else f"in {runs} already"
+    said = f"not in {request.run}, but in {runs}" if request.apart else f"in {runs} already"
     raise UsageError(f"job {mine['job_id'][0]} is {said}; nothing to correct")
 
 
@@ -376,11 +449,13 @@ def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
     return key_of((own or rows)[0])
 
 
-_ASKED: dict[str, Callable[[Source, argparse.Namespace], Correction]] = {
-    "cause": _cause,
-    "node-state": _node_state,
-    "run-join": _run_join,
-}
+def _requested(source: Source, request: CauseRequest | NodeStateRequest | RunJoinRequest) -> Correction:
+    """The correction that a request means, not signed yet."""
+    if isinstance(request, CauseRequest):
+        return _cause(source, request)
+    if isinstance(request, NodeStateRequest):
+        return _node_state(source, request)
+    return _run_join(source, request)
 
 
 def _correction(

@@ -26,7 +26,6 @@ from app import clock
 from app import console as output
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
-from app.config import settings as config
 from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
 from app.demo.simulate.plan import CLUSTER
 from app.errors import UsageError
@@ -42,9 +41,9 @@ from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from app.config import settings as config
     from app.results.headlines import Headline
     from ingest.store.report import Report
     from metrics.claims.verdict import Judged
@@ -61,21 +60,19 @@ PERIOD = "2026-10"
 """The period of the report."""
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do all of it in a folder, show the numbers, and serve the explorer unless told not to."""
-    folder = PLACE if options.dir is None else options.dir
-    settings = config.Config() if options.config is None else config.load(options.config)
-    if options.no_serve:
-        show(folder, settings, quiet=options.quiet)
-        return 0
-    from app.service.server import address, serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
+def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> None:
+    """Serve the explorer of a demo until somebody stops it.
 
-    host, port = address(options, settings)  # before the minutes that the rest takes
-    show(folder, settings, quiet=options.quiet)
+    Args:
+        folder: of the demo.
+        settings: claims, and what the explorer needs.
+        address: host and port to listen on.
+    """
+    from app.service.server import serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
+
     output.say()
     with contextlib.suppress(KeyboardInterrupt):
-        serve_explorer(folder / "warehouse", settings, host=host, port=port)
-    return 0
+        serve_explorer(folder / "warehouse", settings, host=address[0], port=address[1])
 
 
 def show(folder: Path, settings: config.Config, *, simulated: Settings | None = None, quiet: bool = False) -> None:

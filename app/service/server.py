@@ -19,7 +19,6 @@ from flask import Response, request
 
 from app import clock, console, panics
 from app.claims.watched import WatchedClaims
-from app.config import settings as config
 from app.errors import UsageError
 from app.explorer import create_app
 from app.json_text import as_json
@@ -30,7 +29,6 @@ from app.times import iso
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -41,21 +39,30 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 
-def explore(options: argparse.Namespace) -> int:
-    """`trackside explore`: serve what the warehouse holds."""
-    settings = config.load(options.config)
-    host, port = address(options, settings)
-    return serve_explorer(options.warehouse or settings.warehouse, settings, host=host, port=port)
+def serve(
+    root: Path,
+    settings: Config,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    every_minutes: float | None = None,
+) -> int:
+    """Serve, and ingest and compute on a schedule.
 
+    Args:
+        root: the warehouse directory; it need not exist yet.
+        settings: used where an argument is None, and by the worker.
+        host: address to listen on.
+        port: port; 0 takes a free one.
+        every_minutes: time between two cycles; 0 only serves.
 
-def serve(options: argparse.Namespace) -> int:
-    """`trackside serve`: the same, and ingest and compute on a schedule."""
-    settings = config.load(options.config)
-    root = options.warehouse or settings.warehouse
-    every = settings.serve.every_minutes if options.every is None else options.every
+    Raises:
+        UsageError: an argument is out of range, or the address cannot be listened on.
+    """
+    every = settings.serve.every_minutes if every_minutes is None else every_minutes
     if not 0 <= every < 1e6:
         raise UsageError(f"--every {every:g}: minutes between two cycles, 0 or more (0 only serves)")
-    host, port = address(options, settings)
+    host, port = address(settings, host=host, port=port)
     worker = Worker(root, settings, every=timedelta(minutes=every)) if every else None
     return serve_explorer(root, settings, host=host, port=port, worker=worker)
 
@@ -201,14 +208,14 @@ def _data_end(source: Reader) -> datetime | None:
 # Serving ---------------------------------------------------------------------------------------------------------
 
 
-def address(options: argparse.Namespace, settings: Config) -> tuple[str, int]:
-    """Host and port to listen on: as asked for, else as configured.
+def address(settings: Config, *, host: str | None = None, port: int | None = None) -> tuple[str, int]:
+    """Host and port to listen on: those given, else those configured.
 
     Raises:
         UsageError: there is no such port.
     """
-    host = options.host or settings.serve.host
-    port = settings.serve.port if options.port is None else options.port
+    host = host or settings.serve.host
+    port = settings.serve.port if port is None else port
     if not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: ports go from 0 (any free one) to 65535")
     return host, port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -9,7 +10,6 @@ import pytest
 from werkzeug.test import Client
 
 from app.cli import main as cli
-from app.cli import verbs
 from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
 from app.service import exporter
@@ -37,7 +37,8 @@ def test_it_is_no_exception() -> None:
 def test_every_verb_ends_with_a_message(
     verb: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verbs, verb.split(maxsplit=1)[0], panic)
+    name = verb.split(maxsplit=1)[0]
+    monkeypatch.setattr(import_module(f"app.cli.verbs.{name}"), "run", panic)
     monkeypatch.delenv("TRACKSIDE_DEBUG", raising=False)
     assert cli.main(verb.split()) == 70
     message = capfd.readouterr().err

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import clock
 from app.cli import main as cli
-from app.cli import verbs
+from app.cli.sources import slurm as slurm_source
 from app.corrections import make as adjudicating
 from app.service import server as service
 from app.service import worker
@@ -189,7 +189,7 @@ def _stand_still(moment: datetime) -> None:
 
     cycle = worker.Worker.cycle
     vars(clock)["now"] = lambda: moment
-    vars(verbs)["_runner"] = lambda _: slurm
+    vars(slurm_source)["_runner"] = lambda _: slurm
     vars(service)["Worker"] = partial(worker.Worker, runner=slurm)
     worker.Worker.cycle = once  # type: ignore[method-assign]  # it ends the process
 

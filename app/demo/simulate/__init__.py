@@ -18,13 +18,12 @@ from app.demo.simulate.files import MANIFEST, clear, note
 from app.demo.simulate.plan import Settings
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
     from pathlib import Path
 
     from app.demo.simulate.world import World
 
-__all__ = ["MANIFEST", "Settings", "run", "simulate"]
+__all__ = ["MANIFEST", "Settings", "simulate"]
 
 SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
@@ -35,34 +34,6 @@ TRUTH_FILES = (
     "truth.json",
     *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs")),
 )
-
-
-def run(options: argparse.Namespace) -> int:
-    """The verb: check what was asked, write the files, say what to do with them."""
-    from app import console  # noqa: PLC0415 - only the verb talks
-    from app.errors import UsageError  # noqa: PLC0415 - as above
-
-    if options.gpus < 64 or options.gpus % 8:
-        raise UsageError(f"--gpus {options.gpus}: a multiple of 8, at least 64")
-    if not 1 <= options.days <= 3660:
-        raise UsageError(f"--days {options.days}: at least 1, at most 3660")
-    if options.seed < 0:
-        raise UsageError(f"--seed {options.seed}: not below 0")
-    settings = Settings(gpus=options.gpus, days=options.days, seed=options.seed)
-    tell = (lambda _: None) if options.quiet else (lambda what: console.say(what, error=True))
-    try:
-        simulate(settings, options.dir, tell=tell)
-    except OSError as error:
-        raise UsageError(f"{options.dir} cannot be written: {error.strerror}") from None
-    sources = options.dir / "sources"
-    console.say(f"The truth: {options.dir / 'truth.json'} and {options.dir / 'truth'}")
-    console.say("Read the files as if they came from a real cluster:")
-    console.say(f"  trackside ingest slurm {' '.join(str(sources / name) for name in SLURM_FILES)}")
-    said = " ".join(str(sources / name) for name in SNAPSHOT_FILES)
-    console.say(f"  trackside ingest slurm --cluster demo --until {settings.end} {said}")
-    console.say(f"  trackside ingest prometheus --cluster demo {' '.join(str(sources / n) for n in TELEMETRY_FILES)}")
-    console.say(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
-    return 0
 
 
 def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = lambda _: None) -> World:

@@ -10,45 +10,21 @@ A report is a pure function of (data, period, claims): it reads no clock, and th
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app import console
 from app.claims.verify import read_claims
-from app.config import settings as config
 from app.errors import UsageError
 from app.reports.sla import document as sla
 from app.reports.sla import page
-from app.times import parse_period
-from app.window import Window
-from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
 
+    from app.window import Window
     from queries.warehouse import Reader
 
 FORMS = ("html", "json")
 """What a report can be written as."""
-
-
-def run(options: argparse.Namespace) -> int:
-    """`trackside report sla`: write the SLA report of a period of one cluster.
-
-    Raises:
-        UsageError: no such cluster, no such period, nothing known of it, or the file cannot be written.
-    """
-    settings = config.load(options.config)
-    period = parse_period(options.period)
-    form = _form(options.format, options.output)
-    with open_reader(options.warehouse or settings.warehouse) as reader:
-        window = Window(sla.one_cluster(reader, options.cluster), *period)
-        target = options.output or Path(file_name(window.cluster, options.period, form))
-        document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
-    if not options.quiet:
-        said = ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
-        console.say(f"{target}: {said}; sha256 {document['sha256'][:16]}", error=True)
-    return 0
 
 
 def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one says them
@@ -91,10 +67,14 @@ def file_name(cluster: str, period: str, form: str) -> str:
     return f"{'-'.join(part for part in parts if part)}.{form}"
 
 
-def _form(asked: str | None, target: Path | None) -> str:
-    """What was asked for, or what the file's name ends in, or HTML."""
-    if asked is not None:
-        return asked
+def form_of(requested: str | None, target: Path | None) -> str:
+    """The form requested, or what the file's name ends in, or HTML.
+
+    Raises:
+        UsageError: the name ends in something else.
+    """
+    if requested is not None:
+        return requested
     if target is None or not target.suffix:
         return "html"
     ending = target.suffix.removeprefix(".").lower().replace("htm", "html").replace("htmll", "html")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.cli import help as help_texts
 from app.cli import main as cli
-from app.cli import verbs
+from app.cli.delimiter import delimiter
+from app.cli.verbs import show
 from app.errors import UsageError
 from app.show import QUESTIONS
 from queries.warehouse import open_reader
@@ -50,9 +50,9 @@ def test_every_verb_and_option_has_help() -> None:
 
 
 def test_what_can_be_shown_is_what_the_help_lists() -> None:
-    assert tuple(QUESTIONS) == cli.SHOWN
+    assert tuple(QUESTIONS) == show.SHOWN
     for what in QUESTIONS:
-        assert f"\n  {what}" in help_texts.SHOW_EPILOG
+        assert f"\n  {what}" in show.EPILOG
 
 
 NOT_BY_ACCOUNTING = {
@@ -291,13 +291,13 @@ def test_a_recorder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
                          (r"\\", "\\"), (r"\\t", r"\t"), ("||", "||"), (r"\x1fab", "\x1fab")],
 )  # fmt: skip
 def test_a_delimiter_means_what_was_typed(typed: str, meant: str) -> None:
-    assert verbs.delimiter(typed) == meant
+    assert delimiter(typed) == meant
 
 
 @pytest.mark.parametrize("typed", ["", r"\x", r"\xg0", r"\x1", r"\n", r"\u00a6", "\\", "\\\n", "\udca6"])
 def test_a_delimiter_that_means_nothing_is_refused(typed: str) -> None:
     with pytest.raises(UsageError, match="--delimiter"):
-        verbs.delimiter(typed)
+        delimiter(typed)
 
 
 def test_a_delimiter_beyond_ascii_is_read(tmp_path: Path) -> None:

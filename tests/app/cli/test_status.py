@@ -7,9 +7,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from app.cli import help as help_texts
 from app.cli import main as cli
 from app.cli import status
+from app.cli.verbs import status as status_verb
 from app.config.settings import Config
 from ingest.slurm.load_files import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
@@ -162,4 +162,4 @@ def test_status_in_json_is_what_its_help_says(tmp_path: Path, capsys: pytest.Cap
     with open_reader(tmp_path / "w") as reader:
         about = [*reader.query("load_gaps").columns, *reader.query("source_warnings").columns]
     for name in (*told, *accounting, *accounting["last_load"], *told["ledgers"][0], *told["rejects"][0], *about):
-        assert re.search(rf"\b{name}\b", help_texts.STATUS_EPILOG), name
+        assert re.search(rf"\b{name}\b", status_verb.EPILOG), name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.cli.verbs import demo as verb
 from app.config import settings as config
 from app.demo import demo
 from app.demo.simulate import Settings
@@ -118,11 +119,11 @@ def test_the_verb_serves_the_explorer_on_this_machine_only(
         service, "serve_explorer", lambda root, _settings, *, host, port: served.append((root, host, port))
     )
     options = argparse.Namespace(dir=folder, config=None, quiet=True, no_serve=False, host=None, port=None)
-    assert demo.run(options) == 0
+    assert verb.run(options) == 0
     assert served == [(folder / "warehouse", "127.0.0.1", 8050)]
 
     options.no_serve = True
-    assert demo.run(options) == 0
+    assert verb.run(options) == 0
     assert len(served) == 1
 
 
@@ -134,7 +135,7 @@ def test_a_port_that_there_is_not_is_refused_before_anything_is_done(
     monkeypatch.setattr(service, "serve_explorer", lambda *args, **_: done.append(args))
     options = argparse.Namespace(dir=tmp_path / "demo", config=None, quiet=True, no_serve=False, host=None, port=99_999)
     with pytest.raises(UsageError, match="--port 99999"):
-        demo.run(options)
+        verb.run(options)
     assert done == []
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.cli.help import DUMP_COMMANDS
+from app.cli.sources.slurm import DUMP_COMMANDS
 from queries.warehouse import open_reader
 from tests.support.command import trackside_on
 

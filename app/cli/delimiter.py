@@ -1,0 +1,36 @@
+"""--delimiter as typed in a shell."""
+
+from __future__ import annotations
+
+import re
+
+from app.errors import UsageError
+
+_ESCAPES = {r"\t": "\t", r"\0": "\0", r"\\": "\\"}
+"""What is hard to type, and what it stands for; beside `\\xNN`."""
+
+
+def delimiter(typed: str) -> str:
+    r"""A delimiter as typed in a shell: `\t`, `\0`, `\xNN` and `\\` mean the characters, all else is as it stands.
+
+    Raises:
+        UsageError: it is empty, has an escape that is none of these, or is no text at all.
+
+    >>> delimiter(r"\t"), delimiter(r"\x1f"), delimiter("¦"), delimiter(r"\\")
+    ('\t', '\x1f', '¦', '\\')
+    """
+
+    def meant(found: re.Match[str]) -> str:
+        escape = found[0]
+        if escape not in _ESCAPES and len(escape) < len(r"\xNN"):
+            raise UsageError(
+                f"--delimiter {typed}: {escape} means nothing here; write \\t (a tab), \\x1f (a character by its "
+                "number), or \\\\ (a backslash)"
+            )
+        return _ESCAPES.get(escape) or chr(int(escape[2:], 16))
+
+    if not typed:
+        raise UsageError("--delimiter is empty; leave it out, and it is found by itself")
+    if any("\ud800" <= each <= "\udfff" for each in typed):  # bytes that are no UTF-8
+        raise UsageError("--delimiter is not UTF-8; write the character itself")
+    return re.sub(r"\\(x[0-9A-Fa-f]{2}|.?)", meant, typed, flags=re.DOTALL)

@@ -1,0 +1,41 @@
+"""What came of the inputs of `trackside ingest`, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app import console
+from app.cli import load_report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingest.store.report import Report
+    from queries.warehouse import Writer
+
+
+def accounting_is_loaded(writer: Writer) -> bool:
+    """Whether accounting has been loaded: telemetry and run logs are about its jobs."""
+    return "slurm.accounting" in writer.query("status_sources")["source"]
+
+
+def finish(reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: bool = True) -> int:
+    """Print what came of the inputs, and the next command.
+
+    Raises:
+        Exception: the first one that an input failed of.
+    """
+    if not quiet:
+        load_report.say(reports, files=files)
+    errors = [report.error for report in reports if report.error is not None]
+    for error in errors[1:]:  # the first is raised, and printed last
+        console.say(f"trackside: {error}", error=True)
+    if errors:
+        raise errors[0]
+    if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
+        return 0
+    if jobs_known:
+        console.say("Next: trackside compute", error=True)
+    else:
+        console.say("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
+    return 0

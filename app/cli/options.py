@@ -1,0 +1,143 @@
+"""Options that several verbs share, and how a verb adds its parser.
+
+Nothing heavy is imported here: `trackside --help` reads the parsers of all verbs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import TypeAlias
+
+    Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+
+def path_of(text: str) -> Path:
+    """A path as typed. `pathlib` is imported when one is: it would be a tenth of the time of `trackside --help`."""
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    return Path(text)
+
+
+def add_verb(
+    subparsers: Subparsers,
+    name: str,
+    help_: str,
+    *,
+    warehouse: bool = True,
+    config: bool = True,
+    epilog: str = "",
+    manual: str = "",
+) -> argparse.ArgumentParser:
+    """The parser of a verb, with the common options.
+
+    Args:
+        subparsers: what `add_parser(subparsers)` of the verb was given.
+        name: of the verb.
+        help_: one line; `trackside --help` shows it, and the verb's own help begins with it.
+        warehouse: whether it works on a warehouse; --warehouse is offered only where it is obeyed.
+        config: whether it reads the configuration; as above.
+        epilog: what its own help says below the options.
+        manual: page of the manual that its help ends with; empty means its section of `reference/cli`.
+    """
+    description = help_[0].upper() + help_[1:] + "."
+    common = common_options(warehouse=warehouse, config=config)
+    return add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
+
+
+def add_parser(
+    subparsers: Subparsers,
+    name: str,
+    help_: str,
+    *,
+    description: str,
+    common: argparse.ArgumentParser,
+    epilog: str = "",
+    manual: str = "",
+) -> argparse.ArgumentParser:
+    """The parser of a verb, or of a source or an action below one, whose texts keep their line breaks."""
+    parser = subparsers.add_parser(
+        name,
+        help=help_,
+        description=description,
+        parents=[common],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    topic = manual or f"reference/cli#{parser.prog.replace(' ', '-')}"
+    line = f"Manual: trackside docs {topic}"
+    parser.epilog = f"{epilog}\n\n{line}" if epilog else line
+    return parser
+
+
+def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.ArgumentParser:
+    """Options of all verbs, except those that a verb does not obey."""
+    common = argparse.ArgumentParser(add_help=False)
+    group = common.add_argument_group("common options")
+    if warehouse:
+        group.add_argument(
+            "--warehouse",
+            type=path_of,
+            metavar="DIR",
+            help="warehouse directory (else $TRACKSIDE_WAREHOUSE, else the config)",
+        )
+    if config:
+        group.add_argument(
+            "--config",
+            type=path_of,
+            metavar="FILE",
+            help="configuration (else $TRACKSIDE_CONFIG, else ./trackside.toml)",
+        )
+    group.add_argument("--quiet", "-q", action="store_true", help="no progress, only results and errors")
+    return common
+
+
+def add_period(parser: argparse.ArgumentParser) -> None:
+    """--since and --until."""
+    parser.add_argument("--since", metavar="TIME", help="from (UTC): 2026-10-01, or 7d before the end of the data")
+    parser.add_argument("--until", metavar="TIME", help="to (UTC), not included; default: the end of the data")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """--format, --output and --spreadsheet-safe."""
+    parser.add_argument(
+        "--format", choices=("table", "json", "csv", "parquet"), default="table", help="default: table (export: csv)"
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=path_of,
+        metavar="FILE",
+        help="write there; an ending .json, .csv or .parquet is a --format",
+    )
+    parser.add_argument(
+        "--spreadsheet-safe",
+        action="store_true",
+        help="for CSV: an apostrophe before texts that a spreadsheet would run as a formula (those of users may)",
+    )
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """--host and --port."""
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1, this machine only)"
+    )
+    parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0 takes a free one)")
+
+
+def add_claims(parser: argparse.ArgumentParser) -> None:
+    """--claims."""
+    parser.add_argument(
+        "--claims", type=path_of, metavar="FILE", help="TOML file of claims (default: the vendor's headlines)"
+    )
+
+
+def add_source(
+    subparsers: Subparsers, name: str, help_: str, *, description: str, epilog: str, manual: str = ""
+) -> argparse.ArgumentParser:
+    """The parser of a source of `trackside ingest`, with the common options."""
+    return add_parser(
+        subparsers, name, help_, description=description, common=common_options(), epilog=epilog, manual=manual
+    )

@@ -1,0 +1,66 @@
+"""Rows in the format that --format and --output request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app import console
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """How rows are to be written.
+
+    Attributes:
+        form: table, json, csv or parquet.
+        output: file; None is standard output.
+        spreadsheet_safe: for CSV: no text starts a formula.
+    """
+
+    form: str
+    output: Path | None
+    spreadsheet_safe: bool
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> RowFormat:
+        """From the options of `app.cli.options.add_format`; the ending of the file's name is a format, too.
+
+        Raises:
+            UsageError: the file's name ends in none.
+        """
+        return cls(_form(options.format, options.output), options.output, options.spreadsheet_safe)
+
+    def put(self, rows: pl.DataFrame, *, title: str = "") -> None:
+        """Print or write rows of any columns."""
+        if self.form == "table":
+            console.table(title, rows, {name: (name, "text") for name in rows.columns})
+        else:
+            self.write(rows)
+
+    def write(self, rows: pl.DataFrame, *, extra: dict[str, Any] | None = None) -> None:
+        """Write rows for machines.
+
+        Raises:
+            UsageError: they cannot be written so.
+        """
+        if self.spreadsheet_safe and self.form != "csv":
+            raise UsageError("--spreadsheet-safe is for CSV: say --format csv, or -o FILE.csv")
+        console.write(rows, self.form, self.output, extra=extra, spreadsheet_safe=self.spreadsheet_safe)
+
+
+def _form(requested: str | None, output: Path | None) -> str:
+    form = requested or ("csv" if output is None else "table")
+    if form != "table" or output is None:
+        return form
+    ending = output.suffix.removeprefix(".")
+    if ending not in console.FORMATS[1:]:
+        raise UsageError(f"{output}: say --format json, csv or parquet, or end the file's name so")
+    return ending

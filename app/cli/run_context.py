@@ -1,0 +1,57 @@
+"""What most verbs need to run: the configuration, the warehouse, progress on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from app import console
+from app.config import settings as config
+from queries.warehouse import open_reader
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+def settings_and_root(options: argparse.Namespace) -> tuple[config.Config, Path]:
+    """The configuration and the warehouse directory that the common options name."""
+    settings = config.load(options.config)
+    return settings, options.warehouse or settings.warehouse
+
+
+def require_warehouse(root: Path) -> None:
+    """Refuse a directory without a warehouse: a verb that only recomputes makes none out of a mistyped name.
+
+    Raises:
+        NoWarehouseError: there is none.
+    """
+    if not (root / "warehouse.duckdb").exists():
+        with open_reader(root):  # raises, with what to do
+            pass
+
+
+def note(text: str, *, quiet: bool) -> None:
+    """Print on stderr what a person should know beside the results."""
+    if not quiet:
+        console.say(text, error=True)
+
+
+@contextlib.contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - heavy
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console.console(error=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total if total > 1 else None)
+
+        yield report

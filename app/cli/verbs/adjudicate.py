@@ -1,0 +1,210 @@
+"""`trackside adjudicate`: a person overrules a cause, a node state or a run join, or withdraws that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli import options as shared
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from app.cli.options import Subparsers
+    from app.corrections.make import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
+
+
+EPILOG = """\
+A correction holds from the next computation on, survives late data and reading the sources again, and is shown beside
+every number that it bears on. It is never erased: withdrawing one says who took it back, when and why. Where two speak
+of the same thing, the later one counts. What changed is printed: verdicts, GPU-hours by category, interruptions.
+
+  trackside adjudicate cause --job 4711 --class infrastructure --cause nvlink --node n03 \\
+      --author "A. Person" --reason "RMA 1234: NVLink bridge replaced"
+  trackside adjudicate node-state --node n03 --from 2026-10-05T08:00 --until 2026-10-05T12:00 --state maintenance \\
+      --author "A. Person" --reason "firmware, agreed on 2 October"
+  trackside adjudicate run-join --run llama-8b --job 4712 --author "A. Person" --reason "resumed from its checkpoint"
+  trackside adjudicate list --all
+  trackside adjudicate withdraw adj-0123456789 --author "A. Person" --reason "wrong node\""""
+
+
+MANUAL = "how-to/corrections"
+"""The page of the manual about corrections."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its actions."""
+    parser = shared.add_verb(
+        subparsers,
+        "adjudicate",
+        "overrule a cause, a node state or a run join, with author and reason; or take that back",
+        epilog=EPILOG,
+        manual=MANUAL,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    for add in (_add_cause, _add_node_state, _add_run_join, _add_withdraw, _add_list):
+        add(actions)
+
+
+def _add_action(actions: Subparsers, name: str, help_: str) -> argparse.ArgumentParser:
+    description = help_[0].upper() + help_[1:] + "."
+    return shared.add_parser(
+        actions, name, help_, description=description, common=shared.common_options(), manual=MANUAL
+    )
+
+
+def _add_cause(actions: Subparsers) -> None:
+    parser = _add_action(actions, "cause", "say what class, cause or node an interruption really had")
+    parser.add_argument("--run", dest="run_id", metavar="R", help="of this run (a run id or a job id)")
+    _add_attempts(parser)
+    parser.add_argument(
+        "--class",
+        dest="kind",
+        choices=("infrastructure", "user", "preemption", "planned", "timeout"),
+        help="class of the interruption",
+    )
+    parser.add_argument("--cause", metavar="WORD", help="what it was: nvlink, node_fail, out_of_memory, ...")
+    parser.add_argument("--node", metavar="NODE", help="the node to blame, one that the attempt held")
+    _add_cluster(parser)
+    _add_signature(parser)
+
+
+def _add_node_state(actions: Subparsers) -> None:
+    parser = _add_action(
+        actions, "node-state", "say what state a node was in for an interval; nothing else holds within it"
+    )
+    parser.add_argument("--node", required=True, metavar="NODE", help="the scheduler's name of the node")
+    parser.add_argument("--from", dest="since", required=True, metavar="TIME", help="from (UTC)")
+    parser.add_argument("--until", required=True, metavar="TIME", help="to (UTC), not included")
+    parser.add_argument(
+        "--state",
+        required=True,
+        choices=("maintenance", "down", "drained", "in_service"),
+        help="maintenance (agreed), down, drained, or in_service (it was not out of service)",
+    )
+    _add_cluster(parser)
+    _add_signature(parser)
+
+
+def _add_run_join(actions: Subparsers) -> None:
+    parser = _add_action(actions, "run-join", "say that a job's attempts are part of a run, or are not")
+    parser.add_argument("--run", dest="to_run", required=True, metavar="R", help="the run (a run id or a job id)")
+    _add_attempts(parser)
+    parser.add_argument("--apart", action="store_true", help="they are not part of it, but a run of their own")
+    _add_cluster(parser)
+    _add_signature(parser)
+
+
+def _add_withdraw(actions: Subparsers) -> None:
+    parser = _add_action(actions, "withdraw", "take a correction back: what was derived holds again")
+    parser.add_argument("id", metavar="ID", help="of the correction, as `adjudicate list` shows it")
+    _add_signature(parser)
+
+
+def _add_list(actions: Subparsers) -> None:
+    parser = _add_action(actions, "list", "show the corrections that count")
+    parser.add_argument("--all", action="store_true", help="withdrawn ones, too")
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    shared.add_format(parser)
+
+
+def _add_attempts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--job", metavar="J", help="of this job (raw id, or as people see it)")
+    parser.add_argument("--attempt", type=int, metavar="N", help="only the run's attempt of this number")
+    parser.add_argument(
+        "--submitted", metavar="TIME", help="only what was submitted then (UTC), where an id was given twice"
+    )
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster (needed where there are several)")
+
+
+def _add_signature(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--author", metavar="NAME", help="who says so (required: nobody is guessed)")
+    parser.add_argument("--reason", metavar="TEXT", help="why (required)")
+    parser.add_argument(
+        "--claims",
+        type=shared.path_of,
+        metavar="FILE",
+        help="claims whose verdicts to compare (default: the configured)",
+    )
+    parser.add_argument(
+        "--no-compute", dest="compute", action="store_false", help="only write it down: the next compute applies it"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write a person's correction and what it changed, or list the corrections."""
+    from app import clock
+    from app.cli.run_context import progress, require_warehouse, settings_and_root
+    from app.corrections import make
+    from queries.warehouse import open_writer
+
+    settings, root = settings_and_root(options)
+    require_warehouse(root)
+    if options.action == "list":
+        return _list(options, root)
+    now = clock.now()
+    signature = make.Signature(author=options.author, reason=options.reason)
+    with (
+        progress(quiet=options.quiet) as report,
+        open_writer(root, verb="trackside adjudicate", now=now, group=settings.warehouse_group) as writer,
+    ):
+        done = make.adjudicate(
+            writer,
+            settings,
+            _request(options),
+            signature,
+            now=now,
+            compute=options.compute,
+            claims_path=options.claims,
+            progress=lambda what: report(what, 0, 1),
+        )
+    make.say(done, quiet=options.quiet)
+    return 0
+
+
+def _request(options: argparse.Namespace) -> CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest:
+    from app.corrections.make import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
+
+    if options.action == "withdraw":
+        return WithdrawRequest(options.id)
+    if options.action == "node-state":
+        return NodeStateRequest(
+            cluster=options.cluster,
+            node=options.node,
+            since=options.since,
+            until=options.until,
+            state=options.state,
+        )
+    which = WhichAttempts(job=options.job, attempt=options.attempt, submitted=options.submitted)
+    if options.action == "run-join":
+        return RunJoinRequest(cluster=options.cluster, run=options.to_run, which=which, apart=options.apart)
+    return CauseRequest(
+        cluster=options.cluster,
+        run=options.run_id,
+        which=which,
+        kind=options.kind,
+        cause=options.cause,
+        node=options.node,
+    )
+
+
+def _list(options: argparse.Namespace, root: Path) -> int:
+    from app import console
+    from app.cli.rows import RowFormat
+    from app.corrections import describe, records
+    from queries.warehouse import open_reader
+
+    with open_reader(root) as reader:
+        known = records.known(reader, options.cluster)
+    rows = describe.as_rows([each for each in known if options.all or each.counts])
+    rows_as = RowFormat.of(options)
+    if rows_as.form != "table":
+        rows_as.write(rows)
+    elif rows.is_empty():
+        console.say("Nobody has corrected anything. trackside adjudicate --help says how.")
+    else:
+        console.table("", rows, describe.SHOWN | (describe.SHOWN_WITHDRAWN if options.all else {}))
+    return 0

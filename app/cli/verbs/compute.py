@@ -1,0 +1,72 @@
+"""`trackside compute`: rebuild the derived tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_period, add_verb
+
+if TYPE_CHECKING:
+    import argparse
+
+    from app.cli.options import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(
+        subparsers, "compute", "rebuild the ledger and the numbers from what was ingested", manual="concepts/ledger"
+    )
+    add_period(parser)
+    parser.add_argument(
+        "--full", action="store_true", help="compute every day of the ledger, not only those whose inputs changed"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Rebuild the derived tables, and say of each cluster what changed."""
+    from app import clock, console
+    from app.cli.run_context import progress, require_warehouse, settings_and_root
+    from app.cli.windows import moment
+    from app.compute import pipeline
+    from app.errors import NothingToComputeError
+    from app.times import iso
+    from queries.warehouse import open_writer
+
+    settings, root = settings_and_root(options)
+    require_warehouse(root)
+    now = clock.now()
+    with (
+        progress(quiet=options.quiet) as report,
+        open_writer(root, verb="trackside compute", now=now, group=settings.warehouse_group) as writer,
+    ):
+        done = pipeline.compute(
+            writer,
+            settings,
+            now=now,
+            since=moment(options.since, end=None),
+            until=moment(options.until, end=None),
+            full=options.full,
+            progress=lambda what: report(what, 0, 1),
+        )
+    if not options.quiet:
+        for window, days in zip(done.clusters, done.days, strict=True):
+            console.say(
+                f"{window.cluster}: {iso(window.since)} to {iso(window.until)}; of {days.known:,} days of the ledger "
+                f"{days.changed:,} changed",
+                error=True,
+            )
+        for cluster in done.empty:
+            console.say(
+                f"{cluster}: no accounting is loaded, or none of this period, so there is nothing to compute",
+                error=True,
+            )
+        for result in done.warnings:
+            console.say(f"warning: {result.check.description} ({result.count}; {result.check.name})", error=True)
+    if done.claims_error is not None:
+        console.say(f"warning: the numbers are computed, but no verdict is stored: {done.claims_error}", error=True)
+    if not done.clusters:
+        raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
+    if not options.quiet:
+        console.say("Next: trackside show goodput", error=True)
+    return 0

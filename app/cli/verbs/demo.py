@@ -1,0 +1,43 @@
+"""`trackside demo`: simulate a cluster, read it, and show everything on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_address, add_verb, path_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from app.cli.options import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(
+        subparsers,
+        "demo",
+        "simulate a cluster, read it through the real ingesters, and show everything on it",
+        warehouse=False,
+        manual="tutorial",
+    )
+    parser.add_argument("--no-serve", action="store_true", help="stop after the numbers, the report and the board")
+    parser.add_argument("--dir", type=path_of, metavar="D", help="where to work (default: ./trackside-demo)")
+    add_address(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the demo in a folder, print its numbers, and serve the explorer unless --no-serve is given."""
+    from app.config import settings as config
+    from app.demo import demo
+    from app.service.server import address
+
+    settings = config.Config() if options.config is None else config.load(options.config)
+    folder = options.dir or demo.PLACE
+    if options.no_serve:
+        demo.show(folder, settings, quiet=options.quiet)
+        return 0
+    listen = address(settings, host=options.host, port=options.port)  # refused before the minutes that the rest takes
+    demo.show(folder, settings, quiet=options.quiet)
+    demo.serve(folder, settings, listen)
+    return 0

@@ -1,0 +1,56 @@
+"""`trackside export`: write a whole table or view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_format, add_verb
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection
+
+    from app.cli.options import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(subparsers, "export", "write a whole table or view", manual="reference/dictionary")
+    parser.add_argument("table", help="table or view; `trackside export tables` lists them")
+    add_format(parser)
+    parser.set_defaults(format=None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write a whole table, or list the tables."""
+    from app import console
+    from app.cli.rows import RowFormat
+    from app.cli.run_context import settings_and_root
+    from queries.warehouse import open_reader
+
+    _, root = settings_and_root(options)
+    with open_reader(root) as reader:
+        if options.table == "tables":
+            for name in sorted(reader.relations()):
+                console.say(name)
+            return 0
+        rows = reader.table(_table(options.table, reader.relations()))
+    RowFormat.of(options).put(rows, title=options.table)
+    return 0
+
+
+def _table(name: str, names: Collection[str]) -> str:
+    """The name of a table.
+
+    Raises:
+        QueryError: there is none of that name.
+    """
+    import difflib
+
+    from queries.errors import QueryError
+
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise QueryError(f"there is no table {name!r}{hint}\nAll of them: trackside export tables")

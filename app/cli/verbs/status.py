@@ -1,0 +1,56 @@
+"""`trackside status`: what was read, how fresh it is, what was refused, and which checks warn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_verb
+
+if TYPE_CHECKING:
+    import argparse
+
+    from app.cli.options import Subparsers
+
+
+EPILOG = """\
+rows now: what is in the warehouse, however often it was loaded. The last load is all that was read in one ingest: its
+rows were new, known already (the same again, or news of them), skipped by design (job steps), or rejected.
+
+--format json prints one object; times are UTC, what nobody knows is null:
+  warehouse, data_version, seen_at
+  sources   cluster, source, rows (by table, now), loads, covers_from, covers_until, age_s, and last_load: loaded_at,
+            inputs, read, new, known, skipped, rejected, warnings
+  warnings  cluster, source, kind, says           what looks wrong beside earlier loads
+  gaps      cluster, source, started_at, ended_at, gap_s    time that no load speaks for
+  removals  cluster, table_name, before, rows, removed_at   what trackside retention took out
+  ledgers   cluster, since, until, computed_at, loads_since
+  rejects   cluster, source, reason, n, first_seen          refused rows
+  checks    name, severity, says, n               data checks that found something"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(
+        subparsers,
+        "status",
+        "show what there is, what the last load brought, how fresh it is, what was refused, and what warns",
+        epilog=EPILOG,
+        manual="sources/slurm#is-the-data-complete",
+    )
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="default: table")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show what was read and what was refused."""
+    from app import clock, console
+    from app.cli import status
+    from app.cli.run_context import settings_and_root
+    from queries.warehouse import open_reader
+
+    _, root = settings_and_root(options)
+    with open_reader(root) as reader:
+        if options.format == "json":
+            console.document(status.document(reader, now=clock.now()))
+        else:
+            status.status(reader, now=clock.now())
+    return 0
