@@ -1,17 +1,31 @@
-"""The sources of every folder that has some: what each one feeds, as which files it comes, and how it is asked for."""
+"""The sources that are installed: every folder of this package with a module `sources` hands in its own."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import pkgutil
 from typing import TYPE_CHECKING, Final
 
-from ingest.prometheus import sources as prometheus
-from ingest.runlog import sources as runlog
-from ingest.slurm import sources as slurm
+import ingest
 
 if TYPE_CHECKING:
-    from ingest.source import Source
+    from collections.abc import Iterator
 
-SOURCES: Final = (*slurm.SOURCES, *prometheus.SOURCES, *runlog.SOURCES)
+    from ingest.source import Source, SourceFolder
+
+
+def _folders() -> Iterator[SourceFolder]:
+    for module in pkgutil.iter_modules(ingest.__path__):
+        if module.ispkg and importlib.util.find_spec(f"ingest.{module.name}.sources"):
+            yield importlib.import_module(f"ingest.{module.name}.sources").FOLDER
+
+
+FOLDERS: Final = tuple(sorted(_folders(), key=lambda folder: (folder.position, folder.name)))
+"""Folders of sources, in the order in which they are listed."""
+
+SOURCES: Final = tuple(source for folder in FOLDERS for source in folder.sources)
+"""All sources, in the order of their folders."""
 
 
 def source(name: str) -> Source:

@@ -11,9 +11,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """One source. `feeds` are warehouse tables; `gives` says in a sentence what it is good for.
+    """One source of rows.
 
-    `when_empty` is the question that a person should answer where an input has no rows; empty where none is good news.
+    Attributes:
+        name: `FOLDER.KIND`, as the column `source` of `loads` has it.
+        title: a few words for tables.
+        feeds: warehouse tables that its rows go to.
+        counted: tables whose rows `trackside status` counts under this source; None: all of `feeds`.
+        files: the files that it comes as.
+        command: the command that asks for it live.
+        gives: in a sentence, what it is good for.
+        when_empty: the question that a person should answer where an input has no rows; empty where none is good news.
     """
 
     name: SourceName
@@ -23,3 +31,21 @@ class Source:
     command: str
     gives: str
     when_empty: str = ""
+    counted: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SourceFolder:
+    """A folder of this package with its sources; `trackside ingest NAME` loads their files.
+
+    Attributes:
+        name: the folder's.
+        title: what `trackside ingest --help` says of it.
+        sources: in the order in which their inputs are loaded.
+        position: folders are listed by it, then by name.
+    """
+
+    name: str
+    title: str
+    sources: tuple[Source, ...]
+    position: int = 100

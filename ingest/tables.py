@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
@@ -13,27 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Schema: TypeAlias = dict[str, pl.DataType]
-SourceName: TypeAlias = Literal[
-    "slurm.accounting",
-    "slurm.events",
-    "slurm.nodes",
-    "slurm.config",
-    "slurm.topology",
-    "slurm.reservations",
-    "slurm.associations",
-    "slurm.qos",
-    "slurm.transactions",
-    "slurm.diag",
-    "slurm.runaway",
-    "slurm.jobs",
-    "prometheus.gpu",
-    "prometheus.gpu_hours",
-    "prometheus.node",
-    "prometheus.health",
-    "prometheus.slurm",
-    "prometheus.kubernetes",
-    "runlog",
-]
+SourceName: TypeAlias = str
+"""`FOLDER.KIND` of a source in `ingest.registry`."""
 
 TIME: Final = pl.Datetime("us", "UTC")
 GPUS: Final = pl.Decimal(12, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source
+from ingest.source import Source, SourceFolder
 
 SOURCES: Final = (
     Source(
@@ -14,6 +14,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="What allocated GPUs did, and which XIDs they had. Without it allocated time cannot be told apart.",
+        counted=("gpu_samples", "health_events"),
     ),
     Source(
         name="prometheus.gpu_hours",
@@ -55,4 +56,8 @@ SOURCES: Final = (
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
     ),
+)
+
+FOLDER: Final = SourceFolder(
+    "prometheus", "Telemetry of GPUs and nodes, from a Prometheus server or from files", SOURCES, position=2
 )

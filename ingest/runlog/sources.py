@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source
+from ingest.source import Source, SourceFolder
 
 SOURCES: Final = (
     Source(
@@ -16,3 +16,5 @@ SOURCES: Final = (
         gives="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
     ),
 )
+
+FOLDER: Final = SourceFolder("runlog", "Run logs of training jobs", SOURCES, position=3)

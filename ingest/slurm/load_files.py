@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from ingest.slurm.detect import kind_of
 from ingest.slurm.formats.json_answer import is_json
 from ingest.slurm.load import empty, load
 from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
+from ingest.slurm.sources import SOURCES
 from ingest.slurm.stream import load_accounting
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.tables import NODE_STATES, Parsed, SourceName
@@ -43,7 +44,7 @@ class Options:
     until: datetime | None = None
 
 
-KINDS = get_args(SourceName)
+KINDS = tuple(source.name for source in SOURCES)
 """All kinds, in the order in which inputs are loaded."""
 
 

@@ -18,6 +18,7 @@ from ingest.slurm.people.associations import parse_associations, parse_qos
 from ingest.slurm.people.transactions import parse_transactions
 from ingest.slurm.scheduler.runaway import parse_runaway
 from ingest.slurm.scheduler.sdiag import parse_diag
+from ingest.slurm.sources import SOURCES, source_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,35 +26,14 @@ if TYPE_CHECKING:
     from ingest.context import Given
     from ingest.tables import Parsed, SourceName
 
-NAMELESS: Final[frozenset[SourceName]] = frozenset(
-    {
-        "slurm.nodes",
-        "slurm.topology",
-        "slurm.reservations",
-        "slurm.diag",
-        "slurm.events",
-        "slurm.qos",
-        "slurm.transactions",
-        "slurm.jobs",
-    }
-)
+NAMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if not source.names_cluster)
 """Kinds whose text need not name its cluster: somebody else has to."""
 
-SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(
-    {
-        "slurm.nodes",
-        "slurm.topology",
-        "slurm.reservations",
-        "slurm.diag",
-        "slurm.associations",
-        "slurm.qos",
-        "slurm.runaway",
-    }
-)
-"""Kinds that tell how things were at one moment, `until`."""
+SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if source.snapshot)
+"""Kinds that report how things were at one moment, `until`."""
 
-TIMELESS: Final[frozenset[SourceName]] = SNAPSHOTS - {"slurm.nodes", "slurm.diag"}
-"""Kinds whose text does not tell at all when it was made: somebody else has to."""
+TIMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if not source.dated)
+"""Kinds whose text does not report when it was made: somebody else has to."""
 
 
 def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
@@ -68,19 +48,7 @@ def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
         return PARSERS[kind](data, given)
     except TimeZoneError as error:
         listing = kind == "slurm.reservations" and is_listing(data.decode(errors="replace"))
-        raise error.of("scontrol show reservation" if listing else _COMMANDS.get(kind)) from None
-
-
-_COMMANDS: Final[Mapping[SourceName, str]] = {
-    "slurm.accounting": "sacct ...",
-    "slurm.events": "sacctmgr -P show event ...",
-    "slurm.nodes": "scontrol show node",
-    "slurm.reservations": "sacctmgr -P show reservation ...",
-    "slurm.transactions": "sacctmgr -P show transactions ...",
-    "slurm.jobs": "scontrol show job -d",
-    "slurm.runaway": "echo n | sacctmgr -P show runawayjobs",
-}
-"""Who prints times as SLURM_TIME_FORMAT says. sdiag does not."""
+        raise error.of("scontrol show reservation" if listing else source_named(kind).prints_times) from None
 
 
 def _accounting(data: bytes, given: Given) -> Parsed:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ingest.source import Source
+from ingest.source import Source, SourceFolder
 
 if TYPE_CHECKING:
     from ingest.tables import SourceName
 
+
+@dataclass(frozen=True)
+class SlurmSource(Source):
+    """A kind of output of Slurm's commands.
+
+    Attributes:
+        names_cluster: its text names the cluster; else somebody else has to.
+        snapshot: it reports how things were at one moment.
+        dated: its text reports when it was made; else somebody else has to.
+        prints_times: the command that prints times as SLURM_TIME_FORMAT says, where one does.
+    """
+
+    names_cluster: bool = True
+    snapshot: bool = False
+    dated: bool = True
+    prints_times: str | None = None
+
+
 SOURCES: Final = (
-    Source(
+    SlurmSource(
         name="slurm.accounting",
         title="Slurm job accounting",
         feeds=("attempts", "node_lists"),
@@ -19,8 +38,10 @@ SOURCES: Final = (
         command="sacct -a -D -X -P",
         gives="Every execution of every job: who, when, on which nodes with how many GPUs, and how it ended.",
         when_empty="did the window hold any jobs?",
+        counted=("attempts",),
+        prints_times="sacct ...",
     ),
-    Source(
+    SlurmSource(
         name="slurm.events",
         title="Slurm node events",
         feeds=("node_states",),
@@ -28,16 +49,22 @@ SOURCES: Final = (
         command="sacctmgr -P show event",
         gives="When nodes were down, drained or in maintenance, and why. Without it idle and broken look the same.",
         when_empty="did the window hold any node events?",
+        names_cluster=False,
+        prints_times="sacctmgr -P show event ...",
     ),
-    Source(
+    SlurmSource(
         name="slurm.nodes",
         title="Slurm node inventory",
         feeds=("nodes", "node_states"),
         files="scontrol show node text, with or without -o, or --json; slurmrestd's nodes",
         command="scontrol show node -o",
         gives="How many GPUs there are. Without it capacity is assumed from the most that was ever allocated.",
+        counted=("nodes",),
+        names_cluster=False,
+        snapshot=True,
+        prints_times="scontrol show node",
     ),
-    Source(
+    SlurmSource(
         name="slurm.config",
         title="Slurm settings",
         feeds=("cluster_settings",),
@@ -45,15 +72,18 @@ SOURCES: Final = (
         command="scontrol show config",
         gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
     ),
-    Source(
+    SlurmSource(
         name="slurm.topology",
         title="Slurm network topology",
         feeds=("node_topology",),
         files="scontrol show topology text, tree or block",
         command="scontrol show topology",
         gives="Which switch or block each node hangs on. Without it placement cannot be judged.",
+        names_cluster=False,
+        snapshot=True,
+        dated=False,
     ),
-    Source(
+    SlurmSource(
         name="slurm.reservations",
         title="Slurm reservations",
         feeds=("reservations", "node_states"),
@@ -61,8 +91,13 @@ SOURCES: Final = (
         command="scontrol show reservation -o",
         gives="Which nodes were set aside, and when for maintenance.",
         when_empty="were there any reservations?",
+        counted=("reservations",),
+        names_cluster=False,
+        snapshot=True,
+        dated=False,
+        prints_times="sacctmgr -P show reservation ...",
     ),
-    Source(
+    SlurmSource(
         name="slurm.associations",
         title="Slurm associations",
         feeds=("associations", "users"),
@@ -70,8 +105,10 @@ SOURCES: Final = (
         command="sacctmgr -P show assoc",
         gives="Who may use what: users, accounts, shares and limits.",
         when_empty="was whoever made it allowed to see them?",
+        snapshot=True,
+        dated=False,
     ),
-    Source(
+    SlurmSource(
         name="slurm.qos",
         title="Slurm qualities of service",
         feeds=("qos",),
@@ -79,8 +116,11 @@ SOURCES: Final = (
         command="sacctmgr -P show qos",
         gives="Priorities, preemption and limits behind waiting and preempted jobs.",
         when_empty="was whoever made it allowed to see them?",
+        names_cluster=False,
+        snapshot=True,
+        dated=False,
     ),
-    Source(
+    SlurmSource(
         name="slurm.transactions",
         title="Slurm account changes",
         feeds=("transactions", "users"),
@@ -88,38 +128,51 @@ SOURCES: Final = (
         command="sacctmgr -P show transactions",
         gives="When users got their accounts, and who changed limits when.",
         when_empty="did the window hold any account changes?",
+        counted=("transactions",),
+        names_cluster=False,
+        prints_times="sacctmgr -P show transactions ...",
     ),
-    Source(
+    SlurmSource(
         name="slurm.diag",
         title="Slurm scheduler statistics",
         feeds=("scheduler_stats",),
         files="sdiag text",
         command="sdiag",
         gives="Whether the controller keeps up: queues, cycles, backfill.",
+        names_cluster=False,
+        snapshot=True,
     ),
-    Source(
+    SlurmSource(
         name="slurm.runaway",
         title="Slurm runaway jobs",
         feeds=("runaway_jobs",),
         files="sacctmgr -P show runawayjobs text",
         command="echo n | sacctmgr -P show runawayjobs",
         gives="Jobs whose end was lost: without it they seem to run, and to hold GPUs, for ever.",
+        snapshot=True,
+        dated=False,
+        prints_times="echo n | sacctmgr -P show runawayjobs",
     ),
-    Source(
+    SlurmSource(
         name="slurm.jobs",
         title="Slurm jobs as slurmctld shows them",
         feeds=("job_gpus",),
         files="scontrol show job -d text, with or without -o; squeue --json, slurmrestd's jobs",
         command="scontrol show job -d",
         gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
+        names_cluster=False,
+        prints_times="scontrol show job -d",
     ),
 )
 
 
-def source_named(name: SourceName) -> Source:
+def source_named(name: SourceName) -> SlurmSource:
     """Slurm's source of that name.
 
     Raises:
         KeyError: there is none.
     """
     return {source.name: source for source in SOURCES}[name]
+
+
+FOLDER: Final = SourceFolder("slurm", "Slurm accounting, node events and inventories", SOURCES, position=1)

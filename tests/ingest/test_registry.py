@@ -1,15 +1,23 @@
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
-from ingest.registry import SOURCES, source
-from ingest.tables import SCHEMAS, SourceName
+from ingest.registry import FOLDERS, SOURCES, source
+from ingest.tables import SCHEMAS
 
 
-def test_every_source_is_listed_once() -> None:
-    assert [one.name for one in SOURCES] == list(get_args(SourceName))
+def test_every_source_is_listed_once_and_named_after_its_folder() -> None:
+    names = [one.name for one in SOURCES]
+    assert len(set(names)) == len(names) == 19
+    assert all(one.name.partition(".")[0] == folder.name for folder in FOLDERS for one in folder.sources)
+
+
+def test_folders_are_found_in_the_order_of_their_positions() -> None:
+    assert [folder.name for folder in FOLDERS] == ["slurm", "prometheus", "runlog"]
+
+
+def test_counted_tables_are_fed_ones() -> None:
+    assert all(set(one.counted or ()) <= set(one.feeds) for one in SOURCES)
 
 
 def test_every_source_feeds_tables_that_have_a_schema() -> None:
