@@ -130,6 +130,20 @@ class _Connection:
             raise QueryError(f"there is no table {name!r}; there are: {', '.join(sorted(self.relations()))}")
         return self.frame(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from our own list
 
+    def row_counts(self, table: str) -> pl.DataFrame:
+        """Rows of a table by `cluster`, and by `source` where it has one (else null): `n`.
+
+        Rows in Parquet files are counted by the manifest, in which they were counted when they were written.
+        """
+        declared = next(each for each in sql_files.all_tables() if each.shown == table)
+        if table in sql_files.sample_tables():
+            rows = "SELECT cluster, NULL::VARCHAR AS source, CAST(SUM(rows) AS BIGINT) AS n FROM partitions"
+            return self.frame(
+                f"{rows} WHERE removed_version IS NULL AND table_name = $table GROUP BY ALL", {"table": table}
+            )
+        source = "source" if "source" in {column.name for column in declared.columns} else "NULL::VARCHAR AS source"
+        return self.frame(f"SELECT cluster, {source}, COUNT(*) AS n FROM {declared.name} GROUP BY ALL", {})  # noqa: S608 - our names
+
     def relations(self) -> frozenset[str]:
         """Names of all tables and views a person can read."""
         views = {view.name for view in sql_files.views()}

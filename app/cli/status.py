@@ -9,6 +9,7 @@ import polars as pl
 from app import console
 from app.times import iso
 from ingest.registry import source
+from ingest.store.row_counts import row_counts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -109,7 +110,7 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
 
 def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     """Each source of a cluster: its rows now, the time it speaks for, and what was read of it last."""
-    there = reader.query("rows_there")
+    there = row_counts(reader)
     rows = there.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
     told = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
     last = reader.query("last_loads").select(

@@ -19,6 +19,7 @@ from app.errors import ConfigError
 from ingest.prometheus.settings import THRESHOLDS
 from ingest.prometheus.store.merge import NODES as TABLE
 from ingest.prometheus.store.samples import load, tells_news
+from ingest.store.row_counts import row_counts
 from ingest.tables import (
     CLUSTER_SAMPLES,
     GPU_HOURS,
@@ -380,7 +381,7 @@ def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
 
 def test_status_counts_what_is_there_of_nodes(reference: Path) -> None:
     with open_reader(reference) as reader:
-        there = {fed: n for _, source, fed, n in reader.query("rows_there").iter_rows() if source == "prometheus.node"}
+        there = {fed: n for _, source, fed, n in row_counts(reader).iter_rows() if source == "prometheus.node"}
         assert there == {"node_samples": reader.table("node_samples").height, "node_hours": 24}
         assert "stop" not in {each.check.severity for each in reader.checks()}
 

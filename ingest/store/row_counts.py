@@ -1,0 +1,30 @@
+"""How many rows the warehouse has of each source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ingest.registry import SOURCES
+
+if TYPE_CHECKING:
+    from queries.warehouse import Reader
+
+
+def row_counts(reader: Reader) -> pl.DataFrame:
+    """Rows that the warehouse has now of the tables that each source feeds.
+
+    Returns:
+        `cluster`, `source`, `fed` (the table) and `n`, sorted; tables without a row of a source are left out.
+    """
+    tables = dict.fromkeys(name for source in SOURCES for name in source.counted or source.feeds)
+    counts = {name: reader.row_counts(name) for name in tables}
+    found = [
+        counts[name]
+        .filter(pl.col("source").eq_missing(source.name) | pl.col("source").is_null())
+        .select("cluster", pl.lit(source.name).alias("source"), pl.lit(name).alias("fed"), "n")
+        for source in SOURCES
+        for name in source.counted or source.feeds
+    ]
+    return pl.concat(found).sort("cluster", "source", "fed")
