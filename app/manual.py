@@ -36,6 +36,7 @@ ROOMS = {
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _HEADING = re.compile(r"(#{1,6}) +(.+?) *#*$")
 _LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
 
 
@@ -195,7 +196,7 @@ def read(topic: str) -> tuple[Page, str]:
 def linked(page: Page, text: str, address: Callable[[str, str], str]) -> str:
     """Markdown of a page with its links rewritten: only pages of the manual and the web can be reached.
 
-    Pictures and links to other files of the repository become their text.
+    Links to other files of the repository become their text; pictures and comments are left out.
 
     Args:
         page: where the text is from; its links are relative to it.
@@ -232,7 +233,9 @@ def target_of(page: Page, target: str) -> tuple[str, str]:
 
 def targets(page: Page) -> list[str]:
     """What the links and pictures of a page point to, outside of code blocks."""
-    return [link[3] for part in _fenced(page.text) if not part.startswith("```") for link in _LINK.finditer(part)]
+    return [
+        link[3] for part in _fenced(page.text) if not part.lstrip().startswith("```") for link in _LINK.finditer(part)
+    ]
 
 
 def _fenced(text: str) -> list[str]:

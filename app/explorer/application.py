@@ -13,7 +13,7 @@ from app.claims.watched import WatchedClaims
 from app.errors import UsageError
 from app.explorer import components, drawer, security, shell
 from app.explorer import filters as view
-from app.explorer.pages import definitions, overview, run, runs
+from app.explorer.pages import definitions, manual, overview, run, runs
 from app.results.cache import AnswerCache
 from app.results.runs import resolve_run
 from app.visible import visible
@@ -187,6 +187,8 @@ def _page(
     explorer: Explorer, path: str | None, search: str | None
 ) -> tuple[Component, Component | None, Component, str]:
     path = (path or "/").rstrip("/") or "/"
+    if path == manual.PATH or path.startswith(f"{manual.PATH}/"):
+        return _manual(explorer, path, search)
     makers: Mapping[str, tuple[str, Callable[[View], Component]]] = {
         "/": ("Overview", explorer.overview),
         "/runs": ("Runs", explorer.runs),
@@ -211,6 +213,16 @@ def _page(
     except (UsageError, WarehouseError) as error:
         contents = _cannot(error, path)
     return shell.navigation(path, shown), filters, contents, f"{name} · {shown.window.cluster} · Trackside"
+
+
+def _manual(explorer: Explorer, path: str, search: str | None) -> tuple[Component, Component | None, Component, str]:
+    """A page of the manual: it needs no data, and its links keep the cluster and period where there are some."""
+    try:
+        shown = explorer.view(search)
+    except (UsageError, WarehouseError, NothingYetError):
+        shown = None
+    title, contents = manual.layout(path, shown.link if shown is not None else str)
+    return shell.navigation(manual.PATH, shown), None, contents, f"{title} · Trackside"
 
 
 def _not_found(path: str) -> Component:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app.explorer import components
+from app.explorer.pages import manual
 from app.json_text import as_json
 from app.results import headline_text, references
 from metrics.catalog import BY_NAME
@@ -75,6 +76,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
                 "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
             ),
             html.P(components.link("All definitions", f"/definitions#{found.metric}")),
+            html.P(components.link("Manual: this metric", manual.address("reference/metrics", found.metric))),
         ],
         className="drawer",
     )
@@ -125,6 +127,7 @@ def _claim(judged: Judged, found: Headline) -> Component:
                     ("Still needed", needed),
                 ]
             ),
+            html.P(components.link("Manual: how claims are judged", manual.address("how-to/claims", "a-verdict"))),
         ],
         className="claim",
     )

@@ -9,6 +9,7 @@ from dash import dcc, html
 
 from app.explorer import components
 from app.explorer import filters as view
+from app.explorer.pages import manual
 from app.results import headline_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from app.explorer.filters import View
 
-PAGES = {"/": ("Overview", "overview"), "/runs": ("Runs", "runs"), "/definitions": ("Definitions", "definitions")}
+PAGES = {"/": ("Overview", "overview"), "/runs": ("Runs", "runs"), "/definitions": ("Definitions", "definitions"),
+         "/docs": ("Manual", "manual")}  # fmt: skip
 """Path -> name and icon of the pages that the navigation lists."""
 
 NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
@@ -133,7 +135,11 @@ def navigation(path: str, shown: View | None) -> Component:
         for target, (name, picture) in PAGES.items()
     ]
     return html.Div(
-        [html.Nav(links, **components.aria({"aria-label": "Pages"})), _freshness(shown) if shown is not None else None]
+        [
+            html.Nav(links, **components.aria({"aria-label": "Pages"})),
+            html.P(manual.about(path), className="about small"),
+            _freshness(shown) if shown is not None else None,
+        ]
     )
 
 

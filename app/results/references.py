@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-OWN = "Trackside's own definition (README, The ledger)"
+OWN = "Trackside's own definition (manual, The ledger)"
 """Stands for the sections of a document that only the project has."""
 
 _SECTION = re.compile(r"(?:\w+ of )?our definitions(?: \d+(?:\.\d+)*)?")
@@ -14,7 +14,7 @@ def readable(source: str) -> str:
     """The source of a metric, with references to a document that readers do not have put into words.
 
     >>> readable("our definitions 4.3 (no published one)")
-    "Trackside's own definition (README, The ledger) (no published one)"
+    "Trackside's own definition (manual, The ledger) (no published one)"
     >>> readable("Chowdhery et al. 2022, Appendix B")
     'Chowdhery et al. 2022, Appendix B'
     """

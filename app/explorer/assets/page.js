@@ -7,10 +7,13 @@ window.dash_clientside = Object.assign(window.dash_clientside || {}, {
       const name = decodeURIComponent(window.location.hash.slice(1));
       if (!name || name === "main") return;
       let tries = 0;
+      let top = null;
       const look = () => {
         const found = document.getElementById(name);
-        if (found) found.scrollIntoView();
-        else if (tries++ < 40) setTimeout(look, 50);
+        const at = found ? found.getBoundingClientRect().top + window.scrollY : null;
+        if (found && at !== top) found.scrollIntoView(); // a page that is still being drawn moves it
+        top = at;
+        if (tries++ < 40) setTimeout(look, 50);
       };
       look();
     },

@@ -235,7 +235,7 @@ def test_a_recent_interruption_has_its_cost_or_none_where_it_was_not_seen(
 def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) -> None:
     said = words(page(explorer, "/definitions", "")[2])
     assert "our definitions" not in said
-    assert "Trackside's own definition (README, The ledger)" in said
+    assert "Trackside's own definition (manual, The ledger)" in said
 
 
 def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:

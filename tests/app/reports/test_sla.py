@@ -257,7 +257,7 @@ def test_samples_are_silent_only_where_their_hours_are_too() -> None:
 def test_definitions_refer_to_what_readers_have(warehouse: Path) -> None:
     sources = " ".join(each["source"] for each in made(warehouse, COVERED)["definitions"])
     assert "our definitions" not in sources
-    assert "Trackside's own definition (README, The ledger)" in sources
+    assert "Trackside's own definition (manual, The ledger)" in sources
 
 
 def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""The manual: the list of its pages, and one page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dash import dcc, html
+
+from app import manual
+from app.errors import UsageError
+from app.explorer import components
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dash.development.base_component import Component
+
+PATH = "/docs"
+
+_LANGUAGE = re.compile(r"(?m)^( *```)\w+$")
+"""The language of a code block: the colours that it would bring suit a light page only."""
+
+ABOUT = {
+    "/": "how-to/questions",
+    "/runs": "concepts/runs",
+    "/run": "concepts/runs",
+    "/definitions": "reference/metrics",
+}
+"""The page of the manual about a page of the explorer."""
+
+
+def address(topic: str, section: str = "") -> str:
+    """Where the explorer shows a page of the manual."""
+    return f"{PATH}/{topic}" + (f"#{section}" if section else "")
+
+
+def about(path: str) -> Component | None:
+    """A link from a page of the explorer to its page of the manual."""
+    topic = ABOUT.get(path)
+    return None if topic is None else components.link("Manual for this page", address(topic))
+
+
+def layout(path: str, link: Callable[[str], str]) -> tuple[str, Component]:
+    """Title and contents of an address below `/docs`.
+
+    Args:
+        path: the address. What follows `/docs/` is looked up in the list of pages and never opened as a file.
+        link: an address of the explorer with the cluster and period that are shown.
+
+    """
+    topic = path.removeprefix(PATH).strip("/")
+    if not topic:
+        return "Manual", _list(link)
+    try:
+        page = manual.find(topic)
+    except UsageError as error:
+        return "Not found", _missing(error, link)
+
+    def to(target: str, section: str) -> str:
+        before, _, _ = link(address(target)).partition("#")
+        return f"{before}#{section}" if section else before
+
+    crumb = html.P(components.link("All pages of the manual", link(PATH)), className="small")
+    return page.title, html.Article(
+        [crumb, *(_section(page, each, to) for each in page.sections)], className="page manual"
+    )
+
+
+def _missing(error: UsageError, link: Callable[[str], str]) -> Component:
+    return components.message(
+        "The manual has no such page",
+        html.P(str(error).partition("\n")[0], className="said"),
+        html.P(components.link("All pages of the manual", link(PATH), class_name="button")),
+        kind="error",
+    )
+
+
+def _section(page: manual.Page, part: manual.Section, to: Callable[[str, str], str]) -> Component:
+    plain = _LANGUAGE.sub(r"\1", manual.linked(page, part.text, to))
+    return html.Section(dcc.Markdown(plain), id=part.slug)
+
+
+def _list(link: Callable[[str], str]) -> Component:
+    rooms = [
+        html.Section(
+            [html.H2(title), html.Ul([_entry(page, link) for page in pages])],
+        )
+        for title, pages in manual.rooms().items()
+    ]
+    lead = html.P(["The same pages in a terminal: ", html.Code("trackside docs"), "."], className="lead")
+    return html.Div([html.H1("Manual"), lead, *rooms], className="page manual")
+
+
+def _entry(page: manual.Page, link: Callable[[str], str]) -> Component:
+    summary = dcc.Markdown(page.summary, className="summary")
+    return html.Li([components.link(page.title, link(address(page.topic))), summary])
