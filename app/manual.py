@@ -213,7 +213,12 @@ def linked(page: Page, text: str, address: Callable[[str, str], str]) -> str:
         topic, section = target_of(page, target)
         return f"[{words}]({address(topic, section)})" if topic in pages() else words
 
-    return "".join(part if part.startswith(("```", "~~~")) else _LINK.sub(rewritten, part) for part in _fenced(text))
+    parts = _fenced(text)
+    return "".join(each if _is_code(each) else _LINK.sub(rewritten, _COMMENT.sub("", each)) for each in parts)
+
+
+def _is_code(part: str) -> bool:
+    return part.lstrip().startswith("```")
 
 
 def target_of(page: Page, target: str) -> tuple[str, str]:
@@ -241,8 +246,3 @@ def targets(page: Page) -> list[str]:
 def _fenced(text: str) -> list[str]:
     """The text in parts: each code block is one."""
     return re.split(r"(?ms)(^ *```.*?^ *```$)", text)
-
-
-def hint(topic: str) -> str:
-    """The line that leads from a command to its page."""
-    return f"Manual: trackside docs {topic}"

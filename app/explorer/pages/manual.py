@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from dash import dcc, html
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
 PATH = "/docs"
-
-_LANGUAGE = re.compile(r"(?m)^( *```)\w+$")
-"""The language of a code block: the colours that it would bring suit a light page only."""
 
 ABOUT = {
     "/": "how-to/questions",
@@ -77,8 +73,7 @@ def _missing(error: UsageError, link: Callable[[str], str]) -> Component:
 
 
 def _section(page: manual.Page, part: manual.Section, to: Callable[[str, str], str]) -> Component:
-    plain = _LANGUAGE.sub(r"\1", manual.linked(page, part.text, to))
-    return html.Section(dcc.Markdown(plain), id=part.slug)
+    return html.Section(dcc.Markdown(manual.linked(page, part.text, to)), id=part.slug)
 
 
 def _list(link: Callable[[str], str]) -> Component:
