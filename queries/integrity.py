@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import duckdb
+
 _THREADS: Final = min(4, len(os.sched_getaffinity(0)))
 
 
@@ -35,6 +37,30 @@ class File:
     path: str
     bytes: int
     sha256: str
+
+
+_LIVE_FILES: Final = """
+SELECT table_name, cluster, day, path, bytes, sha256
+FROM partitions
+WHERE removed_version IS NULL
+    AND table_name = coalesce($table, table_name)
+    AND cluster = coalesce($cluster, cluster)
+    AND day BETWEEN $first AND $last
+ORDER BY path
+"""
+
+
+def live_files(
+    connection: duckdb.DuckDBPyConnection,
+    table: str | None = None,
+    *,
+    cluster: str | None = None,
+    first: date = date.min,
+    last: date = date.max,
+) -> list[File]:
+    """The files of the manifest that count: of one table or of all, of one cluster or of all, of some days."""
+    scope = {"table": table, "cluster": cluster, "first": first, "last": last}
+    return [File(*row) for row in connection.execute(_LIVE_FILES, scope).fetchall()]
 
 
 @dataclass(frozen=True)

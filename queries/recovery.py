@@ -18,20 +18,18 @@ import duckdb
 
 from queries import directory, integrity
 from queries.errors import CorruptWarehouseError
-from queries.integrity import File
 from queries.opening import connect, corrupt, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from queries.integrity import File
+
 log = logging.getLogger("trackside.warehouse")
 """What was done is a warning: Python prints those on stderr where nothing else is configured."""
 
 REPAIR: Final = "trackside doctor --repair"
-LIVE_FILES: Final = (
-    "SELECT table_name, cluster, day, path, bytes, sha256 FROM partitions WHERE removed_version IS NULL ORDER BY path"
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _contents(connection: duckdb.DuckDBPyConnection) -> Contents:
         return Contents()
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     paths = connection.execute("SELECT path FROM partitions").fetchall()
-    files = tuple(File(*row) for row in connection.execute(LIVE_FILES).fetchall())
+    files = tuple(integrity.live_files(connection))
     version = int(meta.get("data_version", 0))
     return Contents(meta.get("warehouse"), version, frozenset(path for (path,) in paths), files)
 

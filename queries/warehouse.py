@@ -18,7 +18,7 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import duckdb
 import polars as pl
@@ -44,6 +44,9 @@ MADE = 12
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
+
+_INCOMPLETE: Final = "incomplete_views"
+"""Fact of the warehouse: sample tables whose views leave out damaged files."""
 
 _HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
 
@@ -86,21 +89,14 @@ class _Connection:
         """Have the views of the samples that a query reads be of its cluster and time, and check the files."""
         for table in integrity.sample_tables_in(sql):
             cluster, first, last = integrity.scope(sql, params)
-            files = [
-                file for file in self._files(table) if cluster in {None, file.cluster} and first <= file.day <= last
-            ]
+            files = integrity.live_files(self._connection, table, cluster=cluster, first=first, last=last)
             integrity.require(self.root, files)
             self._connection.execute(_sample_view(self.root, table, files, temporary=True))
-
-    def _files(self, table: str | None = None) -> list[integrity.File]:
-        """The Parquet files that count, of one table or of all."""
-        rows = self._connection.execute(recovery.LIVE_FILES).fetchall()
-        return [file for file in (integrity.File(*row) for row in rows) if table in {None, file.table}]
 
     def files(self) -> list[integrity.File]:
         """The Parquet files of samples that count."""
         with duckdb_errors(self.root, self._path):
-            return self._files()
+            return integrity.live_files(self._connection)
 
     def check_samples(self, sql: str) -> None:
         """Have the samples that a person's SQL may read be as they were written.
@@ -225,6 +221,7 @@ class Writer(_Connection):
         self._lock = lock
         self._highest = directory.highest_number(root)
         self._written: list[Path] = []
+        self._changed_samples: set[str] = set()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -246,6 +243,7 @@ class Writer(_Connection):
                 raise
             finally:
                 self._written.clear()
+                self._changed_samples.clear()
 
     @property
     def _next_version(self) -> int:
@@ -396,6 +394,7 @@ class Writer(_Connection):
     def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
         if table not in sql_files.sample_tables():
             raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(sql_files.sample_tables())}")
+        self._changed_samples.add(table)
         with disk_errors(self.root):
             yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
 
@@ -405,9 +404,17 @@ class Writer(_Connection):
             return files.forget(file.cluster, file.day, file.path)
 
     def _refresh_sample_views(self) -> None:
-        """Point the views of the sample tables at the files of the manifest: people may open the file with a DuckDB."""
-        for table in sql_files.sample_tables():
-            _view_whole(self._connection, self.root, table, self._files(table), temporary=False)
+        """Point the views of changed sample tables at the files of the manifest: people open them with their DuckDB.
+
+        A view that had to leave out damaged files is renewed at each commit, until they are back.
+        """
+        incomplete = set((self.meta(_INCOMPLETE) or "").split())
+        for table in sorted(self._changed_samples | incomplete):
+            files = integrity.live_files(self._connection, table)
+            whole = _view_whole(self._connection, self.root, table, files, temporary=False)
+            (incomplete.discard if whole else incomplete.add)(table)
+        if incomplete or self.meta(_INCOMPLETE) is not None:
+            self._put_meta(_INCOMPLETE, " ".join(sorted(incomplete)))
 
     # Opening and publishing ------------------------------------------------------------------------------------
 
@@ -434,6 +441,7 @@ class Writer(_Connection):
         if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
         with self.transaction():
+            self._changed_samples.update(sql_files.sample_tables())
             if not self.meta("warehouse"):
                 self._put_meta("warehouse", uuid.uuid4().hex)
             for view in sql_files.views():
@@ -544,7 +552,8 @@ def _renew_views(reader: Reader) -> None:
     connection = reader._connection  # noqa: SLF001 - our own class
     if reader.meta("root") != str(reader.root):  # the directory was moved: its views name files at the old place
         for table in sql_files.sample_tables():
-            _view_whole(connection, reader.root, table, [f for f in reader.files() if f.table == table], temporary=True)
+            files = integrity.live_files(connection, table)
+            _view_whole(connection, reader.root, table, files, temporary=True)
     if reader.meta("views") != _made_of(sql_files.views()):  # the last writer was another Trackside
         for view in sql_files.views():
             connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
@@ -602,10 +611,13 @@ def _sample_view(root: Path, table: str, files: Sequence[integrity.File], *, tem
 
 def _view_whole(
     connection: duckdb.DuckDBPyConnection, root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool
-) -> None:
+) -> bool:
     """Make the view of all of a table's files but those that are damaged: DuckDB opens some of them for it.
 
     Nobody reads less unawares: whoever reads by way of this module has the manifest's files checked first.
+
+    Returns:
+        Whether no file had to be left out.
     """
     bad = {damage.file for damage in integrity.damaged(root, files, digest=False)}
     try:
@@ -615,6 +627,7 @@ def _view_whole(
         bad = {damage.file for damage in integrity.damaged(root, files)}
         whole = [file for file in files if file not in bad]
         connection.execute(_sample_view(root, table, whole, temporary=temporary))
+    return not bad
 
 
 def _matching(table: str, rows: str, keys: Sequence[str]) -> str:

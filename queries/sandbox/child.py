@@ -92,7 +92,9 @@ def _end(status: int, message: str) -> NoReturn:
 
 
 def _lock_down(connection: duckdb.DuckDBPyConnection, places: Sequence[Path], limits: dict[str, Any]) -> None:
-    samples = ", ".join("'" + str(place).replace("'", "''") + "'" for place in places)
+    from queries.sql_files import literal  # noqa: PLC0415 - read before the process was confined
+
+    samples = ", ".join(literal(str(place)) for place in places)
     for setting in (
         f"memory_limit = '{limits['memory_mb']}MB'",
         "temp_directory = ''",

@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from queries import directory, sql_files
+from queries import directory, integrity, sql_files
 from queries.errors import (
     CheckError,
     CorruptWarehouseError,
@@ -139,6 +139,50 @@ def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> Non
                 "gpu_samples", nodes, keys=keys, cluster=cluster, since=hour, until=hour + timedelta(hours=1)
             )
             assert found["gpu_util"].to_list() == pytest.approx(expected)
+
+
+def test_a_commit_looks_only_at_the_files_of_changed_sample_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    with open_writer(root, verb="test", now=NOW) as writer:
+        with writer.transaction():
+            writer.write_partition("gpu_samples", "c", DAY, samples(0.1))
+        checked: list[str] = []
+        check = integrity.check
+
+        def recorded(root: Path, file: integrity.File, **how: bool) -> integrity.Damage | None:
+            checked.append(file.table)
+            return check(root, file, **how)
+
+        monkeypatch.setattr(integrity, "check", recorded)
+        with writer.transaction():
+            writer.append("users", users("alice"))
+        assert checked == []
+        with writer.transaction():
+            writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2))
+        assert checked == ["gpu_samples"]
+
+
+def test_a_view_without_a_damaged_file_has_it_again_when_the_file_is_back(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "c", DAY, samples(0.1))
+    (file,) = root.glob("raw/gpu_samples/*/*/*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:-9])
+    with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
+        writer.write_partition("gpu_samples", "other", DAY, samples(0.2).with_columns(cluster=pl.lit("other")))
+    assert clusters_in_view(root) == ["other"]
+    file.write_bytes(content)
+    put(root, "alice")
+    assert clusters_in_view(root) == ["c", "other"]
+
+
+def clusters_in_view(root: Path) -> list[str]:
+    """Clusters of the samples as a person's own DuckDB reads them."""
+    with duckdb.connect(str(directory.copies(root)[-1]), read_only=True) as own:
+        return [cluster for (cluster,) in own.execute("SELECT cluster FROM gpu_samples ORDER BY ALL").fetchall()]
 
 
 def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
+from queries.sql_files import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -552,11 +553,11 @@ def _reproduce(
 def ledger_sql(window: Window) -> str:
     """SQL that sums the ledger by category within the window, for anybody to run and to check."""
     low, high = (f"TIMESTAMPTZ '{moment.isoformat()}'" for moment in (window.since, window.until))
-    cluster = "'" + window.cluster.replace("'", "''") + "'"
     return (
         "SELECT state, category, SUM(gpus * (epoch_us(LEAST(ended_at, "  # noqa: S608 - printed, never run by us
         f"{high})) - epoch_us(GREATEST(started_at, {low}))) / 1e6) AS gpu_seconds FROM gpu_time "
-        f"WHERE cluster = {cluster} AND ended_at > {low} AND started_at < {high} GROUP BY ALL ORDER BY ALL"
+        f"WHERE cluster = {literal(window.cluster)} AND ended_at > {low} AND started_at < {high} "
+        "GROUP BY ALL ORDER BY ALL"
     )
 
 
