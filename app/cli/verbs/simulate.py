@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_verb, path_of
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from app import console
     from app.demo import simulate
     from app.errors import UsageError
+    from app.times import iso
 
     if options.gpus < 64 or options.gpus % 8:
         raise UsageError(f"--gpus {options.gpus}: a multiple of 8, at least 64")
@@ -54,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
     console.say("Read the files as if they came from a real cluster:")
     console.say(f"  trackside ingest slurm {' '.join(str(sources / name) for name in simulate.SLURM_FILES)}")
     snapshots = " ".join(str(sources / name) for name in simulate.SNAPSHOT_FILES)
-    console.say(f"  trackside ingest slurm --cluster demo --until {settings.end} {snapshots}")
+    until = iso(datetime.fromtimestamp(settings.end, UTC))
+    console.say(f"  trackside ingest slurm --cluster demo --until {until} {snapshots}")
     telemetry = " ".join(str(sources / name) for name in simulate.TELEMETRY_FILES)
     console.say(f"  trackside ingest prometheus --cluster demo {telemetry}")
     console.say(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")

@@ -375,6 +375,17 @@ def test_the_verb_writes_the_files_and_says_how_to_read_them(tmp_path: Path) -> 
     assert {path.name for path in (target / "sources").iterdir()} == expected
 
 
+def test_simulate_prints_commands_that_load_its_files(tmp_path: Path) -> None:
+    printed = trackside("simulate", "--dir", str(tmp_path / "sim"), "--gpus", "64", "--days", "2").stdout
+    commands = [line.split() for line in printed.splitlines() if line.startswith("  trackside ")]
+    assert len(commands) == 4
+    logs = [str(log) for log in (tmp_path / "sim/sources/runs").glob("*.jsonl")]
+    for _, *argv in commands:
+        expanded = [*argv[:-1], *logs] if argv[-1].endswith("runs/*.jsonl") else argv
+        done = trackside(*expanded, "--warehouse", str(tmp_path / "w"))
+        assert done.returncode == 0, done.stderr
+
+
 def again(folder: Path, days: int, seed: int = 11) -> dict[str, str]:
     """Simulate in a folder, and what is in it then."""
     simulate(Settings(gpus=64, days=days, seed=seed), folder)
