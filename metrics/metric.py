@@ -63,7 +63,7 @@ class Metric:
         source: publication, or the section of our definitions.
         title: for people; its name in words where nothing else is given.
         show: the question of `trackside show` that it is in.
-        by: what `trackside show` splits it by.
+        by: what its result rows can be split by, beside the cluster.
         parts: what its numerator and denominator are.
         better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.

@@ -12,6 +12,7 @@ import polars as pl
 from app.results.checkpoints import pooled_rate
 from app.results.failures import failure_rate_rows
 from app.results.interruptions import every_restart
+from app.results.registry import result
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
@@ -70,6 +71,15 @@ def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     )
 
 
+@result(
+    "ettr",
+    "ettr_without_initial_queue",
+    "ettr_with_checkpoint_writes",
+    "ettr_mean_of_runs",
+    "ettr_without_initial_queue_mean_of_runs",
+    "ettr_with_checkpoint_writes_mean_of_runs",
+    "ettr_imputed",
+)
 def ettr_rows(
     source: Source, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
 ) -> pl.DataFrame:
@@ -221,6 +231,13 @@ def _gpu_days(per_gpu_day: float | None) -> float | None:
     return 1 / per_gpu_day if per_gpu_day > 0 else float("inf")
 
 
+@result(
+    "ettr_expected",
+    "ettr_expected_closed_form",
+    "ettr_expected_with_queue",
+    "ettr_expected_finite",
+    "ettr_expected_exact",
+)
 def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
     """The expected ETTR of the cluster, weighted by the runs' wall time: one result row per form.
 

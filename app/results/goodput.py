@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.results.mfu import fleet_row, flop_convention, step_mfu_rows
+from app.results.registry import result
 from app.results.windows import as_results, ledger_sums
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from app.window import Source, Window
 
 
+@result("goodput_allocated", "goodput_capacity", "occupancy", "availability")
 def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
@@ -25,6 +27,7 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
     return as_results(found, window, dimension)
 
 
+@result("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg")
 def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = None) -> pl.DataFrame:
     """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known.
 
@@ -64,6 +67,7 @@ def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.
     return lost(ledger_sums(source, window, dimension))
 
 
+@result("lost_imputed")
 def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)

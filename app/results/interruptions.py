@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.results.registry import result
 from app.results.windows import as_results
 from metrics import unknown
 from metrics.exact import exact_sum
@@ -69,6 +70,13 @@ def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
     return second_order_loss(priced_interruptions(source, window))
 
 
+@result(
+    "lost_imputed_first_order",
+    "lost_imputed_second_order",
+    "second_order_share",
+    "lost_first_order",
+    "lost_second_order",
+)
 def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
     """What failures cost in the first and in the second order, and the share of the second, as result rows.
 

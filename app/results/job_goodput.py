@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.results.registry import result
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results
 from metrics import frames
@@ -218,6 +219,7 @@ _VISIBLE = 5e-5
 """Differences that would show in four digits."""
 
 
+@result("goodput_job")
 def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Job goodput of all logged runs together, weighted by their wall time, as one result row; none without logs.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.registry import result
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
@@ -67,6 +68,7 @@ def flop_convention(source: Source, cluster: str) -> Convention:
     return found
 
 
+@result("mfu")
 def mfu_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
     """MFU of the cluster over kept steps, as one result row; none if nothing was logged in the window.
 
@@ -118,6 +120,7 @@ def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | N
     return run_mfu(steps, allocated_to_runs(source, window))
 
 
+@result("mfu_wall")
 def mfu_wall_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
     """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs."""
     used = convention or flop_convention(source, window.cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.show import metric
 from app.show.questions.checkpoints import checkpoints
 from app.show.questions.ettr import ettr
 from app.show.questions.goodput import goodput, lost
@@ -44,3 +45,8 @@ QUESTIONS: dict[str, Callable[[Reader, Window, Question], Answer]] = {
     "network": network,
     "health": health,
 }
+
+
+def question_of(what: str) -> Callable[[Reader, Window, Question], Answer]:
+    """The question of that name, or the one about the metric of that name."""
+    return QUESTIONS.get(what) or metric.questions()[what]

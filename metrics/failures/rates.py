@@ -278,7 +278,6 @@ METRICS = (
         claim=Claimable("mttf", of="attempts", fields=("gpus", "failure_class", "population"), categories=False),
         title="MTTF",
         show="mttf",
-        by=("size", "cause", "partition", "user"),
         judged=True,
         headline=4,
         summary="Mean time to failure of a job, by size and pooled.",

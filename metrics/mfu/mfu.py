@@ -354,7 +354,6 @@ METRICS = (
         claim=Claimable("mfu", of="runs", fields=("flop_convention",), categories=False),
         title="MFU",
         show="mfu",
-        by=("run", "step", "gpu_model"),
         parts=Parts("flop", "model FLOP", "peak FLOP"),
         judged=True,
         headline=3,

@@ -224,7 +224,6 @@ METRICS = (
         claim=Claimable("restart_median", of="attempts", categories=False),
         title="Time to job restart (median)",
         show="restarts",
-        by=("event",),
         better="lower",
         judged=True,
         headline=5,

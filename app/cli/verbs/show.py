@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_format, add_period, add_verb
+from app.cli.question_names import Names
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers, "show", "answer a question about the cluster", epilog=EPILOG, manual="how-to/questions"
     )
-    parser.add_argument("what", choices=SHOWN, metavar="WHAT", help=", ".join(SHOWN))
+    parser.add_argument("what", choices=Names(SHOWN), metavar="WHAT", help=", ".join(SHOWN))
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_period(parser)
     parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
@@ -89,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     from app.cli.windows import Period, windows
     from app.errors import UsageError
     from app.results.windows import CLAIMED_GPUS
-    from app.show import QUESTIONS
+    from app.show import question_of
     from app.show.answer import Question, explain
     from app.show.ask import ask
     from app.times import iso
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         requested = windows(reader, Period(options.cluster, options.since, options.until))
         refuse = partial(console.say, error=True)
-        answer, shown = ask(reader, requested, QUESTIONS[options.what], question, report=refuse)
+        answer, shown = ask(reader, requested, question_of(options.what), question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
     rows_as = RowFormat.of(options)
     if rows_as.form != "table":

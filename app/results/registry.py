@@ -1,0 +1,43 @@
+"""Which function gives the result rows of a metric: each registers itself with `@result`, under its metrics' names."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import app.results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    ResultRows = Callable[..., pl.DataFrame]
+
+Rows = TypeVar("Rows", bound="Callable[..., Any]")
+_RESULTS: dict[str, ResultRows] = {}
+
+
+def result(*names: str) -> Callable[[Rows], Rows]:
+    """Register the function below as the one that computes these metrics.
+
+    It takes a source and a window, and what to split by as a third argument where the metric's entry has `by`; it
+    returns rows of `metrics.frames.RESULT`.
+
+    Args:
+        names: of the metrics in its rows.
+    """
+
+    def register(function: Rows) -> Rows:
+        _RESULTS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def results() -> dict[str, ResultRows]:
+    """The function of every metric that has result rows, from all modules of `app.results`."""
+    for found in pkgutil.iter_modules(app.results.__path__, "app.results."):
+        importlib.import_module(found.name)
+    return dict(_RESULTS)
