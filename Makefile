@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 REAL   ?= 0
+SLOW   ?= 0
+TIER   := $(if $(filter 1,$(REAL)),real,$(if $(filter 1,$(SLOW)),slow,fast))
 READY  := $(VENV)/.ready
 
 MINUTES ?= 10
@@ -36,11 +38,11 @@ fix: setup        ## what check can mend by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup       ## the tests; REAL=1 installs the real components (root, Debian) and skips nothing
+test: setup       ## the quick tests; SLOW=1: the slow ones, too; REAL=1: all, with real components (root, Debian)
 ifeq ($(REAL),1)
 	bash tests/lab/install.sh
 endif
-	TRACKSIDE_TEST_REAL=$(REAL) $(BIN)/python -m pytest -n auto -q
+	TRACKSIDE_TEST_TIER=$(TIER) $(BIN)/python -m pytest -n auto -q
 
 fuzz: setup       ## all properties with new random examples: MINUTES=10, TARGETS="slurm gate ...", SEED=, JOBS=
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(TARGETS)

@@ -12,7 +12,7 @@ from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
 from tests.support.warehouses import prepared_schema
 
-pytest_plugins = ("tests.scheduling",)
+pytest_plugins = ("tests.scheduling", "tests.tiers")
 profiles.load()
 os.environ.setdefault(clock.NOT_BEFORE, "2026-11-22T00:00:00Z")  # the captures are of days before, on any machine
 

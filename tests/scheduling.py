@@ -28,8 +28,11 @@ SHARED: Final = re.compile(
 )
 """Where a module makes something that its tests share."""
 
-LONGEST_FIRST: Final = ("tests/app", "tests/dashboards", "tests")
-"""Where the slow tests are; the labs come before them, and what stands nowhere here comes last."""
+LONGEST_FIRST: Final = (
+    *("tests/app/cli", "tests/app/compute", "tests/app/service", "tests/app", "tests/ingest/slurm/live"),
+    *("tests/queries", "tests/dashboards", "tests"),
+)
+"""Where the slow tests are; the labs and the tests marked `slow` come before them, and other folders come last."""
 
 
 class ByUnit(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
@@ -90,5 +93,7 @@ def turn(item: pytest.Item, root: Path) -> int:
         return -2
     if item.get_closest_marker("xdist_group"):
         return -1  # they cannot be shared out
+    if item.get_closest_marker("slow"):
+        return 0
     folders = [folder.as_posix() for folder in item.path.relative_to(root).parents]
-    return min((LONGEST_FIRST.index(folder) for folder in folders if folder in LONGEST_FIRST), default=99)
+    return min((LONGEST_FIRST.index(folder) + 1 for folder in folders if folder in LONGEST_FIRST), default=99)

@@ -142,7 +142,7 @@ def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None
     assert list((tmp_path / "demo").glob("sla-demo-*.html"))
 
 
-@pytest.mark.skipif(os.environ.get("TRACKSIDE_TEST_REAL") != "1", reason="two minutes: make test REAL=1")
+@pytest.mark.slow
 def test_whole_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
     printed = installed.output("trackside", "demo", "--no-serve", "--dir", str(tmp_path / "demo"))
     assert "The report:" in printed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -15,9 +14,8 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-import pytest
-
 from tests.dashboards.seed import END_S
+from tests.lab.needed import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +26,7 @@ PROGRAMS = ("prometheus", "promtool")
 
 def need_prometheus() -> None:
     """Skip the test where there is no Prometheus; fail it where nothing may be skipped (`make test REAL=1`)."""
-    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
-    if lacking and os.environ.get("TRACKSIDE_TEST_REAL") == "1":
-        pytest.fail(f"missing: {', '.join(lacking)}; tests/lab/install.sh installs it (as root, on Debian)")
-    if lacking:
-        pytest.skip(f"no Prometheus on this machine, missing: {', '.join(lacking)}; get it with: make test REAL=1")
+    need("Prometheus", [name for name in PROGRAMS if shutil.which(name) is None])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""The three tiers of tests, and which of them a run leaves out: what is left out is reported once, at the end.
+
+    make test            each test that needs no real component and few seconds
+    make test SLOW=1     and those marked `slow`: many kills, many loads in any order, days of telemetry
+    make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
+
+The Makefile passes the tier in `TRACKSIDE_TEST_TIER`. Without it (`pytest PATH`) all is run that the machine has
+components for. Loaded by tests/conftest.py.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+
+FAST: Final = "fast"
+SLOW: Final = "slow"
+REAL: Final = "real"
+
+_LEFT_OUT: Final = {
+    "slow": (frozenset({FAST}), "slow; run it with: make test SLOW=1"),
+    "lab": (frozenset({FAST, SLOW}), "real Slurm; run it with: make test REAL=1"),
+}
+"""By marker: the tiers that leave its tests out, and the reason as it is reported."""
+
+
+def tier() -> str | None:
+    """The tier of this run; None: whatever the machine can run."""
+    return os.environ.get("TRACKSIDE_TEST_TIER") or None
+
+
+def real_components_wanted() -> bool:
+    """Whether tests may start real components."""
+    return tier() in {None, REAL}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of the other tiers, and have them run last, so that the first results are no skips."""
+    for marker, (tiers, reason) in _LEFT_OUT.items():
+        if tier() in tiers:
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=lambda item: item.get_closest_marker("skip") is not None)
