@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from app import clock
+from tests import tiers
 from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
 from tests.support.warehouses import prepared_schema
 
-pytest_plugins = ("tests.scheduling", "tests.tiers")
+pytest_plugins = ("tests.scheduling",)
 profiles.load()
 os.environ.setdefault(clock.NOT_BEFORE, "2026-11-22T00:00:00Z")  # the captures are of days before, on any machine
 
@@ -34,6 +35,12 @@ def own_slurm_lab() -> Iterator[SlurmLab]:
     need("Slurm lab", missing())
     with SlurmLab() as lab:
         yield lab
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what is not of this run's tier."""
+    tiers.leave_out(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

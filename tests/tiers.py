@@ -5,7 +5,7 @@
     make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
 
 The Makefile passes the tier in `TRACKSIDE_TEST_TIER`. Without it (`pytest PATH`) all is run that the machine has
-components for. Loaded by tests/conftest.py.
+components for.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def real_components_wanted() -> bool:
     return tier() in {None, REAL}
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def leave_out(items: list[pytest.Item]) -> None:
     """Skip the tests of the other tiers, and have them run last, so that the first results are no skips."""
     for marker, (tiers, reason) in _LEFT_OUT.items():
         if tier() in tiers:

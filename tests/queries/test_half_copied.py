@@ -286,6 +286,7 @@ def raw_of_another_merged_in(site: Site) -> None:
         shutil.copy(file, target.with_name("00000003-7.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "happened",
     [
@@ -414,6 +415,7 @@ def test_what_only_a_person_can_decide_is_refused_untouched(happened: Callable[[
     assert bytes_in(site.root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happened", [each for each, after in REFUSED.items() if after is not None])
 def test_a_repair_goes_on_from_the_newest_that_is_whole_and_deletes_nothing(
     happened: Callable[[Site], None], site: Site
@@ -488,6 +490,7 @@ def test_a_copy_made_while_a_writer_wrote_goes_on_from_its_last_commit(site: Sit
     assert names(site.root) == [*EVERYONE, "eve", "fay"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 9, 18])
 def test_a_log_that_was_cut_off_gives_a_state_that_was_committed(place: int, site: Site) -> None:
     killed_writer(site.root, commits=2)

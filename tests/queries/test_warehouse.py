@@ -206,6 +206,7 @@ def test_a_crash_before_publishing_is_made_good_by_the_next_writer(tmp_path: Pat
     assert not list((root / "published").glob("*.unfinished"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", range(1, len(sql_files.schema_steps())))
 def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
@@ -400,6 +401,7 @@ def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
         assert writer.table("attempts").is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -450,6 +452,7 @@ def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     assert rows.height < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hungry",
     [
@@ -470,6 +473,7 @@ def test_a_persons_sql_that_does_not_end_is_ended(tmp_path: Path) -> None:
         user_sql(tmp_path / "w", "SELECT count(*) FROM range(100000000) a, range(100000000) b", Limits(seconds=-3))
 
 
+@pytest.mark.slow
 def test_a_persons_sql_cannot_write_where_it_may_read(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
@@ -481,6 +485,7 @@ def test_a_persons_sql_cannot_write_where_it_may_read(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.slow
 def test_times_are_utc_whatever_the_machine_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     put(tmp_path / "w", "alice")

@@ -124,6 +124,7 @@ class Period(NamedTuple):
     verdict: Verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "period",
     [
@@ -361,6 +362,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     conventions = (None, "palm_full", "causal_half")

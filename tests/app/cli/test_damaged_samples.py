@@ -54,6 +54,7 @@ def between(root: Path, since: datetime, until: datetime) -> int:
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "cut", "deleted"])
 def test_what_needs_a_damaged_day_is_refused_by_name_and_the_rest_is_answered(how: str, root: Path) -> None:
     after = between(root, MIDNIGHT, MIDNIGHT + timedelta(hours=2))
@@ -79,6 +80,7 @@ def test_what_needs_a_damaged_day_is_refused_by_name_and_the_rest_is_answered(ho
         assert not [each for each in reader.checks() if "gpu" in each.check.description]
 
 
+@pytest.mark.slow
 def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(root)
     flip(file_of(root))

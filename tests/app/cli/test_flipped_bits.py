@@ -191,6 +191,7 @@ def outcome(root: Path, case: Case, good: dict[str, str]) -> str:
     return "detected" if reported or "refused" in {*before.values(), *after.values()} or not before else "harmless"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_detected_or_harmless(kind: str, root: Path) -> None:
     anew(root)

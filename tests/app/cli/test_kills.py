@@ -155,6 +155,7 @@ def whole(folder: Path) -> None:
         return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prepared", "name"), [(name, name) for name in SCENARIOS], indirect=["prepared"])
 def test_a_kill_at_any_moment_loses_nothing(prepared: Prepared, name: str, killing: Killer, tmp_path: Path) -> None:
     kills, killed = moments(name, prepared), 0

@@ -76,6 +76,7 @@ def test_what_went_is_noted(warehouse: Path) -> None:
     assert f"removed: c: {removed[0].rows:,} gpu_samples before 2026-11-22T00:00:00Z" in status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["gpu_hours", "node_hours"])
 def test_no_sample_goes_without_its_roll_up(warehouse: Path, table: str) -> None:
     before = contents(warehouse)
@@ -186,6 +187,7 @@ def test_without_a_word_in_the_configuration_it_says_that_everything_is_kept(war
     assert trackside("retention", "--warehouse", str(warehouse / "no")).returncode != 0
 
 
+@pytest.mark.slow
 def test_the_service_does_it_once_a_day(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[datetime] = []
 

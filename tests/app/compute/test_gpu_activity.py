@@ -76,6 +76,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, objec
     return computed(tmp_path_factory.mktemp("found"), readings())
 
 
+@pytest.mark.slow
 def test_utilisation_idle_time_and_energy_are_told_over_midnight(found: dict[str, dict[str, object]]) -> None:
     own = found["1"]
     assert own["submitted_at"] == datetime.fromtimestamp(START, UTC)
@@ -93,6 +94,7 @@ def test_what_cannot_be_told_is_null_and_its_time_is_counted(found: dict[str, di
     assert "5" not in found
 
 
+@pytest.mark.slow
 def test_a_gap_in_the_samples_is_no_idle_time(tmp_path: Path) -> None:
     found = computed(tmp_path, readings(gap=range(MIDNIGHT + 1, MIDNIGHT + HOUR // 2 + 1)))
     assert (found["1"]["observed_s"], found["1"]["idle_s"]) == (3 * HOUR, HOUR / 2)
@@ -106,6 +108,7 @@ def test_without_samples_there_are_no_rows(tmp_path: Path) -> None:
         assert reader.table("attempt_activity").is_empty()
 
 
+@pytest.mark.slow
 def test_only_samples_of_the_window_count(tmp_path: Path) -> None:
     found = computed(tmp_path, readings(), "--since", "2026-09-22T00:00:00Z")
     assert (found["1"]["observed_s"], found["1"]["idle_s"]) == (2 * HOUR, HOUR)

@@ -91,6 +91,7 @@ def told_late(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]
     return folder / "w", late, str(folder / "late.txt")
 
 
+@pytest.mark.slow
 def test_a_late_attempt_changes_the_days_that_it_ran_on_and_the_rest_stays(told_late: tuple[Path, str, str]) -> None:
     root, late, file = told_late
     before = days(root)
@@ -110,6 +111,7 @@ def test_a_late_attempt_changes_the_days_that_it_ran_on_and_the_rest_stays(told_
     assert ledger(root).equals(once)
 
 
+@pytest.mark.slow
 def test_a_rule_that_changes_what_rows_mean_changes_the_days_that_it_speaks_of(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         ingest(writer, *tiny(60).write(tmp_path))
@@ -124,6 +126,7 @@ def test_a_rule_that_changes_what_rows_mean_changes_the_days_that_it_speaks_of(t
     assert ledger(tmp_path / "w").equals(by_day)
 
 
+@pytest.mark.slow
 def test_a_window_leaves_the_other_days_out_and_they_come_back_without_it(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer:

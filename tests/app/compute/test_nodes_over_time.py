@@ -120,6 +120,7 @@ def test_idle_gpus_in_a_reservation_for_maintenance_are_in_maintenance(tmp_path:
     assert spent(root) == {f"n{i}": 8 * SPAN for i in (1, 2, 3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "lasted"),
     [
@@ -195,6 +196,7 @@ def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inventory", "said", "share"),
     [

@@ -118,6 +118,7 @@ def shown(
     return answer
 
 
+@pytest.mark.slow
 def test_how_each_attempt_was_joined_is_shown(loaded: Path) -> None:
     answer = shown(loaded, "paper")
     assert answer.rows.select("run_id", "n_attempts", "joined_by", "state").rows() == [
@@ -133,6 +134,7 @@ PARTS: dict[str, Any] = {"run_names": [r"^(?P<run>m-.*)-part\d+$"]}
 PIECES = ["m-7b@107-20261121T080000Z", "m-7b@106-20261121T080000Z", "m-7b@103-20261121T080000Z"]
 
 
+@pytest.mark.slow
 def test_a_name_of_jobs_that_ran_at_the_same_time_is_taken_apart_and_the_answer_says_why(loaded: Path) -> None:
     found = joined(loaded, **PARTS)
     assert found["103"] == [(PIECES[2], 1, "name_pattern"), (PIECES[2], 2, "requeue_chain")]
@@ -144,6 +146,7 @@ def test_a_name_of_jobs_that_ran_at_the_same_time_is_taken_apart_and_the_answer_
     assert not [note for note in shown(loaded, "6", **PARTS).notes if "same time" in note]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [runs, ettr])
 def test_a_name_that_several_runs_have_lists_them(
     loaded: Path, question: Callable[[Reader, Window, Question], Answer]

@@ -292,6 +292,7 @@ def test_an_open_job_that_a_later_list_lacks_was_listed_by_mistake(tmp_path: Pat
         assert dict(reader.query("attempts", cluster="c").select("job_id", "state").rows())["1"] == "RUNNING"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "looks",
     [
@@ -316,6 +317,7 @@ def test_one_that_was_mended_is_on_no_later_list_and_stays_a_runaway(tmp_path: P
     assert ends(made) == {"1": (50.0, LISTED)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> None:
     lists = [
@@ -399,6 +401,7 @@ def history(chance: random.Random, node: str) -> tuple[list[dict[str, object]], 
     return jobs, found
 
 
+@pytest.mark.slow
 def test_with_all_found_out_no_more_is_held_than_there_is(tmp_path: Path) -> None:
     chance = random.Random(5)
     places = [f"n{number}" for number in range(1, 61)]

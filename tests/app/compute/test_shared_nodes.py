@@ -109,6 +109,7 @@ def test_more_gpus_than_a_node_has_are_scaled_down_to_what_it_has(tmp_path: Path
     assert sorted(together) == [Decimal("2.666"), Decimal("2.667"), Decimal("2.667")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "tres", "cause"),
     [

@@ -163,6 +163,7 @@ def test_a_request_that_the_tres_lack_shows_that_nothing_was_recorded_yet(tmp_pa
     assert found.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "gpus", "told"),
     [
@@ -183,6 +184,7 @@ def test_jobs_on_nodes_without_gpus_held_none(tmp_path: Path) -> None:
     assert found.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
 
 
+@pytest.mark.slow
 def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
     first = "\n".join([HEADER, job(1, "n1", 0, 60), job(2, "n2", 0, 60)]) + "\n"
     later = "\n".join([HEADER, job(3, "n1", 90, 120, 8)]) + "\n"
@@ -234,6 +236,7 @@ def stripped(text: str) -> str:
     return re.sub(r",gres/gpu=\d+", "", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp_path: Path, seed: int) -> None:
     jobs = [
@@ -267,6 +270,7 @@ def step(number: int, begin: int, gpus: int) -> str:
     return "|".join([f"{number}.0", f"{number}.0", *cells[2:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "block"), [(None, None), (None, 1_000), (1, 1_000), (2, 1_000)])
 def test_steps_tell_gpus_wherever_they_stand_in_a_dump(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, block: int | None
@@ -325,6 +329,7 @@ JSON = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", [SHOWN, SHOWN.replace("\n   ", " "), JSON], ids=["text", "one line", "json"])
 @pytest.mark.parametrize("first", [True, False], ids=["before accounting", "after it"])
 def test_what_slurmctld_shows_of_jobs_tells_gpus(tmp_path: Path, shown: str, first: bool) -> None:

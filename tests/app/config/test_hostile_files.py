@@ -86,6 +86,7 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
     return {path.name: path for path in tmp_path.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
 @pytest.mark.parametrize(
     "name", ["bomb.gz", "json.gz", "deep.json", "nodes.json", "digits.json", "run.jsonl", "/dev/zero", "."]
@@ -100,6 +101,7 @@ def test_an_input_that_cannot_be_read_has_an_exit_status_of_its_own(
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
 def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
     inputs: dict[str, Path], source: str, tmp_path: Path

@@ -201,6 +201,7 @@ def test_jobs_are_put_into_a_run_and_taken_out_of_it(root: Path) -> None:
         assert reader.table("runs").height == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
 def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -> None:
     before = derived(root)
@@ -218,6 +219,7 @@ def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -
     assert "already; nothing was changed" in again
 
 
+@pytest.mark.slow
 def test_the_order_of_corrections_that_do_not_conflict_is_irrelevant(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(root, other, symlinks=True)
@@ -249,6 +251,7 @@ def test_a_correction_holds_when_sources_are_read_again_and_when_more_comes(root
     assert "down" not in categories
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
 def test_the_same_twice_is_one(root: Path, kind: str) -> None:
     adjudicate(root, *EACH[kind])
@@ -257,6 +260,7 @@ def test_the_same_twice_is_one(root: Path, kind: str) -> None:
     assert len(listed(root, "--all")) == 1
 
 
+@pytest.mark.slow
 def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
     adjudicate(root, *CAUSE)
     (first,) = listed(root)

@@ -30,6 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_it_leaves_everything_that_it_names(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} >= {"sources", "truth.json", "truth", "warehouse", "grafana"}
     assert list(folder.glob("sla-demo-*.html"))

@@ -336,6 +336,7 @@ def mistaken_for_training(made: Made) -> float:
     return float(((rows["ended_at"] - rows["started_at"]).dt.total_microseconds() * rows["gpus"]).sum()) / 1e6
 
 
+@pytest.mark.slow
 def test_all_three_verdicts_occur_on_the_demos_cluster(tmp_path: Path) -> None:
     """Accounting alone brings them about already; logs and telemetry refute two more claims."""
     from app.demo.simulate import slurm_text

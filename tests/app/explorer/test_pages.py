@@ -300,6 +300,7 @@ def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> No
     assert set(CATEGORIES) <= anchors
 
 
+@pytest.mark.slow
 def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     explorer = Explorer(AnswerCache(root), WatchedClaims(None))

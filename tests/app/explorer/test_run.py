@@ -61,6 +61,7 @@ def test_a_period_without_steps_cannot_tell_how_many_were_lost(explorer: Explore
     assert card(explorer, LATER, "Steps lost") == "Steps lost cannot tell no step was logged in this period"
 
 
+@pytest.mark.slow
 def test_what_is_not_of_the_period_says_so(explorer: Explorer) -> None:
     said = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
     assert "16.00 GPU-hours over all its attempts, within this period or not." in said

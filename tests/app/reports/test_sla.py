@@ -52,6 +52,7 @@ def html(warehouse: Path, period: str) -> str:
     return page.render(made(warehouse, period)).decode()
 
 
+@pytest.mark.slow
 def test_the_verb_writes_both_forms_and_says_what_came_out(warehouse: Path, tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     done = trackside("report", "sla", "--period", COVERED, *where, cwd=tmp_path)
@@ -274,6 +275,7 @@ def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path
     assert set(told["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
 
 
+@pytest.mark.slow
 def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
     evil = "<img/onerror=x>"
     sacct = tmp_path / "sacct.txt"
@@ -326,6 +328,7 @@ def test_the_commands_it_prints_parse(warehouse: Path) -> None:
         build_parser().parse_args(shlex.split(each["command"])[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["--period", "October"], "is not a period"), (["--period", "2026-13"], "is not a period"),

@@ -32,6 +32,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
+@pytest.mark.slow
 def test_each_headline_is_the_number_that_show_gives(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         window = Window("tiny", *reader.query("computed", cluster="tiny").select("since", "until").row(0))

@@ -197,6 +197,7 @@ def test_a_run_that_cannot_be_computed_is_left_out_and_named(alone: Path, monkey
     assert "1 logs that the library refuses, or that could not be computed, left out" in whole["note"]
 
 
+@pytest.mark.slow
 def test_the_report_the_metrics_and_the_verdicts_are_made(
     beside: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -119,6 +119,7 @@ def shown(root: Path, what: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_a_het_job_is_listed_once_with_all_its_gpus_and_what_all_of_it_cost(het: tuple[Path, str]) -> None:
     root, node = het
     with open_reader(root) as reader:
@@ -132,6 +133,7 @@ def test_a_het_job_is_listed_once_with_all_its_gpus_and_what_all_of_it_cost(het:
     assert row["cost_gpu_s"] == stalled
 
 
+@pytest.mark.slow
 def test_only_the_node_that_failed_is_blamed_for_a_het_job(het: tuple[Path, str]) -> None:
     root, failed = het
     found = {row["node"]: (row["interruptions"], row["cost_gpu_s"] > 0) for row in shown(root, "nodes")}

@@ -167,6 +167,7 @@ def test_the_month_is_the_one_that_the_data_end_in() -> None:
     assert month(datetime(2026, 10, 20, tzinfo=UTC), november).since == datetime(2026, 10, 20, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_categories_are_the_capacity_and_what_was_lost_is_part_of_it(everything: Path) -> None:
     found = samples(everything)
     key = {"cluster": "demo", "window": "all"}
@@ -209,6 +210,7 @@ def test_a_scrape_is_quick_after_the_first(everything: Path) -> None:
     assert time.perf_counter() - began < 1
 
 
+@pytest.mark.slow
 def test_new_data_are_in_the_next_scrape(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
     answers = AnswerCache(root)
@@ -242,6 +244,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
     quiet: Path, of_quiet: list[Sample], tmp_path: Path
 ) -> None:
@@ -275,6 +278,7 @@ def of_quiet(quiet: Path) -> list[Sample]:
     return samples(quiet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [("headlines.goodput_rows", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
@@ -316,6 +320,7 @@ def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
     assert {(each["cluster"], each["part"]) for each in told["metrics"]["missing"]} >= {(HOSTILE, part)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "many"])
 def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(

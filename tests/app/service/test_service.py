@@ -135,6 +135,7 @@ def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsy
     assert any("source=prometheus" in line and "level=error" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
     assert worker.failures(NOW + EVERY) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RuntimeError, PanicException])
 def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
@@ -418,6 +420,7 @@ def test_a_port_in_use_and_an_address_of_others_are_said(tmp_path: Path) -> None
         service.serve_explorer(tmp_path, Config(), host="192.0.2.1", port=0)
 
 
+@pytest.mark.slow
 def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
     where = ("--warehouse", str(tmp_path / "w"))
     assert trackside("explore", "--port", "70000", *where).returncode == 2
@@ -449,6 +452,7 @@ def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Po
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
     root, file = from_accounting(tmp_path, jobs=20), tmp_path / "trackside.toml"
@@ -470,6 +474,7 @@ def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: sig
         process.communicate()
 
 
+@pytest.mark.slow
 def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_path: Path) -> None:
     """Without Slurm: run logs come by a pattern; accounting is loaded by hand in between, and the service computes."""
     runlog(tmp_path)

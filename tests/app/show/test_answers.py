@@ -92,6 +92,7 @@ def test_where_the_window_leaves_one_of_several_runs_it_is_spelled_out_and_the_o
     assert f"{SEVERAL}: {NEW_77}" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["ettr", "runs"])
 def test_a_run_without_time_in_the_window_is_told_from_one_that_is_not_there(what: str, reused: Path) -> None:
     done = trackside("show", what, "--run", NEW_77, *SEPTEMBER, "--warehouse", str(reused))

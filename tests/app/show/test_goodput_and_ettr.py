@@ -68,6 +68,7 @@ def test_the_stretches_of_each_run_add_up_to_the_denominator_of_its_ettr(reader:
         assert found.filter(pl.col("class") == NOT_ASKED)["gpu_seconds"].sum() == 0
 
 
+@pytest.mark.slow
 def test_one_run_is_told_second_by_second_in_every_format(
     everything: Path, reader: Reader, window: Window, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_windows_cut_the_job_goodput_without_counting_time_twice(reader: Reader,
     assert 0 < sum(parts) <= whole + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["cause", "category", "node", "user", "account", "partition", "run", "day"])
 def test_what_was_lost_adds_up_whatever_it_is_split_by(everything: Path, by: str) -> None:
     told = rows(everything, "lost", "--by", by)
@@ -148,6 +150,7 @@ def test_what_was_lost_adds_up_whatever_it_is_split_by(everything: Path, by: str
     assert amounts == sorted(amounts, reverse=True)
 
 
+@pytest.mark.slow
 def test_with_accounting_alone_nothing_is_invented(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=60)
     told = {row["metric"]: row for row in rows(root, "goodput")}

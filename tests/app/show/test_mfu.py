@@ -170,6 +170,7 @@ def test_what_is_recomputed_must_be_told_for_hfu(shown: Shown) -> None:
     assert {row["measure"] for row in shown("--run", "mixed")} == {"mfu"}
 
 
+@pytest.mark.slow
 def test_each_step_has_its_parts(shown: Shown) -> None:
     rows = shown("--by", "step", "--run", "llama")
     assert len(rows) == 1440
@@ -222,6 +223,7 @@ def test_a_run_without_a_log_gets_an_estimate_that_no_other_figure_has_in_it(roo
     assert "estimate" in stored["note"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "by", [(), ("--by", "run"), ("--by", "step"), ("--by", "gpu_model"), ("--by", "proxy"), ("--by", "estimate")]
 )

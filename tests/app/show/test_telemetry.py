@@ -219,6 +219,7 @@ def test_the_most_idle_comes_first(reader: Reader) -> None:
     assert asked(reader, "utilisation", "user").rows["subject"].to_list() == ["alice", "bob"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [START + 1, START + 90, MIDNIGHT - 1, MIDNIGHT + 1234])
 def test_two_windows_that_cut_attempts_and_samples_add_up_to_the_whole(cut: int, reader: Reader) -> None:
     halves = [Window("c", at(low), at(high)) for low, high in pairwise((START, cut, END))]
@@ -315,6 +316,7 @@ def kept_by_the_hour(root: Path) -> Path:
     return root / "w"
 
 
+@pytest.mark.slow
 def test_an_hour_in_which_a_node_changed_hands_is_nobodys_where_only_its_mean_is_left(tmp_path: Path) -> None:
     with open_reader(kept_by_the_hour(tmp_path)) as later:
         for by, (bob, carol) in {"user": ("bob", "carol"), "attempt": ("1", "2")}.items():
@@ -349,6 +351,7 @@ def test_telemetry_that_retention_removed_is_told_from_none(tmp_path: Path) -> N
             assert "before 2026-10-02T00:00:00Z, last at 2026-10-03T00:00:00Z" in answer.when_empty
 
 
+@pytest.mark.slow
 def test_without_telemetry_it_says_what_to_do(bare: Path) -> None:
     for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
         done = trackside("show", what, "--warehouse", str(bare))
@@ -424,6 +427,7 @@ def test_nodes_and_networks_are_told_too(reader: Reader) -> None:
     assert "on shared nodes" in {heading for heading, _ in asked(reader, "network").columns.values()}
 
 
+@pytest.mark.slow
 def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Reader) -> None:
     root = filled(tmp_path)
     hours = (

@@ -84,6 +84,7 @@ def test_reading_again_what_is_known_leaves_the_days_alone(reference: Path, tmp_
         assert reader.table("partitions").sort(pl.all()).equals(before.sort(pl.all()))
 
 
+@pytest.mark.slow
 def test_a_growing_log_read_at_any_moment_equals_the_whole(reference: Path, tmp_path: Path) -> None:
     chance = random.Random(5)
     files = write(tmp_path, whole=WHOLE, other=OTHER)

@@ -93,6 +93,7 @@ def test_an_answer_of_which_every_row_was_refused_was_not_empty(tmp_path: Path) 
     assert slurm.windows() == [(BORN, BORN + days(7))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [-90, -46])
 def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_for(tmp_path: Path, first: float) -> None:
     slurm = young()
@@ -151,6 +152,7 @@ def test_a_sign_of_life_that_node_events_told_an_earlier_ingest_still_counts(tmp
     assert "1" in table(tmp_path, "attempts")["job_id"].to_list()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("born", [BORN, None])
 def test_whoever_may_not_see_others_jobs_is_warned_and_leaves_their_time_to_somebody_who_may(
     tmp_path: Path, born: datetime | None

@@ -46,6 +46,7 @@ def test_twice_equals_once(dump: Dump, reference: Path, tmp_path: Path) -> None:
     assert_same(load(tmp_path / "w", files, files), reference)
 
 
+@pytest.mark.slow
 def test_overlapping_halves_equal_the_whole(dump: Dump, reference: Path, tmp_path: Path) -> None:
     rows = rows_of(dump.accounting)
     middle = len(rows) // 2

@@ -57,6 +57,7 @@ def silences(root: Path, slurm: FakeSlurm, *, until: datetime) -> list[str]:
 # --- silence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [60, 250])
 def test_a_weekend_without_jobs_is_no_silence(tmp_path: Path, number: int) -> None:
     slurm = FakeSlurm(weekdays(number, since=MONDAY - days(28), until=MONDAY + days(8)), MONDAY + days(3.5))

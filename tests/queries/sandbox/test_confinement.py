@@ -240,6 +240,7 @@ def gone(pid: int, patience_s: float = 60) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
@@ -260,6 +261,7 @@ def test_a_query_ends_when_it_is_told_to_even_under_nohup(sent: signal.Signals, 
     assert asks.wait() != 0
 
 
+@pytest.mark.slow
 def test_a_query_ends_in_time_although_the_process_that_asked_is_stopped(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     asks, query = asking(tmp_path / "w", seconds=1)
@@ -310,6 +312,7 @@ def test_samples_are_read_where_they_lie_on_another_disk(tmp_path: Path) -> None
     assert rows["n"].item() == 2
 
 
+@pytest.mark.slow
 def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     code = (
@@ -326,6 +329,7 @@ def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path
     assert "larger than" in big.stderr
 
 
+@pytest.mark.slow
 def test_the_time_that_the_process_takes_to_start_is_not_the_querys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

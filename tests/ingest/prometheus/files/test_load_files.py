@@ -229,6 +229,7 @@ def test_a_bad_file_leaves_nothing_behind_and_stops_no_other(reference: Path, tm
     assert_same(tmp_path / "w", reference)
 
 
+@pytest.mark.slow
 def test_what_is_piped_in_is_read_packed_or_not(reference: Path, tmp_path: Path) -> None:
     for number, data in enumerate((packed(by_series()), by_time().encode())):
         warehouse = tmp_path / f"w{number}"

@@ -291,6 +291,7 @@ def test_a_text_of_all_exporters_is_told_source_by_source_with_every_line_accoun
 WANTED = sorted(by_source.names(builtin()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WANTED)
 def test_a_metric_that_some_source_wants_is_in_the_account_whatever_stands_beside_it(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
@@ -317,6 +318,7 @@ def same(one: dict[str, Parsed], other: dict[str, Parsed]) -> None:
         assert [getattr(parsed, key) for key in counts] == [getattr(other[source], key) for key in counts], source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100, 4096])
 def test_pieces_of_any_size_tell_the_same(size: int) -> None:
     lines = MIXED[: 300 if size == 1 else None]
@@ -405,6 +407,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return data
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(damaged(), st.integers(1, 400))
 @example(

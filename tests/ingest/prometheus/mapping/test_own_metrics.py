@@ -74,6 +74,7 @@ def test_all_wrong_entries_are_told_at_once(tmp_path: Path) -> None:
     assert "prometheus.metric.3: this entry (a): gpu_samples has no column fan; it has gpu_util" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "row"),
     [
@@ -103,6 +104,7 @@ def test_a_gpu_of_several_exporters_is_one(tmp_path: Path, lines: list[str], row
     assert gpus == [row]
 
 
+@pytest.mark.slow
 def test_a_label_that_still_names_an_ended_job_gives_it_nothing(tmp_path: Path) -> None:
     """After a node failure the exporter's file of jobs stays, its series go on under the old. Accounting decides."""
     before = tmp_path / "before"

@@ -87,6 +87,7 @@ def test_no_second_is_told_twice_and_none_is_lost(edges: list[tuple[str, int, in
         assert sorted(told) == sorted(seconds)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(LOADS)
 def test_every_table_is_merged_by_the_same_rule(loads: list[list[tuple[str, int, int]]]) -> None:

@@ -88,11 +88,13 @@ def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     files = [written(tmp_path, "all.om", lines())]
     assert_same(load(tmp_path / "w", files, files), reference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_path: Path, seed: int) -> None:
     rows = lines()
@@ -111,6 +113,7 @@ def test_metrics_in_files_of_their_own_equal_one_file(reference: Path, tmp_path:
     assert_same(load(tmp_path / "w", files), reference)
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(reference: Path, tmp_path: Path) -> None:
     rows, warehouse = lines(), tmp_path / "w"
     half = len(rows) // 2
@@ -193,6 +196,7 @@ def test_without_a_cluster_it_says_how_to_name_one(tmp_path: Path) -> None:
     assert "Say it: --cluster NAME" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_only_cluster_there_is_is_meant(tmp_path: Path) -> None:
     path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
     load(tmp_path / "w", [path])
@@ -447,6 +451,7 @@ def test_files_that_cannot_be_used_stop_no_others(tmp_path: Path) -> None:
         assert reader.table("rejects")["reason"].to_list() == ["ts is not between the years 2000 and 2100"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url", ["http://me:s3cret/1@h:9090", "me:s3cret@h", "http://[me:s3cret@", "http://me:1/s3cret@h"]
 )
@@ -547,6 +552,7 @@ def test_xids_of_a_server_that_has_nothing_else_are_kept_and_cover_no_time(tmp_p
     assert loads == [(None, None)]
 
 
+@pytest.mark.slow
 def test_time_with_xids_only_is_asked_for_again_and_neither_loses_nor_doubles_an_event(tmp_path: Path) -> None:
     """Nor those of the time since: what was read last is no mark, for there were no samples."""
     kept = []

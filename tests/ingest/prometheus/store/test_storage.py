@@ -122,6 +122,7 @@ def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     assert_same(put(tmp_path / "w", whole, whole), reference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -152,6 +153,7 @@ put(Path(sys.argv[1]), *(minutes(max(0, low - 1), low + 20) for low in range(0, 
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(reference: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "w")]
     for number in range(4):
@@ -166,6 +168,7 @@ def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(referen
     assert_same(tmp_path / "w", reference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["compact_partitions", "run", "append", "append_new"])
 def test_what_fails_in_the_middle_leaves_nothing_behind(
     reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -218,6 +221,7 @@ def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) 
     assert rows.select("node", "metric", "device", "ts").is_duplicated().sum() == 0
 
 
+@pytest.mark.slow
 def test_a_day_that_comes_in_many_pieces_has_few_files_and_one_when_the_next_day_begins(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     for low in range(0, 120, 5):

@@ -144,6 +144,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
         yield opened
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(dumps())
 def test_dumps_in_any_order_with_any_overlap_and_any_columns_make_what_one_whole_dump_makes(

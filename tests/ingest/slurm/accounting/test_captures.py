@@ -101,6 +101,7 @@ def test_every_file_is_a_sample_with_an_expectation() -> None:
     assert {path.name for path in DATA.iterdir()} - NO_INPUTS == SAMPLES.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_status_shows_what_was_read_and_refused_of(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -133,6 +134,7 @@ def read(capsys: pytest.CaptureFixture[str], form: str, warehouse: Path) -> tupl
         return reader.table("attempts"), reader.table("attempt_nodes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", OPTIONS)
 def test_what_was_known_from_outside_holds_in_every_column_of(
     form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -155,6 +157,7 @@ def test_every_attempt_of_the_samples_knows_when_its_job_was_first_submitted(
         assert_first_submissions(attempts, facts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [form for form in OPTIONS if form != "kinds.sacct.txt"])
 def test_the_same_attempts_come_of(
     form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path

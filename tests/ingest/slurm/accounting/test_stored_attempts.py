@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +18,6 @@ from tests.support.row_accounts import ON_NODES, on_nodes
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from ingest.tables import Parsed
 
@@ -34,6 +33,7 @@ def loaded(root: Path, parsed: Parsed) -> tuple[pl.DataFrame, pl.DataFrame]:
         return writer.table("attempts").sort(KEY), writer.table("attempt_nodes").sort(*KEY, "node")
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

@@ -79,6 +79,7 @@ def told(report: Report) -> tuple[object, ...]:
     return (*counts, refused, sorted(parsed.warnings), parsed.covers_from, parsed.covers_until, parsed.clusters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [700, 5_000, 40_000])
 def test_any_size_of_block_gives_the_same_warehouse(
     block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,6 +241,7 @@ def test_working_ahead_keeps_order_and_errors() -> None:
     assert got == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_samples_of_real_slurm_read_the_same_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in sorted(DATA.glob("*.sacct*.txt")):
         [whole] = ingested(tmp_path / f"a{file.name}", file, block=1 << 30, monkeypatch=monkeypatch, cluster="c")

@@ -79,6 +79,7 @@ def when(fails: Callable[[datetime, datetime], bool], answer: Completed) -> Call
 # --- going on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("overlap", [0, 24])
 def test_many_ingests_make_the_same_warehouse_as_one(tmp_path: Path, seed: int, overlap: float) -> None:
@@ -165,6 +166,7 @@ def test_node_events_that_failed_the_first_time_are_asked_for_as_far_back_as_acc
     assert table(tmp_path, "load_gaps").is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", ["before", "behind"])
 def test_time_that_has_accounting_and_no_node_events_is_a_gap(tmp_path: Path, lacking: str) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(90), NOW - days(90))], NOW)
@@ -289,6 +291,7 @@ def test_loads_side_by_side_leave_no_gap(tmp_path: Path) -> None:
 # --- years
 
 
+@pytest.mark.slow
 def test_a_backfill_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(100, since=NOW - days(300), until=NOW), NOW)
 
@@ -356,6 +359,7 @@ SLOW = "slow"
 TOO_WIDE = Completed(1, b"", b"sacct: error: slurmdbd: Too wide of a date range in query")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [SLOW, "too wide"])
 def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: str) -> None:
     slurm = FakeSlurm(many(40, since=NOW - days(28), until=NOW), NOW)
@@ -445,6 +449,7 @@ def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
     assert table(tmp_path, "attempts").height == 1
 
 
+@pytest.mark.slow
 def test_answers_that_are_large_make_the_next_windows_shorter(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(30_000, since=NOW - days(28), until=NOW - days(14)), NOW)
     assert ingest(tmp_path, slurm, answer_mb=1).error is None
@@ -569,6 +574,7 @@ def daily(root: Path, slurm: FakeSlurm, number: int) -> list[str]:
     return [] if told is None else told.warnings
 
 
+@pytest.mark.slow
 def test_a_source_that_falls_silent_is_heard_at_once_and_in_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -585,6 +591,7 @@ def test_a_source_that_falls_silent_is_heard_at_once_and_in_status(
     assert "warning: c1 slurm.accounting: only 0 rows" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 3, 60])
 def test_a_small_cluster_may_be_idle(tmp_path: Path, number: int) -> None:
     slurm = FakeSlurm(many(number, since=NOW - days(30), until=NOW - days(3)), NOW - days(6))
@@ -605,6 +612,7 @@ def test_reading_an_empty_old_window_is_not_silence(tmp_path: Path) -> None:
     assert warned(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_columns_that_come_and_go_are_told(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW)
     ingest(tmp_path, slurm)

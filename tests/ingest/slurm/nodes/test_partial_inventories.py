@@ -123,6 +123,7 @@ def test_the_next_inventory_that_lacks_such_a_node_removes_it(tmp_path: Path) ->
     assert gone(tmp_path / "w") == {"n1": 200, "n2": None, "n3": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [8, 4], ids=["as before", "changed"])
 def test_with_a_refused_record_the_order_of_loading_does_not_matter(other: int, tmp_path: Path) -> None:
     inputs = [
