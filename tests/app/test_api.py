@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 import trackside
 from app import api
 from app.show import QUESTIONS
-from queries.errors import NoWarehouseError, QueryError
 from tests.support import command
 from tests.support.warehouses import from_accounting
 
@@ -97,7 +96,7 @@ def test_explain_is_that_of_show(folder: Path, warehouse: trackside.Warehouse) -
 
 def test_sql_runs_in_the_sandbox(warehouse: trackside.Warehouse) -> None:
     assert warehouse.sql("SELECT count(*) AS n FROM attempts").item() >= 120
-    with pytest.raises(QueryError):
+    with pytest.raises(trackside.errors.QueryError):
         warehouse.sql("SELECT * FROM read_csv('/etc/passwd')")
 
 
@@ -117,7 +116,7 @@ def test_errors_name_what_is_possible(warehouse: trackside.Warehouse, tmp_path: 
         warehouse.lost(cluster="other")
     with pytest.raises(TypeError, match="unexpected keyword argument 'run'"):
         warehouse.lost(run="1")  # type: ignore[call-arg]
-    with pytest.raises(NoWarehouseError):
+    with pytest.raises(trackside.errors.NoWarehouseError):
         trackside.open(tmp_path)
 
 

@@ -36,8 +36,8 @@ for _name in ("app", "dashboards", "ingest", "metrics", "queries"):
 if sys.path[:1] != [_FOLDER]:
     sys.path.insert(0, _FOLDER)
 
-from app import errors  # noqa: E402
 from app.cli.main import main  # noqa: E402
+from trackside import errors  # noqa: E402
 
 
 def open(folder: str | Path | None = None, *, config: str | Path | None = None) -> Warehouse:  # noqa: A001
