@@ -172,7 +172,7 @@ class Warehouse:
         question = Question(
             by=by, run=given.get("run"), at_gpus=given.get("at") or CLAIMED_GPUS, convention=given.get("convention")
         )
-        return ask(reader, windows(reader, period), QUESTIONS[name], question, report=_warn)
+        return ask(reader, windows(reader, period, report=_warn), QUESTIONS[name], question, report=_warn)
 
 
 def splits_of(name: str) -> tuple[str, ...]:
@@ -198,6 +198,8 @@ def _options_of(name: str) -> dict[str, str]:
         options["by"] = f"Literal[{', '.join(json.dumps(each) for each in _ENTRIES[name][1])}] | None"
     return options | {option: _TYPES[option] for option in _ENTRIES[name][2]}
 
+
+_PACKAGE: Final = str(Path(__file__).parent)
 
 _TYPES: Final = {"run": "str | None", "at": "float | None", "convention": "str | None"}
 
@@ -235,7 +237,11 @@ def _text(moment: Moment) -> str | None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, TracksideWarning, stacklevel=5)
+    """A warning that names the line of the caller, however deep in this package the reason was found."""
+    depth, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, TracksideWarning, stacklevel=depth)
 
 
 for _name in QUESTIONS:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from app import console
 from app.errors import UncoveredError, UsageError
@@ -11,9 +12,14 @@ from app.times import iso, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from queries.warehouse import Reader
+
+    Report = Callable[[str], object]
+
+_PRINT: Final = partial(console.say, error=True)
 
 
 @dataclass(frozen=True)
@@ -30,18 +36,21 @@ def moment(text: str | None, *, end: datetime | None) -> datetime | None:
     return None if text is None else parse_time(text, end=end)
 
 
-def windows(reader: Reader, period: Period) -> list[Window]:
+def windows(reader: Reader, period: Period, *, report: Report = _PRINT) -> list[Window]:
     """The computed window of each cluster, narrowed to what was asked."""
-    return [window for window, _ in computed_and_asked(reader, period)]
+    return [window for window, _ in computed_and_asked(reader, period, report=report)]
 
 
-def computed_and_asked(reader: Reader, period: Period, *, every: bool = False) -> list[tuple[Window, Window]]:
+def computed_and_asked(
+    reader: Reader, period: Period, *, every: bool = False, report: Report = _PRINT
+) -> list[tuple[Window, Window]]:
     """The window of each cluster, and the period asked for that it is the known part of.
 
     Args:
         reader: the published copy.
         period: what was typed.
         every: all clusters must have data in the period; otherwise those that have none are reported and left out.
+        report: takes what a reader must know: gaps in the data, loads that are not computed yet.
 
     Raises:
         UsageError: there is no such cluster or period, or no data in it.
@@ -53,13 +62,13 @@ def computed_and_asked(reader: Reader, period: Period, *, every: bool = False) -
     uncovered: list[UncoveredError] = []
     for cluster in known if period.cluster is None else [period.cluster]:
         try:
-            found += _of_cluster(reader, cluster, period)
+            found += _of_cluster(reader, cluster, period, report)
         except UncoveredError as error:
             uncovered.append(error)
     if uncovered and (every or not found):
         raise uncovered[0]
     for each in uncovered:
-        console.say(str(each), error=True)
+        report(str(each))
     if not found and not reader.query("any_attempts")["any"].item():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
     if not found:
@@ -67,7 +76,7 @@ def computed_and_asked(reader: Reader, period: Period, *, every: bool = False) -
     return found
 
 
-def _of_cluster(reader: Reader, cluster: str, period: Period) -> list[tuple[Window, Window]]:
+def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) -> list[tuple[Window, Window]]:
     """The window of a cluster and the period asked for; nothing where it is not computed."""
     from app.claims import verify as verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
 
@@ -80,14 +89,14 @@ def _of_cluster(reader: Reader, cluster: str, period: Period) -> list[tuple[Wind
         raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
     asked = Window(cluster, since, until)
     covered = verifying.covered(reader, asked)
-    _warn_if_stale(reader, cluster)
+    _warn_if_stale(reader, cluster, report)
     if covered.share < 1:
         said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
-        console.say(f"{cluster}: the data cover {said}; accounting of the rest is missing", error=True)
+        report(f"{cluster}: the data cover {said}; accounting of the rest is missing")
     return [(covered.window, asked)]
 
 
-def _warn_if_stale(reader: Reader, cluster: str) -> None:
+def _warn_if_stale(reader: Reader, cluster: str, report: Report) -> None:
     newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item()
     if newer:
-        console.say(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute", error=True)
+        report(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute")

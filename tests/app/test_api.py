@@ -107,6 +107,13 @@ def test_cut_sql_result_warns(folder: Path, tmp_path: Path) -> None:
         assert warehouse.sql("SELECT * FROM attempts").height == 3
 
 
+def test_gap_in_the_data_warns(warehouse: trackside.Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(trackside.TracksideWarning, match="the data cover") as warned:
+        warehouse.lost(since="2026-09-01")
+    assert warned[0].filename == __file__
+    assert capsys.readouterr().err == ""
+
+
 def test_errors_name_what_is_possible(warehouse: trackside.Warehouse, tmp_path: Path) -> None:
     with pytest.raises(trackside.errors.UsageError, match="goodput cannot be split by 'hour'; by takes: cluster, day"):
         warehouse.goodput(by="hour")  # type: ignore[arg-type]

@@ -26,9 +26,9 @@ _WHEEL = os.path.join(_HERE, "_packages")  # noqa: PTH118
 _FOLDER = _WHEEL if os.path.isdir(_WHEEL) else os.path.abspath(os.path.join(_HERE, "../../.."))  # noqa: PTH100, PTH112, PTH118
 """Where the five packages are."""
 
-for _name in ("app", "dashboards", "ingest", "metrics", "queries"):
-    _origin = os.path.realpath(getattr(sys.modules.get(_name), "__file__", None) or "")
-    if _name in sys.modules and not _origin.startswith(os.path.join(_FOLDER, "")):  # noqa: PTH118
+for _name in {"app", "dashboards", "ingest", "metrics", "queries"} & sys.modules.keys():
+    _origin = os.path.realpath(getattr(sys.modules[_name], "__file__", None) or "")
+    if not _origin.startswith(os.path.join(_FOLDER, "")):  # noqa: PTH118
         raise ImportError(
             f"trackside needs the import name {_name!r}, and this process has imported {_origin} under it: "
             "rename that module, or import trackside in a process of its own"
