@@ -127,6 +127,23 @@ def test_dark_follows_the_system_and_the_choice_is_remembered(site: Site, chromi
     assert background() == "rgb(255, 255, 255)"
 
 
+def test_manual_section_is_scrolled_to(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/docs/reference/metrics#mfu_wall", until=".manual table")
+    chromium.until(
+        lambda _: 0 <= chromium.run("return document.getElementById('mfu_wall').getBoundingClientRect().top") < 300,
+        "the section never came into view",
+    )
+    assert chromium.console() == []
+    assert "<!--" not in chromium.text(".manual")
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/reference/metrics", "/docs/sources/slurm"])
+def test_manual_fits_a_phone(site: Site, chromium: Browser, path: str) -> None:
+    chromium.resize(390, 844)
+    chromium.open(f"{site.url}{path}", until=".manual p")
+    assert chromium.run("return document.documentElement.scrollWidth") == 390
+
+
 @pytest.mark.parametrize("path", ["/", "/runs", "/definitions", "/run?id=1"])
 def test_a_phone_shows_pages_without_scrolling_sideways(site: Site, chromium: Browser, path: str) -> None:
     chromium.resize(390, 844)
