@@ -6,6 +6,7 @@ own, which is applied once and never edited.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from queries import sql_files
@@ -13,7 +14,7 @@ from queries.errors import CorruptWarehouseError, NewerWarehouseError, Warehouse
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -80,3 +81,9 @@ def _comments(step: sql_files.Step) -> Iterator[str]:
     columns = [(table.name, column) for table in tables for column in table.columns]
     for table, column in [*columns, *sql_files.added_by(step)]:
         yield f'COMMENT ON COLUMN {table}."{column.name}" IS {literal(column.description)}'
+
+
+def views_digest(views: Sequence[sql_files.Named]) -> str:
+    """What tells these views from those of another version: `SELECT *` follows the schema, too."""
+    last = sql_files.schema_steps()[-1].sha256
+    return hashlib.sha256("".join([last, *(view.sql for view in views)]).encode()).hexdigest()

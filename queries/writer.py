@@ -1,0 +1,324 @@
+"""Changing a warehouse that is open: transactions, tables, samples, the schema, and what readers see of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from typing import TYPE_CHECKING, Final, Self
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from queries import directory, integrity, parquet_days, sql_files, upgrade
+from queries.errors import CheckError, QueryError
+from queries.opening import disk_errors, duckdb_errors
+from queries.reader import CheckResult, Connection
+from queries.sample_views import view_whole
+from queries.sql_files import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date, datetime
+    from pathlib import Path
+
+ROW_GROUP = 122_880
+"""Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
+
+_INCOMPLETE: Final = "incomplete_views"
+"""Fact of the warehouse: sample tables whose views leave out damaged files."""
+
+_HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
+
+
+class Writer(Connection):
+    """The one process that may change the warehouse."""
+
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, lock: directory.Lock) -> None:
+        super().__init__(root, connection, root / directory.DATABASE)
+        self._lock = lock
+        self._highest = directory.highest_number(root)
+        self._written: list[Path] = []
+        self._changed_samples: set[str] = set()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All or nothing: commits at the end with a new data version, rolls back on any error."""
+        with duckdb_errors(self.root):
+            self._connection.execute("BEGIN TRANSACTION")
+            try:
+                yield self
+                version = self._next_version
+                self._put_meta("data_version", str(version))
+                self._refresh_sample_views()
+                self._note(committed=version)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):  # a failed statement may have ended the transaction already
+                    self._connection.execute("ROLLBACK")
+                for file in self._written:
+                    file.unlink(missing_ok=True)
+                raise
+            finally:
+                self._written.clear()
+                self._changed_samples.clear()
+
+    @property
+    def _next_version(self) -> int:
+        """The number of the next change: higher than that of any file in the directory, so that none is used twice."""
+        return max(self.data_version, self._highest) + 1
+
+    def _note(self, **versions: int) -> None:
+        """Write into the lock which state of which database a write-ahead log belongs to."""
+        known = self._noted = {**getattr(self, "_noted", {}), "warehouse": self.meta("warehouse"), **versions}
+        self._lock.note(database=known)
+
+    def height(self, table: str) -> int:
+        """How many rows a table has."""
+        row = self._connection.execute(f"SELECT COUNT(*) FROM {_named(table)}").fetchone()  # noqa: S608 - our names
+        return int(row[0]) if row else 0
+
+    def append(self, table: str, rows: pl.DataFrame) -> None:
+        """Add rows to a table; columns go by name, and those the frame lacks become null."""
+        if rows.is_empty():
+            return
+        many = rows.height > ROW_GROUP
+        with self._handed_over(_portions(rows) if many else rows) as name, self._in_bulk(many=many):
+            self._connection.execute(f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name}")  # noqa: S608 - our names
+
+    @contextlib.contextmanager
+    def _in_bulk(self, *, many: bool) -> Iterator[None]:
+        """Many rows are written twice as fast if their order need not be kept, on half the cores.
+
+        The other half reads what is written next, and a core of ours that waits for another would only turn in circles.
+        """
+        if not many:
+            yield
+            return
+        self._connection.execute(f"SET preserve_insertion_order = false; SET threads = {_HALF_THE_CORES}")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(duckdb.Error):  # a failed insert may have ended the transaction
+                self._connection.execute("RESET preserve_insertion_order; RESET threads")
+
+    def replace(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
+        """Delete the table's rows that share these key columns with `rows`, then append `rows`."""
+        self.delete(table, rows.select(keys).unique())
+        self.append(table, rows)
+
+    def delete(self, table: str, keys: pl.DataFrame) -> None:
+        """Delete the table's rows whose values equal a row of `keys` in all its columns."""
+        if keys.is_empty():
+            return
+        match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
+        with self._handed_over(keys) as name:
+            self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
+
+    def append_new(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
+        """Append those rows whose key the table does not have yet (and each key once)."""
+        if rows.is_empty():
+            return
+        rows = rows.unique(subset=list(keys), keep="first", maintain_order=True)
+        match = " AND ".join(f't."{column}" IS NOT DISTINCT FROM f."{column}"' for column in keys)
+        with self._handed_over(rows) as name:
+            self._connection.execute(
+                f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name} AS f "  # noqa: S608 - our names
+                f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})"
+            )
+
+    def matching(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> pl.DataFrame:
+        """The table's rows that share these key columns with one of `rows`: as they are stored, in no particular order.
+
+        Raises:
+            KeyError: there is no such table.
+            QueryError: the table has no such column.
+        """
+        with self._handed_over(rows.select(keys).unique()) as name:
+            return self.frame(_matching(table, name, keys))
+
+    def matching_samples(
+        self, table: str, rows: pl.DataFrame, *, keys: Sequence[str], cluster: str, since: datetime, until: datetime
+    ) -> pl.DataFrame:
+        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read."""
+        within = " WHERE t.cluster = $cluster AND t.ts >= $since AND t.ts < $until"
+        with self._handed_over(rows.select(keys).unique()) as name:
+            params = {"cluster": cluster, "since": since, "until": until}
+            return self.frame(_matching(table, name, keys) + within, params)
+
+    def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
+        """Rows of a named query that reads frames, which are there for it under their names."""
+        with contextlib.ExitStack() as stack:
+            for key, rows in frames.items():
+                stack.enter_context(self._handed_over(rows, key))
+            return self.query(name, **params)
+
+    def run(self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, **params: object) -> None:
+        """Run a named statement that writes, with frames available to it under their names."""
+        named = sql_files.named_queries()[name]
+        with contextlib.ExitStack() as stack:
+            for key, rows in (frames or {}).items():
+                stack.enter_context(self._handed_over(rows, key))
+            self._connection.execute(named.sql, {key: params[key] for key in named.parameters})
+
+    def stop_on_failed_checks(self) -> list[CheckResult]:
+        """Run all checks: raise on those that stop, return those that warn.
+
+        Raises:
+            CheckError: a check that stops found rows. Within a transaction nothing is committed then.
+        """
+        found = self.checks()
+        stops = [result for result in found if result.check.severity == "stop"]
+        if stops:
+            said = "\n".join(f"{r.check.name}: {r.check.description} ({r.count} rows)\n{r.sample}" for r in stops)
+            raise CheckError(
+                f"{self.root}: a data check failed, so nothing was changed.\n{said}\n"
+                "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
+            )
+        return found
+
+    # Samples ---------------------------------------------------------------------------------------------------
+
+    def write_partition(self, table: str, cluster: str, day: date, rows: pl.DataFrame) -> None:
+        """Replace one cluster's day of a sample table by `rows`, within the open transaction.
+
+        The new file is complete on disk before the manifest names it, and the old ones go only when no
+        published copy names them any more: a crash at any point loses nothing.
+        """
+        with self._partitions(table) as files:
+            files.replace(cluster, day, rows)
+
+    def change_partition(
+        self, table: str, cluster: str, day: date, rows: tuple[pl.DataFrame, pl.DataFrame], *, order: Sequence[str]
+    ) -> None:
+        """Take rows out of one cluster's day of a sample table and put others in, within the open transaction.
+
+        `rows` are those that go (in full; each is there once) and those that come; `order` is what rows are sorted by.
+        """
+        with self._partitions(table) as files:
+            files.change(cluster, day, *rows, order=order)
+
+    def compact_partitions(self, table: str, cluster: str, *, before: date, order: Sequence[str]) -> None:
+        """Make one file of those of each earlier day of a cluster that has several, within the open transaction."""
+        with self._partitions(table) as files:
+            files.compact(cluster, before=before, order=order)
+
+    def remove_partition(self, table: str, cluster: str, day: date) -> None:
+        """Take out one cluster's day of a sample table, within the open transaction."""
+        with self._partitions(table) as files:
+            files.retire(cluster, day)
+
+    @contextlib.contextmanager
+    def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
+        if table not in sql_files.sample_tables():
+            raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(sql_files.sample_tables())}")
+        self._changed_samples.add(table)
+        with disk_errors(self.root):
+            yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
+
+    def forget_file(self, file: integrity.File) -> int:
+        """Have a damaged file count no longer, within the open transaction; returns how many rows its day had."""
+        with self._partitions(file.table) as files:
+            return files.forget(file.cluster, file.day, file.path)
+
+    def _refresh_sample_views(self) -> None:
+        """Point the views of changed sample tables at the files of the manifest: people open them with their DuckDB.
+
+        A view that had to leave out damaged files is renewed at each commit, until they are back.
+        """
+        incomplete = set((self.meta(_INCOMPLETE) or "").split())
+        for table in sorted(self._changed_samples | incomplete):
+            files = integrity.live_files(self._connection, table)
+            whole = view_whole(self._connection, self.root, table, files, temporary=False)
+            (incomplete.discard if whole else incomplete.add)(table)
+        if incomplete or self.meta(_INCOMPLETE) is not None:
+            self._put_meta(_INCOMPLETE, " ".join(sorted(incomplete)))
+
+    # Opening and publishing ------------------------------------------------------------------------------------
+
+    def begin(self, *, checkpoint: bool) -> None:
+        """Bring the schema up to date; with `checkpoint` take in the write-ahead log of a writer that was killed.
+
+        Raises:
+            CorruptWarehouseError, NewerWarehouseError: its schema is not ours; nothing was changed.
+        """
+        applied = upgrade.applied_steps(self._connection)
+        upgrade.refuse_other_schemas(self.root, applied)
+        if checkpoint:
+            self._connection.execute("CHECKPOINT")
+        if applied:
+            self._note(opened=self.data_version, committed=self.data_version)
+        upgrade.apply_missing_steps(self._connection, applied)
+        self._renew_views()
+        if not applied:
+            self._note(opened=0, committed=self.data_version)
+
+    def _renew_views(self) -> None:
+        """Make the views anew if another Trackside made them, or if the directory was moved."""
+        made_of = upgrade.views_digest(sql_files.views())
+        if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
+            return
+        with self.transaction():
+            self._changed_samples.update(sql_files.sample_tables())
+            if not self.meta("warehouse"):
+                self._put_meta("warehouse", uuid.uuid4().hex)
+            for view in sql_files.views():
+                self._connection.execute(view.sql)
+                self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
+            self._put_meta("views", made_of)
+            self._put_meta("root", str(self.root))
+
+    def publish(self) -> None:
+        """Checkpoint, close, and make this version the one that readers see."""
+        version = self.data_version
+        with disk_errors(self.root):
+            current, gone = directory.pointed(self.root), []
+            before = version if current is None else directory.number(current)
+            if before < version:  # files that the copy before this one does not name go: so do their rows
+                gone = self._connection.execute(
+                    "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [before]
+                ).fetchall()
+            self._connection.execute("CHECKPOINT")
+            kept = {path for (path,) in self._connection.execute("SELECT path FROM partitions").fetchall()}
+            # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.
+            self.close()
+            self._lock.note(database={})  # a write-ahead log that lies there from now on is not ours
+            target = self.root / "published" / f"{version:08d}.duckdb"
+            if directory.pointed(self.root) != target:
+                directory.copy_and_point(self.root / directory.DATABASE, target)
+            directory.sweep(self.root, [path for (path,) in gone if path not in kept])
+
+    def _put_meta(self, key: str, value: str) -> None:
+        self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
+        self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
+
+    @contextlib.contextmanager
+    def _handed_over(self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over") -> Iterator[str]:
+        self._connection.register(name, rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows)
+        try:
+            yield name
+        finally:
+            self._connection.unregister(name)
+
+
+def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
+    """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
+    table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
+
+
+def _matching(table: str, rows: str, keys: Sequence[str]) -> str:
+    """SQL for the rows of a declared table that share key columns with those of a frame."""
+    declared = sql_files.table(table)
+    unknown = sorted(set(keys) - {column.name for column in declared.columns})
+    if unknown:
+        raise QueryError(f"table {table} has no column {', '.join(unknown)}")
+    name = declared.name if table not in sql_files.sample_tables() else table
+    columns = ", ".join(f'"{key}"' for key in keys)
+    return f"SELECT t.* FROM {_named(name)} AS t SEMI JOIN {rows} USING ({columns})"  # noqa: S608 - declared names
+
+
+def _named(table: str) -> str:
+    """A table's name as SQL, with its schema if it has one."""
+    return ".".join(f'"{part}"' for part in table.split("."))
