@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.tables import RAW_LIMIT, REJECTS
+from ingest.tables import RAW_LIMIT, REJECTS, SCHEMAS, TIME, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,17 @@ PLANNED: Final[Mapping[str, tuple[str, ...]]] = {
 """Those that may lie ahead, or are ours."""
 
 
+def happened(table: str) -> tuple[str, ...]:
+    """The columns of a table that hold when something happened; of one that is not listed above, all of its times.
+
+    >>> happened("transactions")
+    ('ts',)
+    """
+    if table in HAPPENED or table in SCHEMAS:
+        return HAPPENED.get(table, ())
+    return tuple(name for name, dtype in columns_of(table).items() if dtype == TIME)
+
+
 def latest(now: datetime) -> datetime:
     """The latest time that is believed."""
     return now + TOLERANCE
@@ -78,9 +89,9 @@ def without_future(parsed: Parsed, *, origin: str, now: datetime) -> Parsed:
         now: The time.
     """
     frames, refused = dict(parsed.frames), [parsed.rejects]
-    for table in frames.keys() & HAPPENED.keys():
+    for table in [name for name in frames if happened(name)]:
         frame = frames[table]
-        late = [pl.col(name) > latest(now) for name in HAPPENED[table]]
+        late = [pl.col(name) > latest(now) for name in happened(table)]
         ahead = frame.filter(pl.any_horizontal(late).fill_null(value=False))
         if ahead.is_empty():
             continue
@@ -116,7 +127,7 @@ def as_json(rows: pl.DataFrame) -> pl.Series:
 
 
 def _refused(ahead: pl.DataFrame, table: str, parsed: Parsed, origin: str, now: datetime) -> pl.DataFrame:
-    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in HAPPENED[table]]
+    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in happened(table)]
     return ahead.select(
         "cluster",
         pl.lit(parsed.source).alias("source"),

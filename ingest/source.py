@@ -43,9 +43,18 @@ class SourceFolder:
         title: what `trackside ingest --help` says of it.
         sources: in the order in which their inputs are loaded.
         position: folders are listed by it, then by name.
+        loader: the module whose `ingest_files` loads files, with the arguments of `ingest.runlog.store.ingest_files`;
+            empty where `trackside ingest NAME` has a module of its own, with more options, in `app.cli.sources`.
+        files: what `--help` says of its files.
+        epilog: what stands below that.
+        manual: its page of the manual.
     """
 
     name: str
     title: str
     sources: tuple[Source, ...]
     position: int = 100
+    loader: str = ""
+    files: str = "files to load; - is standard input"
+    epilog: str = ""
+    manual: str = ""

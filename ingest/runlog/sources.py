@@ -17,4 +17,15 @@ SOURCES: Final = (
     ),
 )
 
-FOLDER: Final = SourceFolder("runlog", "Run logs of training jobs", SOURCES, position=3)
+FOLDER: Final = SourceFolder(
+    "runlog",
+    "run logs of training loops: steps, checkpoints, events",
+    SOURCES,
+    position=3,
+    loader="ingest.runlog.store",
+    files="run logs (JSON lines), .gz is fine; - is standard input",
+    epilog="""\
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that
+still grows may be read again at any time: what is new is added. --cluster is for logs that name none themselves.""",
+    manual="sources/run-logs",
+)

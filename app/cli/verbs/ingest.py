@@ -1,13 +1,14 @@
-"""`trackside ingest SOURCE`: read a source into the warehouse; each source is one file in `app.cli.sources`."""
+"""`trackside ingest SOURCE`: read a source into the warehouse; one file in `app.cli.sources`, or a folder of files."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from app.cli import sources
+from app.cli import source_files, sources
 from app.cli.files import modules_of
 from app.cli.options import add_verb
+from ingest.registry import FOLDERS
 
 if TYPE_CHECKING:
     import argparse
@@ -21,13 +22,17 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers, "ingest", "read a source into the warehouse; reading twice equals reading once", manual="tutorial"
     )
     named = parser.add_subparsers(dest="source", metavar="SOURCE", title="sources", required=True)
-    for name in modules_of(sources):
-        source = import_module(f"{sources.__name__}.{name}")
-        source.add_parser(named)
+    own = modules_of(sources)
+    for folder in FOLDERS:
+        if folder.name in own:
+            import_module(f"{sources.__name__}.{folder.name}").add_parser(named)
+        else:
+            source_files.add_parser(named, folder)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read one source."""
-    source = import_module(f"{sources.__name__}.{options.source}")
-    status: int = source.run(options)
-    return status
+    if options.source in modules_of(sources):
+        status: int = import_module(f"{sources.__name__}.{options.source}").run(options)
+        return status
+    return source_files.run(options, next(folder for folder in FOLDERS if folder.name == options.source))

@@ -1,0 +1,50 @@
+"""`trackside ingest SOURCE FILE...` for sources that come as files only: options and work follow from their folder."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_source
+
+if TYPE_CHECKING:
+    import argparse
+
+    from app.cli.options import Subparsers
+    from ingest.source import SourceFolder
+
+
+def add_parser(subparsers: Subparsers, folder: SourceFolder) -> None:
+    """Add the source and its options."""
+    parser = add_source(
+        subparsers,
+        folder.name,
+        folder.title,
+        description=f"Read {folder.title.partition(':')[0]}.",
+        epilog=folder.epilog,
+        manual=folder.manual,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help=folder.files)
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of files that do not name one")
+
+
+def run(options: argparse.Namespace, folder: SourceFolder) -> int:
+    """Load the files."""
+    from app import clock
+    from app.cli.ingest_report import accounting_is_loaded, finish
+    from app.cli.run_context import progress, settings_and_root
+    from ingest.slurm.load_files import once_only
+    from queries.warehouse import open_writer
+
+    once_only(options.files)
+    settings, root = settings_and_root(options)
+    now = clock.now()
+    cluster = options.cluster or settings.cluster
+    with (
+        progress(quiet=options.quiet) as report,
+        open_writer(root, verb=f"trackside ingest {folder.name}", now=now, group=settings.warehouse_group) as writer,
+    ):
+        loader = import_module(folder.loader)
+        reports = loader.ingest_files(writer, options.files, cluster=cluster, now=now, progress=report)
+        jobs_known = accounting_is_loaded(writer)
+    return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known)
