@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from metrics.ledger.categories import COSTLY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,9 +34,6 @@ STATISTICS = ("median", "p90")
 
 GPU_STATES = ("allocated", "idle", "unavailable", "unknown")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
-
-COSTLY = ("startup", "checkpoint", "teardown", "lost", "stalled", "pending_demand", "maintenance", "drained", "down")
-"""Categories of time that could have trained and did not, as in the explorer (a test compares)."""
 
 NOT_COSTLY = "Time that nobody saw (unattributed, unknown), other_work and no_demand are not in it."
 """What is neither productive nor among them."""

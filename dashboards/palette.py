@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metrics.ledger.categories import COSTLY
+
 
 @dataclass(frozen=True)
 class Swatch:
@@ -19,7 +21,6 @@ class Swatch:
         colour: as #rrggbb; readable on white and on near-black.
         label: for people.
         meaning: one sentence.
-        cost: time that could have trained and did not.
         hatched: time of which nobody saw what it was spent on.
     """
 
@@ -28,8 +29,12 @@ class Swatch:
     colour: str
     label: str
     meaning: str
-    cost: bool = False
     hatched: bool = False
+
+    @property
+    def cost(self) -> bool:
+        """Whether it is time that could have trained and did not."""
+        return self.name in COSTLY
 
     @property
     def ink(self) -> str:
@@ -56,17 +61,15 @@ SWATCHES: tuple[Swatch, ...] = (
         "#F0DC5A",
         "Startup",
         "Start of the attempt to its first step: launch, initialisation, data, checkpoint load, compilation.",
-        cost=True,
     ),
-    Swatch("checkpoint", "allocated", "#E69F00", "Checkpoint", "Saving that blocks training.", cost=True),
-    Swatch("teardown", "allocated", "#B98A4A", "Teardown", "Last step to the end of the allocation.", cost=True),
+    Swatch("checkpoint", "allocated", "#E69F00", "Checkpoint", "Saving that blocks training."),
+    Swatch("teardown", "allocated", "#B98A4A", "Teardown", "Last step to the end of the allocation."),
     Swatch(
         "lost",
         "allocated",
         "#D55E00",
         "Lost",
         "Steps that had to be run again after an interruption, and the unfinished step.",
-        cost=True,
     ),
     Swatch(
         "stalled",
@@ -74,7 +77,6 @@ SWATCHES: tuple[Swatch, ...] = (
         "#B5305F",
         "Stalled",
         "Hangs, data stalls, suspension, and GPUs of a dead node until the attempt ends.",
-        cost=True,
     ),
     Swatch(
         "pending_demand",
@@ -82,12 +84,11 @@ SWATCHES: tuple[Swatch, ...] = (
         "#6C7884",
         "Idle, work waiting",
         "Idle GPUs while eligible work waited that could have run there.",
-        cost=True,
     ),
     Swatch("no_demand", "idle", "#A9B4BE", "Idle, no demand", "Idle GPUs that nobody asked for."),
-    Swatch("maintenance", "unavailable", "#C3A6D8", "Maintenance", "Planned work on the node.", cost=True),
-    Swatch("drained", "unavailable", "#9C74C4", "Drained", "Taken out of service because of its health.", cost=True),
-    Swatch("down", "unavailable", "#6F42A5", "Down", "Out of service, not planned.", cost=True),
+    Swatch("maintenance", "unavailable", "#C3A6D8", "Maintenance", "Planned work on the node."),
+    Swatch("drained", "unavailable", "#9C74C4", "Drained", "Taken out of service because of its health."),
+    Swatch("down", "unavailable", "#6F42A5", "Down", "Out of service, not planned."),
     Swatch(
         "unknown",
         "unavailable",
@@ -101,10 +102,6 @@ SWATCHES: tuple[Swatch, ...] = (
 
 BY_CATEGORY = {swatch.name: swatch for swatch in SWATCHES}
 ORDER = tuple(swatch.name for swatch in SWATCHES)
-
-COSTLY = tuple(swatch.name for swatch in SWATCHES if swatch.cost)
-"""Categories of time that could have trained and did not: what "costs most" adds up, wherever it is shown. Neither time
-that nobody saw is in it, nor work that is not training, nor GPUs that nobody asked for."""
 
 QUEUED = Swatch("queued", "queued", "#7D8B97", "Queued", "Waiting for nodes; not part of the ledger.")
 """Time before an attempt has nodes. It belongs to runs, so it is shown with them and not in the account."""

@@ -33,6 +33,7 @@ from metrics.ettr.ettr import ettr_total, waits
 from metrics.exact import exact_sum
 from metrics.failures.exposure import POOLED, around
 from metrics.failures.rates import failure_rates, law_in
+from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ MOST_UNSEEN = 0.1
 
 ENOUGH_LOGGED = 0.9
 """Share of the GPU-time that logs must tell of, for a number to be of level L1."""
-
-_EVIDENCE = ("log", "telemetry", "accounting", "assumed")
 
 
 METHODS: dict[str, _Method] = {}
@@ -170,7 +169,7 @@ def _ettr_row(total: pl.DataFrame, metric: str) -> pl.DataFrame:
     waited = bottom - pl.col("allocated")
     shares = [
         ((pl.col(f"by_{kind}") + (waited if kind == "accounting" else 0)) / bottom).alias(f"evidence_{kind}")
-        for kind in _EVIDENCE
+        for kind in EVIDENCE_KINDS
     ]
     return total.select(
         pl.col(metric).alias("value"),
@@ -215,7 +214,7 @@ def _as_before(judged: Measurement, whole: Measurement) -> Measurement:
 
 
 def _shares(row: Mapping[str, float | None]) -> tuple[tuple[str, float], ...]:
-    return tuple((kind, share) for kind in _EVIDENCE if (share := row[f"evidence_{kind}"]))
+    return tuple((kind, share) for kind in EVIDENCE_KINDS if (share := row[f"evidence_{kind}"]))
 
 
 def level(shares: Mapping[str, float]) -> str:

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Writer
 
-CLASSES = ("infrastructure", "user", "preemption", "planned", "timeout")
-"""Classes of interruptions."""
-
 LONGEST_NAME, LONGEST_REASON = 100, 1000
 """Letters of an author's name and of a reason."""
 

@@ -23,6 +23,7 @@ from metrics.ettr.expected import FORMS as EXPECTED_FORMS
 from metrics.ettr.expected import expected, inputs, over_runs, starts
 from metrics.ettr.timeline import stretches
 from metrics.exact import exact_sum
+from metrics.ledger.categories import EVIDENCE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,9 +105,6 @@ def long_enough(min_run_s: float) -> pl.Expr:
     return pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
 
 
-_KINDS = ("log", "telemetry", "accounting", "assumed")
-
-
 def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -> Iterator[pl.DataFrame]:
     """Each form as a ratio of sums, and as the mean of the runs' ratios."""
     for name, (top, bottom) in FORMS.items():
@@ -115,7 +113,7 @@ def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -
             pl.when(bottom > 0)
             .then((pl.col(f"by_{kind}") + (waited_gpu_s if kind == "accounting" else 0.0)) / bottom)
             .alias(f"evidence_{kind}")  # accounting tells of waits
-            for kind in _KINDS
+            for kind in EVIDENCE_KINDS
         ]
         bounds = [pl.col(f"{name}_{end}").alias(f"bound_{end}") for end in ("low", "high")]
         halves = (top.alias("numerator"), bottom.alias("denominator"))

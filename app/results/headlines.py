@@ -17,6 +17,7 @@ from app.results.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME
+from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
@@ -177,12 +178,11 @@ def _over(value: float | None, divisor: float) -> float | None:
 
 
 def _from_row(row: dict[str, Any]) -> Headline:
-    kinds = ("log", "telemetry", "accounting", "assumed")
     return Headline(
         metric=row["metric"],
         title=BY_NAME[row["metric"]].title,
         unit=row["unit"],
-        evidence=tuple((kind, share) for kind in kinds if (share := row[f"evidence_{kind}"])),
+        evidence=tuple((kind, share) for kind in EVIDENCE_KINDS if (share := row[f"evidence_{kind}"])),
         show=f"trackside show {BY_NAME[row['metric']].show}",
         **{name: row[name] for name in _SAME},
     )

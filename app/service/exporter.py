@@ -38,8 +38,9 @@ from app.times import months
 from app.visible import visible
 from app.window import Window
 from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
-from dashboards.palette import COSTLY
+from metrics.failures.classes import CLASSES
 from metrics.frames import DAY_S
+from metrics.ledger.categories import COSTLY
 from metrics.restarts.restarts import restart_summary
 from queries.errors import NoWarehouseError, WarehouseError
 
@@ -60,9 +61,6 @@ logger = logging.getLogger("trackside.exporter")
 
 VERDICT = {"supported": 1.0, "undetermined": 0.0, "refuted": -1.0}
 """Values of trackside_verdict."""
-
-CLASSES = ("infrastructure", "preemption", "planned", "timeout", "user")
-"""Classes of interruptions; one that did not happen is a true 0."""
 
 NO_CAUSE = "none"
 """Label of time that has no cause beside its category: an empty label would read as no label."""

@@ -17,8 +17,9 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
 )
 
 from dashboards import grafana
-from dashboards.exported_metrics import BOUNDS, BY_NAME, COSTLY, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
+from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
+from metrics.ledger.categories import COSTLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

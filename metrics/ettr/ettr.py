@@ -17,6 +17,7 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
+from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.metric import BOUNDS, Claimable, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 
@@ -267,10 +268,7 @@ def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
             amount.filter(UNSEEN).sum().alias("unseen"),
             amount.filter(BESIDE_IDLE).sum().alias("beside_idle"),
             amount.sum().alias("allocated"),
-            *(
-                amount.filter(pl.col("evidence") == kind).sum().alias(f"by_{kind}")
-                for kind in ("log", "telemetry", "accounting", "assumed")
-            ),
+            *(amount.filter(pl.col("evidence") == kind).sum().alias(f"by_{kind}") for kind in EVIDENCE_KINDS),
         )
         .filter(pl.col("allocated") > 0)
         .with_columns(pl.exclude("cluster", "subject").cast(pl.Float64))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from metrics.ledger.categories import GPUS_UNKNOWN, LOCKSTEP
+from metrics.ledger.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
 from metrics.metric import BOUNDS, Claimable, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
@@ -60,9 +60,9 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         _sum(pl.lit(value=True), "capacity"),
         *(
             _sum((pl.col("state") == "allocated") & (pl.col("evidence") == kind), f"allocated_{kind}")
-            for kind in _KINDS
+            for kind in EVIDENCE_KINDS
         ),
-        *(_sum(pl.col("evidence") == kind, f"capacity_{kind}") for kind in _KINDS),
+        *(_sum(pl.col("evidence") == kind, f"capacity_{kind}") for kind in EVIDENCE_KINDS),
     )
     there = pl.col("cluster").is_in(inventoried.implode())
     parts = [
@@ -77,7 +77,6 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     return pl.concat(parts, how="diagonal").with_columns(unit=pl.lit("ratio")).sort("cluster", "subject", "metric")
 
 
-_KINDS = ("log", "telemetry", "accounting", "assumed")
 PRODUCTIVE = (pl.col("category") == "productive") & (pl.col("evidence") != "assumed")
 """Time that went into training that was kept, as far as evidence tells."""
 SURE = pl.col("cause").ne_missing("provisional")
@@ -107,7 +106,7 @@ def _over(top: pl.Expr, bottom: pl.Expr) -> pl.Expr:
 
 
 def _evidence(of: str) -> list[pl.Expr]:
-    return [_over(pl.col(f"{of}_{kind}"), pl.col(of)).alias(f"evidence_{kind}") for kind in _KINDS]
+    return [_over(pl.col(f"{of}_{kind}"), pl.col(of)).alias(f"evidence_{kind}") for kind in EVIDENCE_KINDS]
 
 
 def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:

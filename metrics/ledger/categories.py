@@ -23,6 +23,13 @@ GPUS_UNKNOWN = "gpus_unknown"
 
 CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
 
+COSTLY = ("startup", "checkpoint", "teardown", "lost", "stalled", "pending_demand", "maintenance", "drained", "down")
+"""Categories of time that could have trained and did not: what "costs most" adds up, wherever it is shown. Neither
+unobserved time is in it, nor work that is not training, nor GPUs that nobody requested."""
+
+EVIDENCE_KINDS = ("log", "telemetry", "accounting", "assumed")
+"""Kinds of evidence, the strongest first."""
+
 LOCKSTEP = "lockstep"
 """Cause of stalled time of GPUs that were active while another GPU of their attempt was idle.
 
@@ -31,7 +38,7 @@ Only the rule that an attempt works while all its GPUs do calls it stalled; it m
 
 STATE = pl.Enum(["unavailable", "idle", "allocated"])
 CATEGORY = pl.Enum(CATEGORIES)
-EVIDENCE = pl.Enum(["log", "telemetry", "accounting", "assumed"])
+EVIDENCE = pl.Enum(EVIDENCE_KINDS)
 
 
 def state(name: str) -> pl.Expr:

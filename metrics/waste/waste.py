@@ -13,6 +13,7 @@ import polars as pl
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import KNOWN_ENOUGH
+from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.metric import Metric
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("n_attempts"),
         *(
             pl.when(allocated > 0).then(exact_sum(pl.col(f"{kind}_s")) / allocated).alias(f"evidence_{kind}")
-            for kind in ("log", "telemetry", "accounting", "assumed")
+            for kind in EVIDENCE_KINDS
         ),
     ]
     parts = [

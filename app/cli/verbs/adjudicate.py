@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli import options as shared
+from metrics.failures.classes import CLASSES
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +61,7 @@ def _add_cause(actions: Subparsers) -> None:
     parser.add_argument(
         "--class",
         dest="kind",
-        choices=("infrastructure", "user", "preemption", "planned", "timeout"),
+        choices=CLASSES,
         help="class of the interruption",
     )
     parser.add_argument("--cause", metavar="WORD", help="what it was: nvlink, node_fail, out_of_memory, ...")

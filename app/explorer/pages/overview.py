@@ -19,6 +19,7 @@ from app.results.headlines import headlines
 from app.results.interruptions import node_failures, priced_interruptions
 from app.results.source import CachedSource
 from dashboards import palette
+from metrics.ledger.categories import COSTLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,9 +99,7 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
     """
     if by == "node":
         return node_failures(source, window)
-    rows = lost_rows(source, window, "cluster" if by == "cause" else by).filter(
-        pl.col("category").is_in(palette.COSTLY)
-    )
+    rows = lost_rows(source, window, "cluster" if by == "cause" else by).filter(pl.col("category").is_in(COSTLY))
     if by == "cause":
         return (
             rows.group_by("category", "cause")
@@ -377,7 +376,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
 
 def _costly(state: str | None = None) -> str:
     """What counts as a cost, of a state of the GPUs or of all, in words."""
-    found = [palette.swatch(name) for name in palette.COSTLY]
+    found = [palette.swatch(name) for name in COSTLY]
     return "; ".join(swatch.label.lower() for swatch in found if state in {None, swatch.state})
 
 

@@ -36,6 +36,7 @@ from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
+from metrics.ledger.categories import EVIDENCE_KINDS
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ FORM_VERSION = 1
 
 INCIDENTS_SHOWN = 40
 """Interruptions that are listed; the others are counted."""
-
-EVIDENCE = ("log", "telemetry", "accounting", "assumed")
 
 
 def one_cluster(source: Reader, asked: str | None) -> str:
@@ -228,7 +227,7 @@ def _parts(headline: headlines.Headline) -> dict[str, Any]:
 
 
 def _row_parts(row: dict[str, Any]) -> dict[str, Any]:
-    shares = {kind: row[f"evidence_{kind}"] for kind in EVIDENCE if row[f"evidence_{kind}"]}
+    shares = {kind: row[f"evidence_{kind}"] for kind in EVIDENCE_KINDS if row[f"evidence_{kind}"]}
     return {
         "numerator": row["numerator"],
         "denominator": row["denominator"],

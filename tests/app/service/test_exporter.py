@@ -26,9 +26,10 @@ from app.service import exporter
 from app.service import server as service
 from app.window import Window
 from dashboards import palette
-from dashboards.exported_metrics import BY_NAME, COSTLY, FAMILIES, MAX_RUNS
+from dashboards.exported_metrics import BY_NAME, FAMILIES, MAX_RUNS
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
+from metrics.ledger.categories import COSTLY
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import tiny
@@ -104,7 +105,7 @@ def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> Non
 
 
 def test_what_counts_as_a_cost_is_one_set_and_the_help_says_which() -> None:
-    assert COSTLY == palette.COSTLY
+    assert tuple(swatch.name for swatch in palette.SWATCHES if swatch.cost) == COSTLY
     listed, rest = BY_NAME["trackside_gpu_lost_seconds"].help.split("by category and cause: ")[1].split(". ", 1)
     assert tuple(listed.split(", ")) == COSTLY
     assert set(re.findall(r"\w+", rest)) & set(palette.ORDER) == set(palette.ORDER) - set(COSTLY) - {"productive"}
