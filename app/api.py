@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from app.cli.windows import Period, windows
 from app.config import settings
 from app.errors import UsageError
-from app.results.windows import CLAIMED_GPUS
-from app.show import QUESTIONS
 from app.show.answer import Answer, Question, explain
 from app.show.ask import ask
+from app.show.registry import questions
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader
 
@@ -35,48 +34,8 @@ if TYPE_CHECKING:
 Moment = str | date | datetime | None
 """A time in UTC: `2026-10-01`, `7d` (before the end of the data), a date, a datetime; None: as far as the data go."""
 
-_LEDGER: Final = ("cluster", "day", "node", "user", "account", "partition", "run")
-_OWNER: Final = ("user", "account", "partition", "run", "attempt")
-
-_ENTRIES: Final[dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
-    "goodput": ("goodput in each published meaning, side by side", (*_LEDGER, "bucket"), ()),
-    "ettr": (
-        "productive share of queued and scheduled time over runs",
-        ("cluster", "run", "stretch", "class"),
-        ("run",),
-    ),
-    "mttf": (
-        "mean time to failure, with exact intervals",
-        ("size", "law", "hazard", "reference", "cause", "partition", "user"),
-        ("at",),
-    ),
-    "mfu": (
-        "model FLOP utilisation over kept steps",
-        ("cluster", "run", "step", "gpu_model", "proxy", "estimate"),
-        ("run", "convention"),
-    ),
-    "restarts": ("from an interruption to the next start", ("cause", "stage", "event"), ("run",)),
-    "lost": ("where all GPU-time went", (*_LEDGER, "cause", "category"), ()),
-    "interruptions": (
-        "every attempt that ended otherwise than by completing, why, and what it cost",
-        ("event", "cause", "class", "node", "order"),
-        ("run",),
-    ),
-    "runs": ("training runs, their attempts and the bounds of their ETTR", ("run",), ("run",)),
-    "nodes": ("nodes, those whose failures cost most first", ("node",), ()),
-    "lemons": ("nodes that fail more often than chance gives", ("node",), ()),
-    "checkpoints": ("how often runs save, and how often would lose least", ("run",), ("run",)),
-    "waste": (
-        "allocated GPU-time that shows no work",
-        ("kind", "state", "user", "account", "partition", "run"),
-        (),
-    ),
-    "utilisation": ("what allocated GPUs did", ("cluster", *_OWNER), ()),
-    "filesystems": ("operations, bytes and response time of filesystems", ("mount", "node", *_OWNER), ()),
-    "network": ("what InfiniBand ports carried", ("port", "node", *_OWNER), ()),
-    "health": ("incidents of nodes and the attempts they touch", ("incident", "node", "attempt", "kind"), ()),
-}
-"""Of each question: what it answers, what it can be split by, and the options of its own."""
+QUESTIONS: Final = questions()
+"""Every question by its name."""
 
 
 class TracksideWarning(UserWarning):
@@ -166,18 +125,16 @@ class Warehouse:
             raise UsageError(f"there is no question {name!r}; there are: {', '.join(QUESTIONS)}")
         given = signature_of(name).bind(self, **options).arguments
         by = given.get("by")
-        if by is not None and by not in _ENTRIES[name][1]:
-            raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(_ENTRIES[name][1])}")
+        if by is not None and by not in QUESTIONS[name].splits:
+            raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(QUESTIONS[name].splits)}")
         period = Period(cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until")))
-        question = Question(
-            by=by, run=given.get("run"), at_gpus=given.get("at") or CLAIMED_GPUS, convention=given.get("convention")
-        )
+        question = Question(by=by, run=given.get("run"), at=given.get("at"), convention=given.get("convention"))
         return ask(reader, windows(reader, period, report=_warn), QUESTIONS[name], question, report=_warn)
 
 
 def splits_of(name: str) -> tuple[str, ...]:
     """What a question can be split by."""
-    return _ENTRIES[name][1]
+    return QUESTIONS[name].splits
 
 
 def signature_of(name: str) -> inspect.Signature:
@@ -194,9 +151,9 @@ def signature_of(name: str) -> inspect.Signature:
 def _options_of(name: str) -> dict[str, str]:
     """The options of a question's method, and their types."""
     options = {"cluster": "str | None", "since": "Moment", "until": "Moment"}
-    if _ENTRIES[name][1]:
-        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in _ENTRIES[name][1])}] | None"
-    return options | {option: _TYPES[option] for option in _ENTRIES[name][2]}
+    if QUESTIONS[name].splits:
+        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in QUESTIONS[name].splits)}] | None"
+    return options | {option: _TYPES[option] for option in QUESTIONS[name].takes}
 
 
 _PACKAGE: Final = str(Path(__file__).parent)
@@ -216,7 +173,7 @@ _DESCRIBED: Final = {
 
 def documentation_of(name: str) -> str:
     """The docstring of a question's method."""
-    lines = [_ENTRIES[name][0][:1].upper() + _ENTRIES[name][0][1:] + ".", "", "Args:"]
+    lines = [QUESTIONS[name].summary[:1].upper() + QUESTIONS[name].summary[1:] + ".", "", "Args:"]
     lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(name)]
     lines += ["", "Raises:", "    UsageError: there is no such cluster, period or run, or no data of what is asked."]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 
 from app import api
-from app.show import QUESTIONS
+from app.api import QUESTIONS
 from app.show.answer import Answer, Details
 
 _HEAD = '''\

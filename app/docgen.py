@@ -156,6 +156,7 @@ def command_page() -> str:
     ]
     for _, each in known:
         lines += ["", f"## {each.prog}", "", each.description or "", *_options(each)]
+        each.format_help()  # the help of `show` reads its questions now
         epilog, _, line = (each.epilog or "").rpartition("Manual: trackside docs ")
         if epilog:
             lines += ["", "```text", epilog.rstrip("\n"), "```"]

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from app import docgen, manual
+from app.api import QUESTIONS
 from app.claims.file import read_claims
 from app.cli import main as cli
 from app.cli.sources.slurm import DUMP_COMMANDS
 from app.config import settings as config
 from app.errors import EXIT_STATUS, UsageError
 from app.explorer.pages import manual as manual_page
-from app.show import QUESTIONS
 from metrics.catalog import METRICS
 from queries import sql_files
 

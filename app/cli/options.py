@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import TypeAlias
 
@@ -70,6 +71,17 @@ def add_parser(
     line = f"Manual: trackside docs {topic}"
     parser.epilog = f"{epilog}\n\n{line}" if epilog else line
     return parser
+
+
+def add_late_epilog(parser: argparse.ArgumentParser, text: Callable[[], str]) -> None:
+    """Put a text, made only when the help is printed, before the parser's last line, the page of the manual."""
+    manual, format_help = parser.epilog, parser.format_help
+
+    def with_epilog() -> str:
+        parser.epilog = f"{text()}\n\n{manual}"
+        return format_help()
+
+    parser.format_help = with_epilog  # type: ignore[method-assign]  # argparse has no other hook
 
 
 def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.ArgumentParser:

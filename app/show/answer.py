@@ -25,8 +25,20 @@ class Question:
 
     by: str | None = None
     run: str | None = None
-    at_gpus: float = CLAIMED_GPUS
+    at: float | None = None
     convention: str | None = None
+
+    @property
+    def dimension(self) -> str:
+        """What to split by; the question's entry has put its default where nothing was requested."""
+        if self.by is None:
+            raise ValueError("questions are called by their entries (app.show.registry), which know their defaults")
+        return self.by
+
+    @property
+    def at_gpus(self) -> float:
+        """The job size that a rate is scaled to."""
+        return self.at or CLAIMED_GPUS
 
 
 PARTS = (

@@ -1,4 +1,4 @@
-"""The questions of `trackside show` about filesystems and networks, as nodes tell of them."""
+"""What `trackside show filesystems` and `network` share: what devices carried, as nodes report it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from app.results.node_activity import NodeActivity, node_activity
 from app.results.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import Answer, Question
 from app.show.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
-from app.show.selection import split_by
 from metrics import frames
 from metrics.telemetry.node_attribution import WHAT
 from metrics.telemetry.occupancy import occupants
@@ -27,7 +26,7 @@ _CHECKS: Final = "(node checks)"
 
 
 @dataclass(frozen=True)
-class _Subject:
+class Subject:
     """What is asked about, and how it is shown.
 
     Attributes:
@@ -49,7 +48,7 @@ class _Subject:
     note: str
 
 
-_FILESYSTEMS: Final = _Subject(
+FILESYSTEM_SUBJECT: Final = Subject(
     FILESYSTEMS,
     "mount",
     "Filesystems, the most operations first",
@@ -67,7 +66,7 @@ _FILESYSTEMS: Final = _Subject(
     ("filesystem_response",),
     "Totals are what nodes were seen to do; op/s per node: over the time in which they were seen.",
 )
-_NETWORKS: Final = _Subject(
+NETWORK_SUBJECT: Final = Subject(
     NETWORKS,
     "port",
     "InfiniBand, the most received first",
@@ -89,23 +88,14 @@ class _Asked:
 
     source: Reader
     window: Window
-    subject: _Subject
+    subject: Subject
     facts: Known
     by: str
 
 
-def filesystems(source: Reader, window: Window, question: Question) -> Answer:
-    """Operations, bytes and response time of filesystems: by mount, or by whose nodes they were."""
-    return _answer(source, window, question, _FILESYSTEMS)
-
-
-def network(source: Reader, window: Window, question: Question) -> Answer:
-    """What InfiniBand ports carried: by port, or by whose nodes they were."""
-    return _answer(source, window, question, _NETWORKS)
-
-
-def _answer(source: Reader, window: Window, question: Question, subject: _Subject) -> Answer:
-    by = split_by(question.by, (subject.device, "node", *WHOSE), subject.device)
+def traffic_answer(source: Reader, window: Window, question: Question, subject: Subject) -> Answer:
+    """What devices carried: by device, by node, or by whose nodes they were."""
+    by = question.dimension
     asked = _Asked(source, window, subject, known(source, window.cluster), by)
     rows, key, columns, notes = _by_owner(asked) if by in WHOSE else _by_node(asked)
     heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
@@ -240,7 +230,7 @@ def _seen(asked: _Asked, owners: pl.DataFrame) -> NodeActivity | None:
     return node_activity(asked.source, asked.window, there, metrics=asked.subject.of.metrics)
 
 
-def _nothing(source: Reader, window: Window, subject: _Subject) -> str:
+def _nothing(source: Reader, window: Window, subject: Subject) -> str:
     """What it means that nothing was seen, and what to do."""
     days = source.query("node_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 import trackside
 from app import api
-from app.show import QUESTIONS
+from app.api import QUESTIONS
 from tests.support import command
 from tests.support.warehouses import from_accounting
 

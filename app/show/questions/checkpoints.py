@@ -8,7 +8,8 @@ import polars as pl
 
 from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
-from app.show.selection import asked_runs, split_by
+from app.show.registry import question
+from app.show.selection import asked_runs
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -20,9 +21,15 @@ MOST_SHOWN: Final = 20
 _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
 
 
+@question(
+    "checkpoints",
+    "how often runs save, and how often would lose least",
+    help="how often runs save, how often would lose least, and the GPU-hours to be won; --run R: of one run",
+    by=("run",),
+    takes=("run",),
+)
 def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""
-    split_by(question.by, ("run",), "run")
     rows, said = asked_runs(checkpoint_rows(source, window), source, window, question.run)
     return Answer(
         "Checkpoints: as they are, and as they would lose least",

@@ -9,7 +9,8 @@ import polars as pl
 from app.errors import UsageError
 from app.results.ettr import MEAN, ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, run_stretches
 from app.show.answer import Answer, Details, Question
-from app.show.selection import only, runs_meant, several, split_by
+from app.show.registry import question
+from app.show.selection import only, runs_meant, several
 from metrics.ettr import ettr as measured
 from metrics.ettr import expected
 from metrics.ettr.ettr import FORMS
@@ -28,13 +29,21 @@ _RUNS_NAMED = 10
 _RUN_METRICS = (*FORMS, "ettr_imputed", "ettr_expected")
 
 
+@question(
+    "ettr",
+    "productive share of queued and scheduled time over runs",
+    help="productive share of queued and scheduled time, over runs, measured and expected; --run R: the\n"
+    "arithmetic of one\n"
+    "--by run; with --run R: stretch (second by second), class",
+    by=("cluster", "run"),
+    takes=("run",),
+    by_of_run=("run", "stretch", "class"),
+)
 def ettr(source: Reader, window: Window, question: Question) -> Answer:
     """ETTR in total, per run, or of one run with its arithmetic."""
     if question.run is not None:
-        return _of_run(source, window, question.run, split_by(question.by, ("run", "stretch", "class"), "run"))
-    if question.by in {"stretch", "class"}:
-        raise UsageError(f"--by {question.by} is of one run: add --run R (`trackside show runs` lists them)")
-    if split_by(question.by, ("cluster", "run"), "cluster") == "run":
+        return _of_run(source, window, question.run, question.dimension)
+    if question.dimension == "run":
         rows = _with_expected(ettr_run_rows(source, window), source, window)
         return Answer("ETTR by run", rows, _COLUMNS, metrics=_RUN_METRICS, queries=_QUERIES, parts=_PARTS)
     return _in_total(source, window)

@@ -1,29 +1,25 @@
-"""The questions of `trackside show` about where GPU-time went."""
+"""`trackside show goodput`: goodput in each published meaning."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from app.results.capacity import nodes_by_accounting
-from app.results.goodput import goodput_rows, lost_imputed_rows, lost_rows, mpg_rows
-from app.results.interruptions import second_order_rows
+from app.results.goodput import goodput_rows, mpg_rows
 from app.results.job_goodput import JobAccounts, bucket_rows, job_accounts, job_goodput_rows, job_goodput_run_rows
 from app.show.answer import Answer, Details, Question
-from app.show.questions.interruptions import second_order_said
-from app.show.selection import split_by
+from app.show.registry import question
 
 if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-LEDGER_DIMENSIONS = ("cluster", "day", "node", "user", "account", "partition", "run")
-
 _OF_LEDGER: Final = ("goodput_allocated", "goodput_capacity", "occupancy", "availability")
 _OF_PRODUCT: Final = ("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg")
 
-_NO_TIME = "No GPU-time in this window: is it within what `trackside status` covers?"
+NO_TIME = "No GPU-time in this window: is it within what `trackside status` covers?"
 _BOUNDS = (
     "at least / at most: all unseen time counted unproductive / productive; provisional time is in the value and not "
     "in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in the "
@@ -33,9 +29,17 @@ _BOUNDS = (
 _NO_LOG = "No run log with steps of a known job in this window (trackside recorder --help)."
 
 
+@question(
+    "goodput",
+    "goodput in each published meaning, side by side",
+    help="productive share: of wall time (job, as Google's library), of allocated GPU-time and of all there was;\n"
+    "scheduling x runtime x program\n"
+    "--by day, node, user, account, partition, run; bucket: where logged runs' wall time went",
+    by=("cluster", "day", "node", "user", "account", "partition", "run", "bucket"),
+)
 def goodput(source: Reader, window: Window, question: Question) -> Answer:
     """Goodput in each published meaning, side by side."""
-    dimension = split_by(question.by, (*LEDGER_DIMENSIONS, "bucket"), "cluster")
+    dimension = question.dimension
     if dimension == "bucket":
         return _buckets(source, window)
     rows = [goodput_rows(source, window, dimension)]
@@ -67,9 +71,9 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=names,
         queries=queries,
-        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *_capacity(source, window)),
+        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *capacity_notes(source, window)),
         parameters={"dimension": dimension},
-        when_empty=_NO_TIME,
+        when_empty=NO_TIME,
         details=details,
     )
 
@@ -80,7 +84,8 @@ _UNITS = (
 )
 
 
-def _capacity(source: Reader, window: Window) -> tuple[str, ...]:
+def capacity_notes(source: Reader, window: Window) -> tuple[str, ...]:
+    """A note where capacity is known from accounting alone."""
     said = nodes_by_accounting(source, window)
     return (said,) if said else ()
 
@@ -112,84 +117,3 @@ def _buckets(source: Reader, window: Window) -> Answer:
         parts={"metric": "bucket", "value": "share", "numerator_s": "seconds", "n": "runs"},
         when_empty=_NO_LOG,
     )
-
-
-def lost(source: Reader, window: Window, question: Question) -> Answer:
-    """Where all GPU-time went."""
-    dimension = split_by(question.by, (*LEDGER_DIMENSIONS, "cause", "category"), "cause")
-    by_what = dimension in {"cause", "category"}
-    subject = "cluster" if by_what else dimension
-    rows = lost_rows(source, window, subject)
-    guess = lost_imputed_rows(source, window).row(0, named=True)
-    notes = (
-        *_straggling(rows),
-        _imputed(guess),
-        *second_order_said(second_order_rows(source, window)),
-        *_capacity(source, window),
-    )
-    shown = {} if by_what else {"subject": (subject, "text")}
-    if dimension == "category":
-        rows = _by_category(rows)
-    why = {} if dimension == "category" else {"cause": ("cause", "text"), "evidence": ("evidence", "text")}
-    return Answer(
-        "Where the GPU-time went",
-        rows,
-        shown
-        | {"state": ("state", "text"), "category": ("category", "text")}
-        | why
-        | {
-            "gpu_hours": ("GPU-h", "number"),
-            "share": ("of all", "ratio"),
-            "share_allocated": ("of allocated", "ratio"),
-        },
-        metrics=("lost_imputed", "second_order_share"),
-        queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
-        notes=notes,
-        parameters={"dimension": subject},
-        parts={
-            "metric": "state",
-            "subject": "category",
-            "of": "subject",
-            "cause": "cause",
-            "evidence": "evidence",
-            "numerator_gpu_s": "gpu_seconds",
-            "value": "share",
-            "share_allocated": "share_allocated",
-        },
-        when_empty=_NO_TIME,
-    )
-
-
-def _by_category(rows: pl.DataFrame) -> pl.DataFrame:
-    """Causes and evidence of a category put together, the largest first."""
-    groups = ["cluster", "subject", "state", "category"]
-    sums = ["gpu_seconds", "gpu_hours", "share", "straggling_gpu_seconds"]
-    held = (
-        pl.when(pl.col("state").first() == "allocated").then(pl.col("share_allocated").sum()).alias("share_allocated")
-    )
-    return (
-        rows.group_by(groups)
-        .agg(pl.col(sums).sum(), held)
-        .select(*groups, *sums[:3], "share_allocated", sums[3])
-        .sort("gpu_seconds", "category", descending=[True, False])
-    )
-
-
-def _imputed(guess: dict[str, Any]) -> str:
-    """What infrastructure interruptions cost by assumption, and of how many the GPUs are unknown."""
-    least, known = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
-    unknown = guess["note"].partition("; ")[2]
-    return (
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{known / 3600:,.2f} GPU-h "
-        f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
-    )
-
-
-def _straggling(rows: pl.DataFrame) -> tuple[str, ...]:
-    """How much of the time straggled: an overlay, which is in the categories already."""
-    slow = float(rows["straggling_gpu_seconds"].sum() or 0)
-    if not slow:
-        return ()
-    productive = float(rows.filter(pl.col("category") == "productive")["gpu_seconds"].sum())
-    share = f", {slow / productive:.1%} of the productive time" if productive else ""
-    return (f"of which straggling (overlay, added to nothing): {slow / 3600:,.2f} GPU-h{share}.",)

@@ -10,7 +10,7 @@ import polars as pl
 
 from app import console
 from app.show.answer import Answer, Question
-from app.show.selection import split_by
+from app.show.registry import question
 from app.times import iso
 from metrics import frames
 from metrics.failures.health_incidents import SEVERITIES
@@ -27,9 +27,16 @@ MOST_SHOWN: Final = 40
 """Incidents or attempts that a table shows; machines get all."""
 
 
+@question(
+    "health",
+    "incidents of nodes and the attempts they touch",
+    help="incidents of nodes (XID, ECC, links, mounts, conditions), the attempts they touch, and what to do\n"
+    "--by node, attempt, kind",
+    by=("incident", "node", "attempt", "kind"),
+)
 def health(source: Reader, window: Window, question: Question) -> Answer:
     """Incidents of nodes: each, or by node, by the attempts that they touch, or by kind of event."""
-    by = split_by(question.by, ("incident", "node", "attempt", "kind"), "incident")
+    by = question.dimension
     answers = {"incident": _by_incident, "node": _by_node, "attempt": _by_attempt, "kind": _by_kind}
     return answers[by](source, window)
 

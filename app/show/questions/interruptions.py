@@ -9,7 +9,8 @@ import polars as pl
 from app.errors import UsageError
 from app.results.interruptions import interruptions_by, priced_interruptions, second_order_rows
 from app.show.answer import Answer, Details, Question
-from app.show.selection import asked_runs, split_by
+from app.show.registry import question
+from app.show.selection import asked_runs
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
@@ -21,9 +22,17 @@ _COST = "cost: GPU-time that the attempt lost or stood still, and the startup of
 _NONE = "No attempt ended otherwise than by completing in this window."
 
 
+@question(
+    "interruptions",
+    "every attempt that ended otherwise than by completing, why, and what it cost",
+    help="every attempt that ended otherwise than by completing, why, and what it cost; --run R: of one run\n"
+    "--by cause, class, node, order (preempted for a run that came back from a failure)",
+    by=("event", "cause", "class", "node", "order"),
+    takes=("run",),
+)
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""
-    by = split_by(question.by, ("event", "cause", "class", "node", "order"), "event")
+    by = question.dimension
     if by == "event":
         return _each(source, window, question.run)
     if question.run is not None:

@@ -9,7 +9,7 @@ import polars as pl
 from app.results import advice
 from app.results.lemons import judged, node_score_rows
 from app.show.answer import Answer, Question
-from app.show.selection import split_by
+from app.show.registry import question
 from metrics.failures import lemons as rules
 
 if TYPE_CHECKING:
@@ -25,9 +25,14 @@ QUERIES: Final = (
 )  # fmt: skip
 
 
-def lemons(source: Reader, window: Window, question: Question) -> Answer:
+@question(
+    "lemons",
+    "nodes that fail more often than chance gives",
+    help="nodes that fail more often than chance gives (the last 28 days), and what could have been detected",
+    by=("node",),
+)
+def lemons(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes that fail more often than chance would have it, and what could have been seen."""
-    split_by(question.by, ("node",), "node")
     scored = judged(window)
     rows = node_score_rows(source, scored)
     ran = rows.filter(pl.col("exposure_gpu_days") > 0)

@@ -18,7 +18,8 @@ from app.results.mfu import (
 )
 from app.show.answer import Answer, Question
 from app.show.mfu_proxy import disagreements, estimates, proxies
-from app.show.selection import asked_runs, only, runs_meant, several, split_by
+from app.show.registry import question
+from app.show.selection import asked_runs, only, runs_meant, several
 from metrics.mfu.flops import CONVENTIONS, MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
-SUBJECTS: Final = ("cluster", "run", "step", "gpu_model", "proxy", "estimate")
 
 MOST_SHOWN: Final = 40
 """Steps that a table shows; machines get all."""
@@ -37,9 +37,18 @@ MOST_SHOWN: Final = 40
 _QUERIES: Final = ("steps", "run_sessions", "run_events")
 
 
+@question(
+    "mfu",
+    "model FLOP utilisation over kept steps",
+    help="model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run; --convention NAME\n"
+    "--by run, step, gpu_model; proxy: logs against tensor activity; estimate: runs without logs",
+    by=("cluster", "run", "step", "gpu_model", "proxy", "estimate"),
+    takes=("run", "convention"),
+    default_of_run="run",
+)
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and what telemetry says of it."""
-    by = split_by(question.by, SUBJECTS, "cluster" if question.run is None else "run")
+    by = question.dimension
     asked = _conventions(question.convention)
     if by == "proxy":
         return proxies(source, window, question)

@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.failures import failure_history, failure_rates_of, hazard_rows, reference_rows, size_law_rows
 from app.show.answer import Answer, Question
-from app.show.selection import split_by
+from app.show.registry import question
 from metrics.failures.rates import law_in, rates_by, rates_by_cause
 from metrics.statistics import OVERDISPERSION_P
 
@@ -42,9 +42,17 @@ _PARTS = {
 }
 
 
+@question(
+    "mttf",
+    "mean time to failure, with exact intervals",
+    help="mean time to failure by job size, with exact intervals; --at GPUS: scaled to that size\n"
+    "--by size, law, hazard, reference, cause, partition, user",
+    by=("size", "law", "hazard", "reference", "cause", "partition", "user"),
+    takes=("at",),
+)
 def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""
-    by = split_by(question.by, ("size", *_BY), "size")
+    by = question.dimension
     past = failure_history(source, window)
     if by != "size":
         return _BY[by](source, past, window, question.at_gpus)

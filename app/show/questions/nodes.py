@@ -14,7 +14,7 @@ from app.results.node_reasons import last_reasons
 from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.lemons import QUERIES
-from app.show.selection import split_by
+from app.show.registry import question
 from metrics.goodput.goodput import UNCLEAR
 
 if TYPE_CHECKING:
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 
-def nodes(source: Reader, window: Window, question: Question) -> Answer:
+@question(
+    "nodes",
+    "nodes, those whose failures cost most first",
+    help="nodes, those whose failures cost most first, and what to do",
+    by=("node",),
+)
+def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
-    split_by(question.by, ("node",), "node")
     sums = ledger_sums(source, window, "node")
     hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(

@@ -8,7 +8,8 @@ import polars as pl
 
 from app.results.interruptions import every_restart
 from app.show.answer import Answer, Question
-from app.show.selection import asked_runs, split_by
+from app.show.registry import question
+from app.show.selection import asked_runs
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
@@ -26,9 +27,17 @@ _NO_RESTARTS = "No interrupted run was restarted in this window."
 _WHERE = pl.when("in_allocation").then(pl.lit("in allocation")).otherwise(pl.lit("new attempt")).alias("where")
 
 
+@question(
+    "restarts",
+    "from an interruption to the next start",
+    help="from an interruption to the next start, by cause; --run R: of one run\n"
+    "--by stage (detection to recovery), event",
+    by=("cause", "stage", "event"),
+    takes=("run",),
+)
 def restarts(source: Reader, window: Window, question: Question) -> Answer:
     """How runs got going again: time to job restart by class and cause, every stage of it, or each restart."""
-    by = split_by(question.by, ("cause", "stage", "event"), "cause")
+    by = question.dimension
     rows, said = asked_runs(every_restart(source, window), source, window, question.run)
     asked = {} if question.run is None else {"run": question.run}
     if by == "event":

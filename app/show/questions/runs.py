@@ -10,7 +10,8 @@ from app.errors import UsageError
 from app.results.ettr import ettr_run_rows
 from app.results.run_conflicts import why_apart
 from app.show.answer import Answer, Question
-from app.show.selection import MOST_NAMED, asked_runs, split_by
+from app.show.registry import question
+from app.show.selection import MOST_NAMED, asked_runs
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
@@ -18,9 +19,15 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 
+@question(
+    "runs",
+    "training runs, their attempts and the bounds of their ETTR",
+    help="training runs: attempts, how they were joined, bounds of their ETTR; --run R: one",
+    by=("run",),
+    takes=("run",),
+)
 def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""
-    split_by(question.by, ("run",), "run")
     found = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
     ratios = ettr_run_rows(source, window).select("cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated")
     rows, said = asked_runs(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.gpu_activity import VERIFICATION, Activity, activity
 from app.results.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import Answer, Question
-from app.show.selection import split_by
+from app.show.registry import question
 from metrics import frames
 from metrics.telemetry.utilisation import MEANS, utilisation
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-SUBJECTS: Final = ("cluster", "user", "account", "partition", "run", "attempt")
 OF_USERS: Final = {"cluster", "user"}
 """Of these it can be told whose GPUs are, too, on nodes that several attempts of one user share."""
 
@@ -29,9 +28,16 @@ LITTLE: Final = 0.95
 """Below this coverage a reader is told what the means are over."""
 
 
+@question(
+    "utilisation",
+    "what allocated GPUs did",
+    help="what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (needs telemetry)\n"
+    "--by user, account, partition, run, attempt",
+    by=("cluster", "user", "account", "partition", "run", "attempt"),
+)
 def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answer:
     """What allocated GPUs did, by whom they were allocated to."""
-    by = split_by(question.by, SUBJECTS, "cluster")
+    by = question.dimension
     facts = known(source, window.cluster)
     found, queries = _activity(source, window, facts, of_users=by in OF_USERS)
     named = facts.attempts.with_columns(_subject(by, window.cluster).alias("subject"))

@@ -9,14 +9,13 @@ import polars as pl
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import Answer, Question
 from app.show.questions.utilisation import window_of
-from app.show.selection import split_by
+from app.show.registry import question
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-SUBJECTS: Final = ("kind", "state", "user", "account", "partition", "run")
 
 MOST_SHOWN: Final = 40
 """Subjects that a table shows; machines get all."""
@@ -34,9 +33,16 @@ _EMPTY = "No attempt is known to have held GPUs in this window: is it within wha
 _OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with all that nobody saw."
 
 
+@question(
+    "waste",
+    "allocated GPU-time that shows no work",
+    help="allocated GPU-time that shows no work: standing still, GPUs never used, loops of failures, time limits\n"
+    "--by kind, state, user, account, partition, run",
+    by=("kind", "state", "user", "account", "partition", "run"),
+)
 def waste(source: Reader, window: Window, question: Question) -> Answer:
     """Allocated GPU-time that shows no work, by kind or by whose it was; or how GPU-time ended."""
-    by = split_by(question.by, SUBJECTS, "kind")
+    by = question.dimension
     flags = waste_flags(source, window)
     if by == "state":
         return _by_state(flags)

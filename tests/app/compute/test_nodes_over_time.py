@@ -17,7 +17,7 @@ from app.results.capacity import nodes_by_accounting
 from app.service import exporter
 from app.show.answer import Question
 from app.show.questions.goodput import goodput as goodput_asked
-from app.show.questions.goodput import lost as lost_asked
+from app.show.questions.lost import lost as lost_asked
 from app.show.questions.nodes import nodes as nodes_asked
 from app.window import Window
 from ingest.context import Given

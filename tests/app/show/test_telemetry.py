@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
 from app.results.gpu_activity import activity, attempt_activity
 from app.results.occupancy import known
-from app.show import QUESTIONS
 from app.show.answer import Question
 from app.show.questions.health import by_node
 from app.window import Window

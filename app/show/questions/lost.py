@@ -1,0 +1,107 @@
+"""`trackside show lost`: where all GPU-time went, by category and cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app.results.goodput import lost_imputed_rows, lost_rows
+from app.results.interruptions import second_order_rows
+from app.show.answer import Answer, Question
+from app.show.questions.goodput import NO_TIME, capacity_notes
+from app.show.questions.interruptions import second_order_said
+from app.show.registry import question
+
+if TYPE_CHECKING:
+    from app.window import Window
+    from queries.warehouse import Reader
+
+
+@question(
+    "lost",
+    "where all GPU-time went",
+    help="where all GPU-time went, by category and cause\n"
+    "--by cause, category, day, node, user, account, partition, run",
+    by=("cluster", "day", "node", "user", "account", "partition", "run", "cause", "category"),
+    default="cause",
+)
+def lost(source: Reader, window: Window, question: Question) -> Answer:
+    """Where all GPU-time went."""
+    dimension = question.dimension
+    by_what = dimension in {"cause", "category"}
+    subject = "cluster" if by_what else dimension
+    rows = lost_rows(source, window, subject)
+    guess = lost_imputed_rows(source, window).row(0, named=True)
+    notes = (
+        *_straggling(rows),
+        _imputed(guess),
+        *second_order_said(second_order_rows(source, window)),
+        *capacity_notes(source, window),
+    )
+    shown = {} if by_what else {"subject": (subject, "text")}
+    if dimension == "category":
+        rows = _by_category(rows)
+    why = {} if dimension == "category" else {"cause": ("cause", "text"), "evidence": ("evidence", "text")}
+    return Answer(
+        "Where the GPU-time went",
+        rows,
+        shown
+        | {"state": ("state", "text"), "category": ("category", "text")}
+        | why
+        | {
+            "gpu_hours": ("GPU-h", "number"),
+            "share": ("of all", "ratio"),
+            "share_allocated": ("of allocated", "ratio"),
+        },
+        metrics=("lost_imputed", "second_order_share"),
+        queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
+        notes=notes,
+        parameters={"dimension": subject},
+        parts={
+            "metric": "state",
+            "subject": "category",
+            "of": "subject",
+            "cause": "cause",
+            "evidence": "evidence",
+            "numerator_gpu_s": "gpu_seconds",
+            "value": "share",
+            "share_allocated": "share_allocated",
+        },
+        when_empty=NO_TIME,
+    )
+
+
+def _by_category(rows: pl.DataFrame) -> pl.DataFrame:
+    """Causes and evidence of a category put together, the largest first."""
+    groups = ["cluster", "subject", "state", "category"]
+    sums = ["gpu_seconds", "gpu_hours", "share", "straggling_gpu_seconds"]
+    held = (
+        pl.when(pl.col("state").first() == "allocated").then(pl.col("share_allocated").sum()).alias("share_allocated")
+    )
+    return (
+        rows.group_by(groups)
+        .agg(pl.col(sums).sum(), held)
+        .select(*groups, *sums[:3], "share_allocated", sums[3])
+        .sort("gpu_seconds", "category", descending=[True, False])
+    )
+
+
+def _imputed(guess: dict[str, Any]) -> str:
+    """What infrastructure interruptions cost by assumption, and of how many the GPUs are unknown."""
+    least, known = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
+    unknown = guess["note"].partition("; ")[2]
+    return (
+        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{known / 3600:,.2f} GPU-h "
+        f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
+    )
+
+
+def _straggling(rows: pl.DataFrame) -> tuple[str, ...]:
+    """How much of the time straggled: an overlay, which is in the categories already."""
+    slow = float(rows["straggling_gpu_seconds"].sum() or 0)
+    if not slow:
+        return ()
+    productive = float(rows.filter(pl.col("category") == "productive")["gpu_seconds"].sum())
+    share = f", {slow / productive:.1%} of the productive time" if productive else ""
+    return (f"of which straggling (overlay, added to nothing): {slow / 3600:,.2f} GPU-h{share}.",)

@@ -1,0 +1,149 @@
+"""The questions of `trackside show`: each is one file in `app.show.questions`, with `@question` above its function.
+
+The command line's choices, options, help and refusals follow from the entries, as do the methods of `app.api`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from app.errors import UsageError
+from app.show import metric
+from app.show import questions as package
+from app.show.selection import split_by
+from metrics.catalog import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.show.answer import Answer, Question
+    from app.window import Window
+    from queries.warehouse import Reader
+
+Option: TypeAlias = Literal["run", "at", "convention"]
+"""An option of some questions only: --run, --at, --convention."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question, with what it takes. Call it with a reader, a window and a `Question`.
+
+    Attributes:
+        name: what follows `trackside show`.
+        summary: what it answers, in a few words.
+        help: what `trackside show --help` says of it; lines are kept.
+        by: what it can be split by.
+        default: what it is split by without --by.
+        function: answers it; `Question.dimension` is one of `by`.
+        takes: its options, beside cluster, period and --by.
+        by_of_run: what it can be split by with --run; `by` if empty.
+        default_of_run: what it is split by with --run and without --by.
+    """
+
+    name: str
+    summary: str
+    help: str
+    by: tuple[str, ...]
+    default: str
+    function: Callable[[Reader, Window, Question], Answer]
+    takes: tuple[Option, ...]
+    by_of_run: tuple[str, ...]
+    default_of_run: str
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All that it can be split by, with --run or without."""
+        return tuple(dict.fromkeys((*self.by, *self.by_of_run)))
+
+    def __call__(self, source: Reader, window: Window, question: Question) -> Answer:
+        """The answer.
+
+        Raises:
+            UsageError: the question cannot be split so, or there is no such run.
+        """
+        if question.run is None:
+            if question.by in set(self.by_of_run) - set(self.by):
+                raise UsageError(f"--by {question.by} is of one run: add --run R (`trackside show runs` lists them)")
+            by = split_by(question.by, self.by, self.default)
+        else:
+            by = split_by(question.by, self.by_of_run or self.by, self.default_of_run)
+        return self.function(source, window, replace(question, by=by))
+
+
+_entries: dict[str, Entry] = {}
+
+
+def question(
+    name: str,
+    summary: str,
+    *,
+    help: str,  # noqa: A002 - argparse's word
+    by: tuple[str, ...],
+    default: str | None = None,
+    takes: tuple[Option, ...] = (),
+    by_of_run: tuple[str, ...] = (),
+    default_of_run: str | None = None,
+) -> Callable[[Callable[[Reader, Window, Question], Answer]], Entry]:
+    """Make a function a question of `trackside show`; the arguments are those of `Entry`.
+
+    Without `default` it is split by the first of `by`; with --run by the first of `by_of_run`, else as without.
+    """
+
+    def register(function: Callable[[Reader, Window, Question], Answer]) -> Entry:
+        usual = default or by[0]
+        of_run = default_of_run or (by_of_run[0] if by_of_run else usual)
+        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run)
+        if name in _entries and _entries[name].function.__module__ != function.__module__:
+            raise ValueError(f"two files have a question {name!r}")
+        _entries[name] = entry
+        return entry
+
+    return register
+
+
+def questions() -> dict[str, Entry]:
+    """Every question by its name: the files of `app.show.questions` are imported."""
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    for name in names:
+        import_module(f"{package.__name__}.{name}")
+    return {name: _entries[name] for name in names}
+
+
+def question_of(what: str) -> Entry:
+    """The question of that name, or the one about the metric of that name."""
+    known = questions()
+    if what in known:
+        return known[what]
+    by = ("cluster", *BY_NAME[what].by)
+    return Entry(what, BY_NAME[what].title, "", by, "cluster", metric.questions()[what], (), (), "cluster")
+
+
+def refuse_options(entry: Entry, given: Question) -> None:
+    """Refuse an option that the question does not take.
+
+    Raises:
+        UsageError: there is one.
+    """
+    known = questions().values()
+    for option, present in (
+        ("run", given.run is not None),
+        ("at", given.at is not None),
+        ("convention", given.convention is not None),
+    ):
+        if not present or option in entry.takes:
+            continue
+        takers = ", ".join(each.name for each in known if option in each.takes)
+        instead = f"; `show {entry.name}` can be split with --by" if option == "run" else ""
+        raise UsageError(f"--{option} is for `show {takers}`{instead}")
+
+
+def epilog() -> str:
+    """What `trackside show --help` says of each question."""
+    blocks = (f"  {entry.name:<15}" + entry.help.replace("\n", "\n" + " " * 17) for entry in questions().values())
+    return "\n".join(("what to show, and what it can be split --by:", *blocks, "", TIMES))
+
+
+TIMES = "times are UTC: 2026-10-01, 2026-10-01T12:00, or backwards from the end of the data: 7d, 24h"
