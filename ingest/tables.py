@@ -40,6 +40,7 @@ _TYPES: Final[Schema] = {
     "FLOAT": pl.Float32(),
     "BOOLEAN": FLAG,
     "DECIMAL(12,3)": GPUS,
+    "DECIMAL(18,9)": pl.Decimal(18, 9),
 }
 """Types of columns in `queries/schema`, and those of frames."""
 

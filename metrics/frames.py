@@ -1,4 +1,4 @@
-"""The columns that metrics expect and return. A test compares them with the named queries that feed them.
+"""The columns that metrics expect and return. `tests/metrics/test_frames.py` compares them with the declared tables.
 
 Times are aware UTC datetimes in microseconds. GPUs are counted in thousandths (`milli_gpus`), so that a share of
 a GPU is a whole number and GPU-seconds stay exact.
