@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.errors import UsageError
+from app.formatting import NOTHING, display, measured
 from app.json_text import as_json
 from app.visible import FORMULAS, escapes, no_formula
 from queries.sql_files import named_queries
@@ -73,64 +72,6 @@ def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]
     # A table that is wider than the terminal is not folded into columns of three letters: lines go on, as in psql.
     out.width = max(out.width, out.measure(shown, options=out.options.update(max_width=_UNFOLDED)).maximum)
     out.print(shown)
-
-
-def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, one line per unit
-    """A cell for people. Nothing known is a dash, never a zero.
-
-    >>> display(0.923, "ratio"), display(None, "ratio"), display(3725.0, "seconds"), display(7200.0, "gpu_h")
-    ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
-    >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
-    ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
-    """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "no limit" if unit == "number_or_open" else "-"
-    if unit in {"ratio", "ratio_2"}:
-        return f"{100 * value:.{2 if unit == 'ratio_2' else 1}f} %"
-    if unit == "seconds":
-        return _duration(float(value))
-    if unit == "gpu_h":
-        return _number(float(value) / 3600)
-    if unit in {"number", "number_or_open"}:
-        return _number(float(value))
-    if unit == "count":
-        return f"{float(value):,.10g}"
-    if unit in _PREFIXED:
-        return _prefixed(float(value), _PREFIXED[unit])
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def _number(value: float) -> str:
-    if value == 0:
-        return "0"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
-
-
-def _prefixed(value: float, unit: str) -> str:
-    """Three digits with a decimal prefix, as networks and filesystems are told of. 999.9 is a thousand."""
-    least = -2 if unit == "s" else 0
-    power = min(max(math.floor(math.log10(abs(value) * 1.0005) / 3), least), _MOST) if value else 0
-    return f"{value / 1000.0**power:.3g} {_PREFIXES[power + 2]}{unit}".rstrip()
-
-
-_PREFIXED = {"amount": "", "bytes": "B", "bytes_per_s": "B/s", "latency": "s"}
-_PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E")
-_MOST = 6
-
-
-def _duration(seconds: float) -> str:
-    whole, parts = round(seconds), []
-    if abs(seconds) < 10 and seconds != whole:
-        return f"{seconds:.2g} s"
-    for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, whole = divmod(whole, length)
-        if count:
-            parts.append(f"{count} {name}")
-    return " ".join(parts[:3]) or "0 s"
 
 
 def write(
@@ -244,40 +185,34 @@ def verdicts(judged: Sequence[Judged], where: str) -> None:
             )
         )
         out.print(Text(f"  read as    {_in_line(claim.read_as)}"))
-        out.print(Text(f"  target     {side} {_claimed(claim.target, claim.unit)}   ({claim.kind})"))
+        out.print(Text(f"  target     {side} {measured(claim.target, claim.unit, digits=2)}   ({claim.kind})"))
         for heading, text in _about(each):
             out.print(Text(f"  {heading:<10} {_in_line(text)}"))
 
 
 def _about(each: Judged) -> list[tuple[str, str]]:
     """What is told of a verdict, by heading: only what there is."""
-    claim, measured = each.claim, each.measured
-    low = _claimed(measured.low, claim.unit)
-    high = "no limit" if measured.high == float("inf") else _claimed(measured.high, claim.unit)
-    count = "" if measured.n is None else f", n = {measured.n}"
+    claim, found = each.claim, each.measured
+    low = measured(found.low, claim.unit, digits=2, null=NOTHING)
+    high = "no limit" if found.high == float("inf") else measured(found.high, claim.unit, digits=2, null=NOTHING)
+    count = "" if found.n is None else f", n = {found.n}"
     told = [("scope", claim.narrowed)] if claim.narrowed else []
     if claim.window and each.since and each.until:
         told.append(("window", f"{display(each.since, 'time')} to {display(each.until, 'time')}"))
-    value = _claimed(measured.value, claim.unit)
-    told.append(("measured", f"{value}, from {low} to {high}{count}   [{measured.method or 'no data'}]"))
-    if measured.level:
-        told.append(("evidence", measured.level))
-    told += [("beside", text) for text in measured.beside]
+    value = measured(found.value, claim.unit, digits=2, null=NOTHING)
+    told.append(("measured", f"{value}, from {low} to {high}{count}   [{found.method or 'no data'}]"))
+    if found.level:
+        told.append(("evidence", found.level))
+    told += [("beside", text) for text in found.beside]
     told += [("left out", one.words()) for one in claim.exclusions]
     if claim.exclusions:
-        hours = "" if measured.excluded_gpu_s is None else f", {display(measured.excluded_gpu_s, 'gpu_h')} GPU-hours"
-        told.append(("", f"together {display(measured.excluded_s, 'seconds')} of the window{hours}"))
+        hours = "" if found.excluded_gpu_s is None else f", {display(found.excluded_gpu_s, 'gpu_h')} GPU-hours"
+        told.append(("", f"together {display(found.excluded_s, 'seconds')} of the window{hours}"))
     if each.adjudications:
         told.append(("corrected", f"{each.adjudications} correction(s) by persons count: trackside adjudicate list"))
-    if each.verdict == "undetermined" and measured.needed:
-        told.append(("needed", measured.needed))
+    if each.verdict == "undetermined" and found.needed:
+        told.append(("needed", found.needed))
     return told
-
-
-def _claimed(value: float | None, unit: str) -> str:
-    """A number of a claim in its unit."""
-    shown = display(value, {"d": "number", "s": "seconds"}.get(unit, "ratio_2"))
-    return f"{shown} d" if unit == "d" and value is not None else shown
 
 
 def markdown(text: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from app import console
 from app.cli import future_rows
 from app.errors import EXIT_STATUS, UsageError, exit_status
+from app.formatting import display
 from app.service import integrity
 from ingest import registry
 from ingest.errors import SourceError
@@ -133,7 +134,7 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                 _line(
                     state,
                     f"{row['cluster']} {row['source']}: {row['rows_loaded']:,} rows, {row['rows_rejected']:,} refused, "
-                    + ("no time of its own" if age_s is None else f"ends {console.display(age_s, 'seconds')} ago"),
+                    + ("no time of its own" if age_s is None else f"ends {display(age_s, 'seconds')} ago"),
                 )
             for line in future_rows.lines(reader, now=now):
                 _line("warn", line)
@@ -237,7 +238,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
     _line("ok", f"{server.url} answers, and has {', '.join(names)}")
     age_s = None if newest is None else now.timestamp() - newest
     fresh = age_s is not None and age_s <= RECENT_S
-    said = "none for minutes" if age_s is None else f"{console.display(age_s, 'seconds')} old"
+    said = "none for minutes" if age_s is None else f"{display(age_s, 'seconds')} old"
     _line("ok" if fresh else "warn", f"newest reading: {said}")
     _line("-", f"read by {road}")
     _lacking({wanted.mapping.of_gpus[name].column for name in names if name in wanted.mapping.of_gpus}, names)

@@ -22,6 +22,7 @@ from app.corrections import records as adjudications
 from app.corrections.describe import equal, in_words, some
 from app.corrections.records import Correction, key_of, stamp
 from app.errors import UsageError
+from app.formatting import CANNOT_TELL, NOTHING
 from app.results.goodput import lost_rows
 from app.results.runs import resolve_run
 from app.times import iso, parse_time
@@ -560,8 +561,8 @@ def _numbers(each: Judged) -> tuple[float | int | None, ...]:
 def _span(each: Judged) -> str:
     """A measurement in a few characters, in the claim's unit."""
     found = each.measured
-    low, high = ("-" if end is None else f"{end:.4g}" for end in (found.low, found.high))
-    value = "cannot tell" if found.value is None else f"{found.value:.4g}"
+    low, high = (NOTHING if end is None else f"{end:.4g}" for end in (found.low, found.high))
+    value = CANNOT_TELL if found.value is None else f"{found.value:.4g}"
     unit = "" if each.claim.unit == "ratio" else f" {each.claim.unit}"
     n = "" if found.n is None else f", n = {found.n}"
     return f"{value} [{low}, {high}]{unit}{n}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app import clock
+from app import clock, formatting
 from app import console as output
 from app.claims import verify as verifying
 from app.compute import pipeline as computing
@@ -314,8 +314,6 @@ def _bar(title: str, *, quiet: bool) -> Iterator[Tell]:
 
 # --- what is printed ---------------------------------------------------------------------------------------
 
-_UNITS = {"ratio": "ratio", "d": "number", "s": "seconds"}
-
 
 def _numbers(
     found: Sequence[Headline], truth: dict[str, float | None]
@@ -324,7 +322,7 @@ def _numbers(
     rows = [
         {
             "number": each.title,
-            "value": _shown(each.value, each.unit) if each.value is not None else "cannot tell",
+            "value": formatting.measured(each.value, each.unit),
             "bounds": _range(each.bound_low, each.bound_high, each.unit),
             "interval": _range(each.ci_low, each.ci_high, each.unit),
             "evidence": ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in each.evidence if share >= 0.005)
@@ -339,16 +337,15 @@ def _numbers(
     return pl.DataFrame(rows, schema=schema), {name: (title, "text") for name, title in titles.items()}
 
 
-def _shown(value: float, unit: str) -> str:
-    return output.display(value, _UNITS[unit]) + (" d" if unit == "d" else "")
-
-
 def _range(low: float | None, high: float | None, unit: str) -> str:
     if low is None and high is None:
         return "-"
     if low is not None and high is not None and abs(high - low) < 1e-9:
         return "exact"
-    ends = ("-" if low is None else _shown(low, unit), "no limit" if high is None else _shown(high, unit))
+    ends = (
+        "-" if low is None else formatting.measured(low, unit),
+        "no limit" if high is None else formatting.measured(high, unit),
+    )
     return " to ".join(ends)
 
 
@@ -356,7 +353,7 @@ def beside_truth(found: Headline, truth: float | None) -> str:
     """The true value, and how what was found lies to it."""
     if truth is None:
         return "-"
-    said = _shown(truth, found.unit)
+    said = formatting.measured(truth, found.unit)
     for low, high, name in ((found.bound_low, found.bound_high, "bounds"), (found.ci_low, found.ci_high, "interval")):
         if low is None and high is None:
             continue
@@ -389,8 +386,8 @@ def _closing(judged: Sequence[Judged]) -> Iterator[str]:
             side = "at least" if claim.direction == "at_least" else "at most"
             span = _range(measured.low, _finite(measured.high), claim.unit)
             if span == "exact" and measured.value is not None:
-                span = _shown(measured.value, claim.unit)
-            yield f"  {claim.id}: {side} {_shown(claim.target, claim.unit)} claimed, {span} found"
+                span = formatting.measured(measured.value, claim.unit)
+            yield f"  {claim.id}: {side} {formatting.measured(claim.target, claim.unit)} claimed, {span} found"
 
 
 def _finite(value: float | None) -> float | None:

@@ -327,7 +327,7 @@ def _plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
 
 
 def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
-    from app.console import display  # noqa: PLC0415 - only here
+    from app.formatting import display  # noqa: PLC0415 - only here
 
     if unit == "time":
         return headline_text.moment(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
+from app import formatting
 from app.explorer import components
 from app.explorer.pages import manual
 from app.json_text import as_json
@@ -105,9 +106,9 @@ def _exact(value: float | None, metric: str) -> str | None:
 def _claim(judged: Judged, found: Headline) -> Component:
     claim, measured = judged.claim, judged.measured
     side = "at least" if claim.direction == "at_least" else "at most"
-    low = headline_text.measured(measured.low, claim.unit)
+    low = formatting.measured(measured.low, claim.unit)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
-    high = "no limit" if open_end else headline_text.measured(measured.high, claim.unit)
+    high = "no limit" if open_end else formatting.measured(measured.high, claim.unit)
     within = headline_text.judged_as(claim, found)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
@@ -117,10 +118,10 @@ def _claim(judged: Judged, found: Headline) -> Component:
             components.facts(
                 [
                     ("Read as", claim.read_as),
-                    ("Target", f"{side} {headline_text.measured(claim.target, claim.unit)} ({claim.kind})"),
+                    ("Target", f"{side} {formatting.measured(claim.target, claim.unit)} ({claim.kind})"),
                     (
                         "Measured",
-                        f"{headline_text.measured(measured.value, claim.unit)}, from {low} to {high}"
+                        f"{formatting.measured(measured.value, claim.unit)}, from {low} to {high}"
                         + (f", {within}" if within else ""),
                     ),
                     ("Method", measured.method or None),

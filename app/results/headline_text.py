@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.console import display
+from app.formatting import display, measured
 from app.results.headlines import headline_is_of
 
 if TYPE_CHECKING:
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
     from app.results.headlines import Headline
     from metrics.claims.verdict import Claim, Judged
-
-CANNOT_TELL = "cannot tell"
-"""What stands where a number cannot be told: never a zero, never a blank."""
-
-_DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
 
 TELLABLE = 0.0005
 """Ends of a ratio that lie less apart than this read the same."""
@@ -38,17 +33,6 @@ def run_label(run_id: str | None) -> str:
         return "-"
     found = _NAMED_BY_JOB.fullmatch(run_id)
     return run_id if found is None else f"job {found[1]}"
-
-
-def measured(value: float | None, unit: str) -> str:
-    """A number of a metric with its unit.
-
-    >>> measured(0.923, "ratio"), measured(None, "ratio"), measured(3.66, "d"), measured(90.0, "s")
-    ('92.3 %', 'cannot tell', '3.66 d', '1 min 30 s')
-    """
-    if value is None:
-        return CANNOT_TELL
-    return display(value, _DISPLAYED.get(unit, "number")) + (" d" if unit == "d" else "")
 
 
 def headline_value(found: Headline) -> str:

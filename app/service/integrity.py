@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import polars as pl
 
 from app import console
+from app.formatting import display
 from queries import directory, integrity, recovery
 from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError
 from queries.warehouse import open_reader, open_writer
@@ -129,7 +130,7 @@ def _lost_days(reader: Reader) -> Iterator[Finding]:
 def _set_aside(root: Path) -> Iterator[Finding]:
     files = [file for file in (root / directory.SET_ASIDE).rglob("*") if file.is_file()]
     if files:
-        size = console.display(float(sum(file.stat().st_size for file in files)), "bytes")
+        size = display(float(sum(file.stat().st_size for file in files)), "bytes")
         yield Finding(
             "-",
             f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that nothing reads; "

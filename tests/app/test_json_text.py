@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import console
+from app.formatting import display
 from app.json_text import as_json, finite
 from app.reports.sla.document import digest, encoded, sealed
 
@@ -90,7 +91,7 @@ def test_rows_are_written_without_numbers_that_are_not_finite(form: str, tmp_pat
 
 @pytest.mark.parametrize("unit", ["ratio", "ratio_2", "seconds", "gpu_h", "number", "count", "amount", "bytes"])
 def test_a_table_shows_a_dash_for_a_number_that_is_not_finite(unit: str) -> None:
-    assert {console.display(value, unit) for value in (math.nan, math.inf, -math.inf)} == {"-"}
+    assert {display(value, unit) for value in (math.nan, math.inf, -math.inf)} == {"-"}
 
 
 def test_no_other_module_of_the_product_writes_json_for_readers() -> None:

@@ -14,8 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from waitress.server import create_server
 
+from app import formatting
 from app.config.settings import Config
-from app.reports.sla import page
 from app.reports.sla.write import write_sla
 from app.results.cache import AnswerCache
 from app.results.windows import CLAIMED_GPUS
@@ -212,4 +212,4 @@ def test_the_report_says_what_is_shown(warehouse: Path, shown: Told, period: str
     assert objectives["restart"]["value"] == shown["restart"]
     html = (tmp_path / "r.html").read_text()
     for name, unit in (("goodput", "ratio"), ("mttf", "d"), ("restart", "s")):
-        assert f"<dd>{page.amount(shown[name], unit)}</dd>" in html
+        assert f"<dd>{formatting.measured(shown[name], unit, digits=2)}</dd>" in html

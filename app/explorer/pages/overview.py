@@ -9,6 +9,7 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 import polars as pl
 from dash import html
 
+from app import formatting
 from app.claims import verify as verifying
 from app.errors import UsageError
 from app.explorer import components, figures
@@ -169,7 +170,7 @@ def _card(found: Headline, judged: Sequence[Judged]) -> Component:
     aim = None
     if claim is not None:
         side = "at least" if claim.claim.direction == "at_least" else "at most"
-        aim = f"target {side} {headline_text.measured(claim.claim.target, claim.claim.unit)}"
+        aim = f"target {side} {formatting.measured(claim.claim.target, claim.claim.unit)}"
     return html.Button(
         [
             html.Span(
@@ -212,7 +213,7 @@ def _value(found: Headline) -> Component:
         [
             html.Span("at least ", className="card-bound"),
             html.Span(number),
-            html.Span(f" at most {headline_text.measured(high, found.unit)}", className="card-bound"),
+            html.Span(f" at most {formatting.measured(high, found.unit)}", className="card-bound"),
         ],
         className="card-value bounded",
     )

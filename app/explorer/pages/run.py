@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from dash import html
 
+from app import formatting
 from app.errors import UsageError
 from app.explorer import components, drawer, figures
 from app.results import headline_text
@@ -201,7 +202,7 @@ def _cards(found: Run) -> list[Component]:
         _card(
             "Restarts",
             f"{restarts.len():,}",
-            *_small("" if median is None else f"median {headline_text.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
+            *_small("" if median is None else f"median {formatting.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
         ),
         _card("GPU-hours", headline_text.amount(hours, "gpu_h"), *_small("allocated in this period")),
     ]
@@ -213,7 +214,7 @@ def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
     began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
     if began.is_empty():
         why = "no step was logged in this period" if steps.height else "no run log"
-        return _card("Steps lost", headline_text.CANNOT_TELL, *_small(why), told=False)
+        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), told=False)
     lost = began.filter(~pl.col("kept").fill_null(value=True)).height
     return _card(
         "Steps lost",
@@ -225,17 +226,17 @@ def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
 def _ettr(row: dict[str, Any] | None) -> Component:
     """ETTR with its arithmetic spelled out."""
     if row is None:
-        return _card("ETTR", headline_text.CANNOT_TELL, *_small("the run held no GPUs in this period"), told=False)
+        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), told=False)
 
     def gpu_h(name: str) -> str:
         return headline_text.amount(row[name], "gpu_h")
 
     told = row["ettr"] is not None
     low, high = row["ettr_low"], row["ettr_high"]
-    said = f"at least {headline_text.measured(low, 'ratio')}, at most {headline_text.measured(high, 'ratio')}"
+    said = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
     return _card(
         "ETTR",
-        headline_text.measured(row["ettr"], "ratio"),
+        formatting.measured(row["ettr"], "ratio"),
         components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=said) if low is not None else None,
         html.Span(said, className="card-line") if low != high else None,
         *_small(
@@ -263,14 +264,14 @@ def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
             if mfu.height
             else ["no run log with tokens and model size"]
         )
-        return _card("MFU", headline_text.CANNOT_TELL, *_small(*notes), told=False)
+        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), told=False)
     said = ""
     if row["ci_low"] is not None and row["ci_high"] is not None:
-        low, high = (headline_text.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
+        low, high = (formatting.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
         said = f"95 % interval {low} to {high}"
     return _card(
         "MFU",
-        headline_text.measured(row["value"], "ratio"),
+        formatting.measured(row["value"], "ratio"),
         components.span_bar(
             row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=said or "MFU"
         ),
@@ -348,7 +349,7 @@ def _steps(found: Run) -> Component:
         "Steps",
         components.figure(figures.steps(found.steps), "steps", "Duration of each step over time"),
         note=f"{found.steps.height:,} steps over all its attempts"
-        + ("" if median is None else f", median {headline_text.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
+        + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
             f"; drawn are {figures.POINTS:,} points that keep the slowest."
             if found.steps.height > figures.POINTS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from app.console import display
+from app.formatting import display
 from dashboards.palette import EVIDENCE_COLOURS, swatch
 
 if TYPE_CHECKING:

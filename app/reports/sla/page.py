@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from app.console import display
+from app.formatting import display, measured
 from app.reports.sla import charts
 from app.times import parse_period
 from app.visible import visible
@@ -62,7 +62,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "amount": amount,
+        "amount": functools.partial(measured, digits=2),
         "cell": display,
         "moment": moment,
         "exact_seconds": exact_seconds,
@@ -92,21 +92,6 @@ def period_title(text: str) -> str:
     if "W" in text:
         return f"Week {int(text.strip()[-2:])} of {text.strip()[:4]}"
     return f"{since:%B %Y}" if len(text.strip()) == len("2026-10") else f"{since.day} {since:%B %Y}"
-
-
-def amount(value: float | None, unit: str) -> str:
-    """A number with its unit, for people.
-
-    >>> amount(0.9731, "ratio"), amount(3.6612, "d"), amount(90.0, "s"), amount(None, "d")
-    ('97.31 %', '3.66 d', '1 min 30 s', 'cannot be told')
-    """
-    if value is None:
-        return "cannot be told"
-    if unit == "ratio":
-        return f"{100 * value:.2f} %"
-    if unit == "s":
-        return display(value, "seconds")
-    return f"{display(value, 'number')} {unit}"
 
 
 def moment(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.errors import UsageError
+from app.formatting import CANNOT_TELL
 from app.results.ettr import MEAN, ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, run_stretches
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
@@ -113,7 +114,7 @@ def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _percent(value: float | None) -> str:
-    return "cannot be told" if value is None else f"{value:.1%}"
+    return CANNOT_TELL if value is None else f"{value:.1%}"
 
 
 # --- by run ------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
     kept = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
     beside = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""
     below = f"({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + {row['allocated']:,.0f})"
-    measured = "cannot be told" if row["ettr"] is None else f"{row['ettr']:.4f}"
+    measured = CANNOT_TELL if row["ettr"] is None else f"{row['ettr']:.4f}"
     return (
         f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
         f"  {row['productive']:,.0f}{kept} / {below} = {measured}",
@@ -286,7 +287,7 @@ def _other_forms(row: dict[str, Any]) -> tuple[str, ...]:
 def _expectation(row: dict[str, Any]) -> tuple[str, ...]:
     """The expected ETTR with its inputs, every form, and which of them applies."""
     if row["ettr_expected"] is None:
-        return ("  expected: cannot be told, there was no exposure to a failure rate in this window",)
+        return ("  expected: cannot tell, there was no exposure to a failure rate in this window",)
     mttf = row["expected_mttf_s"]
     lasts = "no failure in the cluster" if mttf is None else f"MTTF at this size {mttf / 3600:,.1f} h"
     interval = _between(row["ettr_expected_low"], row["ettr_expected_high"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app import console
+from app.formatting import display
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.times import iso
@@ -81,8 +81,8 @@ def _seen(source: Reader, window: Window) -> tuple[str, ...]:
     if seen_s >= whole_s:
         return ()
     return (
-        f"Telemetry that tells of health speaks for {console.display(seen_s, 'seconds')} of these "
-        f"{console.display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
+        f"Telemetry that tells of health speaks for {display(seen_s, 'seconds')} of these "
+        f"{display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
     )
 
 

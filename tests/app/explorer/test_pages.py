@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from dash.development.base_component import Component
 
+from app import formatting
 from app.claims.watched import WatchedClaims
 from app.config.settings import Config
 from app.errors import UsageError
@@ -90,7 +91,7 @@ def test_the_command_of_the_drawer_prints_the_number_of_the_card(explorer: Explo
     arguments = str(command).removeprefix("trackside ").removesuffix(" --explain").split()
     printed = trackside(*arguments, "--format", "json", "--warehouse", str(warehouse))
     row = next(row for row in json.loads(printed.stdout) if row["metric"] == "occupancy")
-    assert headline_text.measured(row["value"], "ratio") in words(contents)
+    assert formatting.measured(row["value"], "ratio") in words(contents)
     assert title == "Occupancy"
 
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import console
+from app.formatting import display
 from queries.sandbox.results import answer
 
 if TYPE_CHECKING:
@@ -146,4 +147,4 @@ def test_any_columns_are_shown_in_each_format(
     assert (found.height, found.width) == (1, len(columns))
     for form in ("json", "csv", "parquet"):
         assert console._encoded(found, form, None)  # noqa: SLF001 - the bytes of a file
-    assert [console.display(cell, "text") for cell in found.row(0)]
+    assert [display(cell, "text") for cell in found.row(0)]

@@ -1,0 +1,93 @@
+"""Numbers and times as text: for the terminal, the explorer and reports."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+CANNOT_TELL = "cannot tell"
+"""What stands where a number is unknown: never a zero, never a blank."""
+
+NOTHING = "-"
+"""The same in a cell of a table, and at an end of a range."""
+
+_DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
+
+
+def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CANNOT_TELL) -> str:
+    """A number of a metric with its unit.
+
+    Args:
+        value: the number.
+        unit: of the metric.
+        digits: decimals of a percentage: 1 or 2.
+        null: what stands for an unknown number.
+
+    >>> measured(0.923, "ratio"), measured(None, "ratio"), measured(3.66, "d"), measured(90.0, "s")
+    ('92.3 %', 'cannot tell', '3.66 d', '1 min 30 s')
+    >>> measured(0.9731, "ratio", digits=2), measured(None, "d", null=NOTHING)
+    ('97.31 %', '-')
+    """
+    if value is None:
+        return null
+    kind = _DISPLAYED.get(unit, "number")
+    return display(value, "ratio_2" if kind == "ratio" and digits == 2 else kind) + (" d" if unit == "d" else "")
+
+
+def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, one line per unit
+    """A cell for people. Nothing known is a dash, never a zero.
+
+    >>> display(0.923, "ratio"), display(None, "ratio"), display(3725.0, "seconds"), display(7200.0, "gpu_h")
+    ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
+    >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
+    ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "no limit" if unit == "number_or_open" else NOTHING
+    if unit in {"ratio", "ratio_2"}:
+        return f"{100 * value:.{2 if unit == 'ratio_2' else 1}f} %"
+    if unit == "seconds":
+        return _duration(float(value))
+    if unit == "gpu_h":
+        return _number(float(value) / 3600)
+    if unit in {"number", "number_or_open"}:
+        return _number(float(value))
+    if unit == "count":
+        return f"{float(value):,.10g}"
+    if unit in _PREFIXED:
+        return _prefixed(float(value), _PREFIXED[unit])
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def _prefixed(value: float, unit: str) -> str:
+    """Three digits with a decimal prefix, as networks and filesystems are told of. 999.9 is a thousand."""
+    least = -2 if unit == "s" else 0
+    power = min(max(math.floor(math.log10(abs(value) * 1.0005) / 3), least), _MOST) if value else 0
+    return f"{value / 1000.0**power:.3g} {_PREFIXES[power + 2]}{unit}".rstrip()
+
+
+_PREFIXED = {"amount": "", "bytes": "B", "bytes_per_s": "B/s", "latency": "s"}
+_PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E")
+_MOST = 6
+
+
+def _duration(seconds: float) -> str:
+    whole, parts = round(seconds), []
+    if abs(seconds) < 10 and seconds != whole:
+        return f"{seconds:.2g} s"
+    for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:3]) or "0 s"
