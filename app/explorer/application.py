@@ -13,14 +13,14 @@ from app.claims.watched import WatchedClaims
 from app.errors import UsageError
 from app.explorer import components, drawer, security, shell
 from app.explorer import filters as view
-from app.explorer.pages import definitions, manual, overview, run, runs
+from app.explorer.page import pages
+from app.explorer.pages import manual, overview
 from app.results.cache import AnswerCache
-from app.results.runs import resolve_run
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from dash.development.base_component import Component
@@ -116,46 +116,6 @@ class Explorer:
         except WarehouseError:
             return True
 
-    def overview(self, shown: View) -> Component:
-        """The first page."""
-        by = shown.get("by", "cause")
-        if by not in overview.DIMENSIONS:
-            raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(overview.DIMENSIONS)}")
-        found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
-        return overview.layout(found, self.answers.ask(overview.costs, shown.window, by), shown)
-
-    def runs(self, shown: View) -> Component:
-        """The list of runs."""
-        return runs.layout(self.answers.ask(runs.gather, shown.window), shown)
-
-    def run(self, shown: View) -> Component:
-        """One run."""
-        asked = shown.get("id")
-        if not asked:
-            raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
-        found = self.answers.ask(resolve_run, shown.window.cluster, asked)
-        if not found:
-            raise UsageError(
-                f"id: {shown.window.cluster} has no run and no job {asked!r}; the page Runs lists what there is"
-            )
-        if len(found) > 1:
-            return run.several(asked, found, shown)
-        return run.layout(self.answers.ask(run.gather, shown.window, found[0]), shown)
-
-    def where_the_run_is(self, shown: View) -> View:
-        """The view of the first cluster that has the run or job of an address that names no cluster."""
-        asked = shown.get("id")
-        if not asked or shown.get("cluster"):
-            return shown
-        for each in shown.situation.computed:
-            if self.answers.ask(resolve_run, each.cluster, asked):
-                return view.resolve(shown.situation, {**shown.params, "cluster": each.cluster})
-        return shown
-
-    def definitions(self, shown: View) -> Component:
-        """What words and numbers mean."""
-        return definitions.layout(self.answers.ask(drawer.constants, shown.window.cluster))
-
     @panics.as_errors()
     def about(self, metric: str, shown: View) -> tuple[str, Component]:
         """Title and contents of the drawer of a headline number."""
@@ -189,30 +149,25 @@ def _page(
     path = (path or "/").rstrip("/") or "/"
     if path == manual.PATH or path.startswith(f"{manual.PATH}/"):
         return _manual(explorer, path, search)
-    makers: Mapping[str, tuple[str, Callable[[View], Component]]] = {
-        "/": ("Overview", explorer.overview),
-        "/runs": ("Runs", explorer.runs),
-        "/run": ("Run", explorer.run),
-        "/definitions": ("Definitions", explorer.definitions),
-    }
-    if path not in makers:
+    known = pages()
+    if path not in known:
         return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
-    name, maker = makers[path]
-    title = f"{name} · Trackside"
+    each = known[path]
+    title = f"{each.name} · Trackside"
     try:
         shown = explorer.view(search)
-        shown = explorer.where_the_run_is(shown) if path == "/run" else shown
+        shown = each.find(explorer, shown) if each.find is not None else shown
     except (NoWarehouseError, NothingYetError) as error:
-        contents = definitions.layout({}) if path == "/definitions" else _nothing_yet(error)
+        contents = _nothing_yet(error) if each.without_data is None else each.without_data()
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, _cannot(error, path), title
-    filters = None if path == "/definitions" else shell.filters(shown)
+    filters = shell.filters(shown) if each.filters else None
     try:
-        contents = maker(shown)
+        contents = each.layout(each.gather(explorer, shown), shown)
     except (UsageError, WarehouseError) as error:
         contents = _cannot(error, path)
-    return shell.navigation(path, shown), filters, contents, f"{name} · {shown.window.cluster} · Trackside"
+    return shell.navigation(path, shown), filters, contents, f"{each.name} · {shown.window.cluster} · Trackside"
 
 
 def _manual(explorer: Explorer, path: str, search: str | None) -> tuple[Component, Component | None, Component, str]:

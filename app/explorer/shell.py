@@ -9,6 +9,7 @@ from dash import dcc, html
 
 from app.explorer import components
 from app.explorer import filters as view
+from app.explorer.page import pages
 from app.explorer.pages import manual
 from app.results import headline_text
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-
-PAGES = {"/": ("Overview", "overview"), "/runs": ("Runs", "runs"), "/definitions": ("Definitions", "definitions"),
-         "/docs": ("Manual", "manual")}  # fmt: skip
-"""Path -> name and icon of the pages that the navigation lists."""
 
 NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
 
@@ -124,15 +121,17 @@ _HIDDEN = {"display": "none"}
 
 def navigation(path: str, shown: View | None) -> Component:
     """Links to pages, with the same cluster and period, and beneath them how fresh the data are."""
-    home = "/runs" if path == "/run" else path
+    known = pages()
+    home = known[path].parent or path if path in known else path
     links = [
         dcc.Link(
-            [components.icon(picture), html.Span(name)],
+            [components.icon(each.icon), html.Span(each.name)],
             href=shown.link(target) if shown is not None else target,
             className="nav-link active" if target == home else "nav-link",
-            title=f"{name} (this page)" if target == home else name,
+            title=f"{each.name} (this page)" if target == home else each.name,
         )
-        for target, (name, picture) in PAGES.items()
+        for target, each in known.items()
+        if each.icon is not None
     ]
     return html.Div(
         [

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app.explorer import components
+from app.explorer import components, drawer
+from app.explorer.page import Data, Page
 from app.json_text import as_json
 from app.results import references
 from dashboards import palette
@@ -14,6 +15,8 @@ from metrics.catalog import METRICS
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
+
+    from app.explorer.filters import View
 
 EVIDENCE = {
     "log": "The training run itself wrote down what it did.",
@@ -124,3 +127,23 @@ def _categories(state: str, words: str) -> Component:
         ],
         className="panel",
     )
+
+
+def _gather(data: Data, view: View) -> dict[str, Any]:
+    return data.answers.ask(drawer.constants, view.window.cluster)
+
+
+def _layout(used: dict[str, Any], _: View) -> Component:
+    return layout(used)
+
+
+PAGE = Page(
+    "/definitions",
+    "Definitions",
+    "definitions",
+    _gather,
+    _layout,
+    position=80,
+    filters=False,
+    without_data=lambda: layout({}),
+)

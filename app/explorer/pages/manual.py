@@ -9,11 +9,14 @@ from dash import dcc, html
 from app import manual
 from app.errors import UsageError
 from app.explorer import components
+from app.explorer.page import Data, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dash.development.base_component import Component
+
+    from app.explorer.filters import View
 
 PATH = "/docs"
 
@@ -90,3 +93,14 @@ def _list(link: Callable[[str], str]) -> Component:
 def _entry(page: manual.Page, link: Callable[[str], str]) -> Component:
     summary = dcc.Markdown(page.summary, className="summary")
     return html.Li([components.link(page.title, link(address(page.topic))), summary])
+
+
+def _gather(_: Data, __: View) -> str:
+    return PATH
+
+
+def _layout(path: str, view: View) -> Component:
+    return layout(path, view.link)[1]
+
+
+PAGE = Page(PATH, "Manual", "manual", _gather, _layout, position=90, filters=False)

@@ -13,6 +13,7 @@ from app import formatting
 from app.claims import verify as verifying
 from app.errors import UsageError
 from app.explorer import components, figures
+from app.explorer.page import Data, Page
 from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
 from app.results.goodput import lost_rows
@@ -422,3 +423,18 @@ def _recent(events: pl.DataFrame, view: View) -> Component:
         right=components.export_button("recent"),
         name="interruptions",
     )
+
+
+def _gather(data: Data, view: View) -> tuple[Overview, pl.DataFrame, str]:
+    by = view.get("by", "cause")
+    if by not in DIMENSIONS:
+        raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(DIMENSIONS)}")
+    found = data.answers.ask(gather, view.window, data.claims.now(), view.asked)
+    return found, data.answers.ask(costs, view.window, by), by
+
+
+def _layout(found: tuple[Overview, pl.DataFrame, str], view: View) -> Component:
+    return layout(found[0], found[1], view)
+
+
+PAGE = Page("/", "Overview", "overview", _gather, _layout, position=10)

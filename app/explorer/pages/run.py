@@ -10,12 +10,13 @@ from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components, drawer, figures
+from app.explorer import components, drawer, figures, filters
+from app.explorer.page import Data, Page
 from app.results import headline_text
 from app.results.ettr import ettr_run_rows
 from app.results.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
-from app.results.runs import run_steps, run_timeline
+from app.results.runs import resolve_run, run_steps, run_timeline
 from dashboards import palette
 from metrics import frames
 
@@ -448,3 +449,34 @@ def _blame(found: Run) -> Component:
 
 MOST_BLAMED = 100
 """Ends of attempts that are explained one by one."""
+
+
+def _gather(data: Data, view: View) -> Run | list[str]:
+    """The run of the address, or several that it may mean."""
+    asked = view.get("id")
+    if not asked:
+        raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
+    found = data.answers.ask(resolve_run, view.window.cluster, asked)
+    if not found:
+        raise UsageError(
+            f"id: {view.window.cluster} has no run and no job {asked!r}; the page Runs lists what there is"
+        )
+    return found if len(found) > 1 else data.answers.ask(gather, view.window, found[0])
+
+
+def _layout(found: Run | list[str], view: View) -> Component:
+    return layout(found, view) if isinstance(found, Run) else several(view.get("id"), found, view)
+
+
+def _find(data: Data, view: View) -> View:
+    """The view of the first cluster that has the run or job of an address that names no cluster."""
+    asked = view.get("id")
+    if not asked or view.get("cluster"):
+        return view
+    for each in view.situation.computed:
+        if data.answers.ask(resolve_run, each.cluster, asked):
+            return filters.resolve(view.situation, {**view.params, "cluster": each.cluster})
+    return view
+
+
+PAGE = Page("/run", "Run", None, _gather, _layout, parent="/runs", find=_find)

@@ -9,6 +9,7 @@ import polars as pl
 from dash import html
 
 from app.explorer import components
+from app.explorer.page import Data, Page
 from app.show.answer import Question
 from app.show.questions.runs import runs as asked_of_runs
 
@@ -102,3 +103,10 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
         ],
         className="page",
     )
+
+
+def _gather(data: Data, view: View) -> pl.DataFrame:
+    return data.answers.ask(gather, view.window)
+
+
+PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20)

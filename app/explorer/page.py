@@ -1,0 +1,62 @@
+"""A page of the explorer: one file in `app.explorer.pages` with a `PAGE`, found by application and navigation."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.explorer import pages as package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dash.development.base_component import Component
+
+    from app.claims.watched import WatchedClaims
+    from app.explorer.filters import View
+    from app.results.cache import AnswerCache
+
+
+class Data(Protocol):
+    """What a page takes its data from."""
+
+    answers: AnswerCache
+    claims: WatchedClaims
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page.
+
+    Attributes:
+        path: its address, such as `/runs`.
+        name: in the navigation and in the browser's title.
+        icon: in the navigation, one of `components.icon`; None leaves the page out of it.
+        gather: from the answers and a checked address to what the page shows.
+        layout: from that to its contents.
+        position: in the navigation; smaller is higher, then by path.
+        filters: whether it is about a cluster and a period that can be chosen.
+        without_data: its contents where nothing is computed yet; None shows how to begin.
+        parent: path of the page that the navigation marks instead of one that it leaves out.
+        find: the view for an address that does not name its cluster; None takes the first cluster.
+    """
+
+    path: str
+    name: str
+    icon: str | None
+    gather: Callable[[Data, View], Any]
+    layout: Callable[[Any, View], Component]
+    position: int = 50
+    filters: bool = True
+    without_data: Callable[[], Component] | None = None
+    parent: str | None = None
+    find: Callable[[Data, View], View] | None = None
+
+
+def pages() -> dict[str, Page]:
+    """Every page by its path, in the order of the navigation."""
+    modules = (import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__))
+    every: list[Page] = [module.PAGE for module in modules]
+    return {page.path: page for page in sorted(every, key=lambda page: (page.position, page.path))}
