@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -39,15 +40,15 @@ def checkout(folder: Path, greeting: str) -> Checkout:
 def outputs(one: Checkout, folder: Path) -> Path:
     """What the toy command writes."""
     (folder / "work").mkdir(parents=True)
-    collector = Collector(one, folder, BEGIN)
-    collector.run([Job("say/first.txt", ("x",)), Job("say/second.txt", ("y",))])
+    collector = Collector(one, folder)
+    collector.run([Job("say/first.txt", ("x",)), Job("say/second.txt", ("y",))], BEGIN, apart=timedelta(minutes=1))
     return collector.outputs
 
 
 def test_collector_keeps_output_messages_and_status(tmp_path: Path) -> None:
     kept = outputs(checkout(tmp_path / "toy", "hello"), tmp_path / "run")
-    assert (kept / "say/first.txt").read_text() == "hello 2026-09-01T00:01:00+00:00 x\n"
-    assert (kept / "say/second.txt").read_text() == "hello 2026-09-01T00:02:00+00:00 y\n"
+    assert (kept / "say/first.txt").read_text() == "hello 2026-09-01T00:00:00+00:00 x\n"
+    assert (kept / "say/second.txt").read_text() == "hello 2026-09-01T00:01:00+00:00 y\n"
     assert (kept / "messages/say/first.txt").read_text() == "a message\n"
     assert (kept / "status/say/first.txt.txt").read_text() == "3\n"
 

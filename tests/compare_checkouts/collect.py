@@ -28,6 +28,9 @@ CAPTURES: Final = HERE.parent / "data"
 PAGES: Final = {"metrics.prom": "/metrics", "healthz.json": "/healthz"}
 """What is fetched from `trackside serve`."""
 
+DAYS_OF_CAPTURES: Final = 85
+"""Days after `BEGIN` when all captures had been made: what is later than the clock is refused."""
+
 SERVER_STARTS_S: Final = 60.0
 
 
@@ -50,22 +53,22 @@ class Collector:
 
     checkout: Checkout
     folder: Path
-    moment: datetime
 
     @property
     def outputs(self) -> Path:
         """The folder of everything that is compared."""
         return self.folder / "outputs"
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        """Run jobs in one process, a minute of the fixed clock apart."""
-        subprocess.run(self._command(jobs), cwd=self.folder / "work", env=self._environment(), check=True)
+    def run(self, jobs: Sequence[Job], began: datetime, *, apart: timedelta = timedelta(0)) -> None:
+        """Run jobs in one process; each of them sees a time that does not pass, so much later than the one before."""
+        times = [began + number * apart for number in range(len(jobs))]
+        subprocess.run(self._command(jobs, times), cwd=self.folder / "work", env=self._environment(), check=True)
 
-    def serve(self, warehouse: str) -> None:
+    def serve(self, warehouse: str, now: datetime) -> None:
         """Serve a warehouse, and keep what the pages of `PAGES` answer."""
         port = _free_port()
         job = Job("serve/printed.txt", ("serve", "--every", "0", "--port", str(port), "--warehouse", warehouse))
-        process = subprocess.Popen(self._command([job]), cwd=self.folder / "work", env=self._environment())
+        process = subprocess.Popen(self._command([job], [now]), cwd=self.folder / "work", env=self._environment())
         try:
             for name, path in PAGES.items():
                 (self.outputs / "serve" / name).write_bytes(_fetch(f"http://127.0.0.1:{port}{path}"))
@@ -75,14 +78,15 @@ class Collector:
         for printed in self.outputs.rglob("serve/printed.txt*"):  # it names the port
             printed.unlink()
 
-    def _command(self, jobs: Sequence[Job]) -> list[str]:
+    def _command(self, jobs: Sequence[Job], times: Sequence[datetime]) -> list[str]:
         described = self.folder / "jobs.json"
-        described.write_text(json.dumps([self._described(job) for job in jobs], indent=1), "utf-8")
+        described.write_text(
+            json.dumps([self._described(*each) for each in zip(jobs, times, strict=True)], indent=1), "utf-8"
+        )
         program = str(HERE / "run_verbs.py")
         return [str(self.checkout.python), "-P", program, self.checkout.entry_point(), str(described)]
 
-    def _described(self, job: Job) -> dict[str, object]:
-        self.moment += timedelta(minutes=1)
+    def _described(self, job: Job, now: datetime) -> dict[str, object]:
         paths = {
             kind: self.outputs / folder / f"{job.output}{suffix}"
             for kind, folder, suffix in (("output", "", ""), ("messages", "messages", ""), ("status", "status", ".txt"))
@@ -90,7 +94,7 @@ class Collector:
         for path in paths.values():
             path.parent.mkdir(parents=True, exist_ok=True)
         named = {kind: str(path) for kind, path in paths.items()}
-        return {"argv": list(job.argv), "now": self.moment.isoformat(), **named}
+        return {"argv": list(job.argv), "now": now.isoformat(), **named}
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACKSIDE_", "PYTHON"))}
@@ -106,13 +110,15 @@ def collect(checkout: Checkout, folder: Path, *, gpus: int, days: int, seed: int
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "work").mkdir(parents=True)
     shutil.copytree(CAPTURES, folder / "work" / "captures")
-    collector = Collector(checkout, folder, BEGIN + timedelta(days=max(days, 85)))
-    collector.run([simulation(gpus, days, seed)])
+    collector = Collector(checkout, folder)
+    loaded = BEGIN + timedelta(days=max(days, DAYS_OF_CAPTURES))
+    asked = loaded + timedelta(days=1)
+    collector.run([simulation(gpus, days, seed)], BEGIN)
     sources = collector.outputs / "simulate" / "sources"
-    collector.run(loading(sources, folder / "work" / "captures", days))
-    collector.run([_table_list(warehouse) for warehouse in WAREHOUSES])
-    collector.run(answers({warehouse: _tables(collector.outputs, warehouse) for warehouse in WAREHOUSES}))
-    collector.serve(SIMULATED)
+    collector.run(loading(sources, folder / "work" / "captures", days), loaded, apart=timedelta(minutes=1))
+    collector.run([_table_list(warehouse) for warehouse in WAREHOUSES], asked)
+    collector.run(answers({warehouse: _tables(collector.outputs, warehouse) for warehouse in WAREHOUSES}), asked)
+    collector.serve(SIMULATED, asked)
     return collector.outputs
 
 
