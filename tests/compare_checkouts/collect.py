@@ -42,7 +42,9 @@ class Checkout:
     python: Path
 
     def entry_point(self) -> str:
-        """The function behind the command `trackside`, as `module:function`."""
+        """The function behind the command `trackside`, as `module:function`; a wheel has its own way to it."""
+        if (self.root / "app" / "cli" / "main.py").exists():
+            return "app.cli.main:main"
         with (self.root / "pyproject.toml").open("rb") as file:
             return str(tomllib.load(file)["project"]["scripts"]["trackside"])
 
