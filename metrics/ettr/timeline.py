@@ -102,8 +102,8 @@ def class_sums(found: pl.DataFrame) -> pl.DataFrame:
     return (
         found.group_by("class", "cause")
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("seconds", "gpu_seconds").sum())
-        .with_columns(share=pl.when(whole > 0).then(pl.col("gpu_seconds") / whole))
         .sort("gpu_seconds", "class", "cause", descending=[True, False, False], nulls_last=True)
+        .with_columns(share=pl.when(whole > 0).then(pl.col("gpu_seconds") / whole))  # a float sum depends on the order
     )
 
 
