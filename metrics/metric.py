@@ -48,6 +48,19 @@ class Claimable:
     categories: bool = True
 
 
+@dataclass(frozen=True)
+class Exported:
+    """The family of `/metrics` in which a headline ratio is exported with its bounds.
+
+    Attributes:
+        family: its name in `dashboards.exported_metrics`, without the prefix.
+        labels: values of the labels between `window` and `bound`.
+    """
+
+    family: str
+    labels: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A published number.
@@ -68,6 +81,7 @@ class Metric:
         better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.
         claim: how claims on it are judged; None where none can be made.
+        exported: where `/metrics` has its value and bounds; None where it has none of them.
         judged: whether the fleet board has a panel of it that is coloured by the targets of claims.
     """
 
@@ -86,6 +100,7 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     headline: int | None = None
     claim: Claimable | None = None
+    exported: Exported | None = None
     judged: bool = False
 
     def __post_init__(self) -> None:

@@ -323,12 +323,14 @@ def _ratios(
     shown = {each.metric: each for each in make()}
     if not shown:
         made.absent(*key, part, "no GPU-time is known in this window")
-    for metric, family, labels in _RATIOS:
-        if metric in shown:
-            ratio = list(_bounded(f"trackside_{family}", (*key, *labels), shown[metric]))
-            yield from ratio
-            if not ratio:
-                made.absent(*key, metric, shown[metric].note or "nothing in this window to compute it from")
+    for metric, headline in shown.items():
+        exported = headline.definition.exported
+        if exported is None:
+            continue
+        ratio = list(_bounded(f"trackside_{exported.family}", (*key, *exported.labels), headline))
+        yield from ratio
+        if not ratio:
+            made.absent(*key, metric, headline.note or "nothing in this window to compute it from")
     if "occupancy" in shown:
         yield from _points("trackside_occupancy_ratio", key, shown["occupancy"].value)
     if "goodput_allocated" in shown:
@@ -346,16 +348,6 @@ def _asked(window: Window, name: str) -> Window:
     if name != "month":
         return window
     return Window(window.cluster, *next(months(window.since, window.until)))
-
-
-_RATIOS = (
-    ("goodput_allocated", "goodput_ratio", ("allocated",)),
-    ("goodput_capacity", "goodput_ratio", ("capacity",)),
-    ("ettr", "ettr_ratio", ()),
-    ("availability", "availability_ratio", ()),
-    ("mfu", "mfu_ratio", ()),
-)
-"""Metric, family, and what the family's labels say between `window` and `bound`."""
 
 
 def _bounded(family: str, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0) -> Iterator[Sample]:

@@ -18,7 +18,7 @@ from metrics import frames, unknown
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.ledger.categories import EVIDENCE_KINDS
-from metrics.metric import BOUNDS, Claimable, Metric, Parts
+from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 
 if TYPE_CHECKING:
@@ -310,6 +310,7 @@ METRICS = (
     Metric(
         name="ettr",
         unit="ratio",
+        exported=Exported("ettr_ratio"),
         claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
         title="ETTR",
         show="ettr",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.ledger.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
-from metrics.metric import BOUNDS, Claimable, Metric, Parts
+from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -327,6 +327,7 @@ METRICS = (
     Metric(
         name="goodput_allocated",
         unit="ratio",
+        exported=Exported("goodput_ratio", ("allocated",)),
         claim=Claimable("ledger_ratio", of="gpu_time"),
         title="Goodput (of allocated)",
         show="goodput",
@@ -344,6 +345,7 @@ METRICS = (
     Metric(
         name="goodput_capacity",
         unit="ratio",
+        exported=Exported("goodput_ratio", ("capacity",)),
         claim=Claimable("ledger_ratio", of="capacity"),
         title="Goodput (of capacity)",
         show="goodput",
@@ -375,6 +377,7 @@ METRICS = (
     Metric(
         name="availability",
         unit="ratio",
+        exported=Exported("availability_ratio"),
         claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),

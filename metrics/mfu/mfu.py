@@ -18,7 +18,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import FLOP, exact_mean, exact_sum
-from metrics.metric import Claimable, Metric, Parts
+from metrics.metric import Claimable, Exported, Metric, Parts
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, check_peak, peak, peaks
 from metrics.mfu.session_flops import flops_per_token_expr
@@ -351,6 +351,7 @@ METRICS = (
     Metric(
         name="mfu",
         unit="ratio",
+        exported=Exported("mfu_ratio"),
         claim=Claimable("mfu", of="runs", fields=("flop_convention",), categories=False),
         title="MFU",
         show="mfu",

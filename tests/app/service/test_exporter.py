@@ -29,6 +29,7 @@ from dashboards import palette
 from dashboards.exported_metrics import BY_NAME, FAMILIES, MAX_RUNS
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
+from metrics.catalog import METRICS
 from metrics.ledger.categories import COSTLY
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
@@ -376,3 +377,11 @@ def test_openmetrics_is_spoken_to_those_who_ask(accounting: Path) -> None:
     names = {family.name for family in openmetrics_families(content.decode())}  # type: ignore[no-untyped-call]  # theirs
     assert "trackside_occupancy_ratio" in names
     assert exporter.negotiated(AnswerCache(accounting), "*/*", now=NOW)[1].startswith("text/plain")
+
+
+def test_metrics_are_exported_in_families_with_their_labels() -> None:
+    exported = [metric.exported for metric in METRICS if metric.exported is not None]
+    assert len(exported) >= 5
+    for each in exported:
+        labels = BY_NAME[f"trackside_{each.family}"].labels
+        assert len(labels) == len(("cluster", "window", *each.labels, "bound"))
