@@ -135,8 +135,12 @@ def navigation(path: str, shown: View | None) -> Component:
     ]
     return html.Div(
         [
-            html.Nav(links, **components.aria({"aria-label": "Pages"})),
-            html.P(manual.about(path), className="about small"),
+            html.Div(
+                [
+                    html.Nav(links, **components.aria({"aria-label": "Pages"})),
+                    html.P(manual.about(path), className="about small"),
+                ]
+            ),
             _freshness(shown) if shown is not None else None,
         ]
     )
