@@ -485,12 +485,7 @@ def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_pat
     try:
         url = address_of(process)
         until(lambda: json.loads(fetch(f"{url}/healthz")[1])["last_success"])
-        for _ in range(100):  # a cycle may be writing in this very moment
-            done = trackside("ingest", "slurm", *tiny(20).write(tmp_path), "--config", str(config))
-            if done.returncode != 43:
-                break
-            time.sleep(0.1)
-        assert done.returncode == 0, done.stderr
+        until(lambda: loaded("ingest", "slurm", *tiny(20).write(tmp_path), "--config", str(config)), 180)
         until(lambda: "trackside_occupancy_ratio" in fetch(f"{url}/metrics")[1])
         status, text = fetch(f"{url}/healthz")
         assert status == 200, text
@@ -500,6 +495,13 @@ def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_pat
     finally:
         process.kill()
         process.communicate()
+
+
+def loaded(*arguments: str) -> bool:
+    """Whether a command could write: a cycle of the service may be writing at this very moment."""
+    done = trackside(*arguments)
+    assert done.returncode in {0, 43}, done.stderr
+    return done.returncode == 0
 
 
 def until(true: Callable[[], object], seconds: float = 60.0) -> None:
