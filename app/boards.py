@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
+import pkgutil
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import console
 from app.errors import UsageError
 from app.results.headlines import Headline, headline_is_of
+from dashboards import boards as package
 from dashboards import grafana, lint
 from dashboards.boards import fleet
 from dashboards.exported_metrics import MTTF_GPUS
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from metrics.catalog import Metric
     from metrics.claims.verdict import Claim
 
-BOARDS: Mapping[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]] = {"fleet": fleet.fleet}
-"""Every board by the name of its file."""
-
 PROVISIONING = (
     "provisioning/dashboards/trackside.yaml",
     "provisioning/datasources/trackside.yaml",
     "provisioning/prometheus.yaml",
 )
 """Files beside the boards, as Grafana's provisioning folder wants them."""
+
+
+def boards() -> dict[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]]:
+    """Every board by the name of its file in `dashboards.boards`, which has it as `BOARD`."""
+    names = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
+    return {name: import_module(f"{package.__name__}.{name}").BOARD for name in names}
 
 
 def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
@@ -46,7 +51,7 @@ def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
     Raises:
         UsageError: the folder cannot be written.
     """
-    texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in BOARDS.items()}
+    texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in boards().items()}
     shipped = resources.files("dashboards")
     texts |= {target / name: shipped.joinpath(name).read_text("utf-8") for name in PROVISIONING}
     try:
@@ -60,7 +65,9 @@ def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
 
 def generated() -> dict[str, str]:
     """The boards as they ship, by their path in the repository; `dashboards check` and the tests compare the two."""
-    return {f"dashboards/generated/{name}.json": grafana.as_text(make(fleet.TARGETS)) for name, make in BOARDS.items()}
+    return {
+        f"dashboards/generated/{name}.json": grafana.as_text(make(fleet.TARGETS)) for name, make in boards().items()
+    }
 
 
 def targets_of(claims: Iterable[Claim], flop_convention: str) -> Targets:

@@ -16,7 +16,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
     Time,
 )
 
-from dashboards import grafana
+from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
 from metrics.ledger.categories import COSTLY
@@ -49,24 +49,6 @@ FRESH_S = (6 * 3600.0, DAY_S)
 """Age of the data from which it is called late, and stale."""
 
 GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
-
-CATEGORY_COLORS = {
-    "productive": "#0072B2",
-    "unattributed": "#8FB8D6",
-    "other_work": "#56B4E9",
-    "startup": "#F0DC5A",
-    "checkpoint": "#E69F00",
-    "teardown": "#B98A4A",
-    "lost": "#D55E00",
-    "stalled": "#B5305F",
-    "pending_demand": "#6C7884",
-    "no_demand": "#A9B4BE",
-    "maintenance": "#C3A6D8",
-    "drained": "#9C74C4",
-    "down": "#6F42A5",
-    "unknown": "#B9AFC6",
-}
-"""Colour of each category of the ledger, as in the explorer (a test compares)."""
 
 _WORK, _TRAINED, _KNOWN, _LOST, _CLASS = "#0072B2", "#00735C", "#2FA58A", "#D55E00", "#E69F00"
 _STATE_COLORS = {"allocated": "#0072B2", "idle": "#A9B4BE", "unavailable": "#6F42A5"}
@@ -291,9 +273,13 @@ def _trends() -> list[Any]:
             min=0,
             no_value="nothing computed yet",
             custom={"fillOpacity": 80, "lineWidth": 0, "stacking": {"group": "A", "mode": "percent"}},
-            overrides=[override(name, color=fixed(color)) for name, color in CATEGORY_COLORS.items()],
+            overrides=[override(name, color=fixed(color)) for name, color in _category_colours()],
         ),
     ]
+
+
+def _category_colours() -> list[tuple[str, str]]:
+    return [(swatch.name, swatch.colour) for swatch in palette.SWATCHES]
 
 
 def _stack() -> list[str]:
@@ -547,3 +533,7 @@ def _health() -> list[Any]:
             ],
         ),
     ]
+
+
+BOARD = fleet
+"""What `app.boards` finds: it makes the board from the thresholds of the headline numbers."""

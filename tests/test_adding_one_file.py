@@ -1,0 +1,83 @@
+"""The guides for a verb, a question, a page and a board: the one file of each is written to a copy, and works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.warehouses import from_accounting
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = ROOT / "app" / "docs" / "developing"
+PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
+FILE = re.compile(r"^`([\w/]+\.py)`\n\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+PAGE = """
+import sys
+from pathlib import Path
+from app.claims.watched import WatchedClaims
+from app.explorer.application import Explorer, page
+from app.results.cache import AnswerCache
+explorer = Explorer(AnswerCache(Path(sys.argv[1])), WatchedClaims(None))
+navigation, filters, contents, title = page(explorer, "/clusters", "")
+assert "Clusters (this page)" in str(navigation.to_plotly_json()), navigation
+assert "tiny" in str(contents.to_plotly_json()), contents
+assert title.startswith("Clusters"), title
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages in which somebody has followed the four guides."""
+    root = tmp_path_factory.mktemp("checkout")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for guide in ("verb", "question", "page", "board"):
+        ((path, text),) = FILE.findall((GUIDES / f"adding-a-{guide}.md").read_text("utf-8"))
+        assert not (root / path).exists()
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(from_accounting(tmp_path_factory.mktemp("one_file"), jobs=40))
+
+
+def _python(checkout: Path, *arguments: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_guide_verb_runs_and_is_listed(checkout: Path, warehouse: str) -> None:
+    assert "list the clusters that data are loaded of" in _python(checkout, "-m", "app.cli.main", "--help")
+    assert _python(checkout, "-m", "app.cli.main", "clusters", "--warehouse", warehouse) == "tiny\n"
+
+
+def test_guide_question_answers_and_is_listed(checkout: Path, warehouse: str) -> None:
+    show = ("-m", "app.cli.main", "show")
+    assert "attempts of each partition" in _python(checkout, *show, "--help")
+    rows = json.loads(_python(checkout, *show, "partitions", "--format", "json", "--warehouse", warehouse))
+    assert sum(row["attempts"] for row in rows) >= 40
+    documented = _python(checkout, "-c", "from app.api import Warehouse; print(Warehouse.partitions.__doc__)")
+    assert "Attempts of each partition." in documented
+
+
+def test_guide_page_is_shown_and_listed(checkout: Path, warehouse: str) -> None:
+    _python(checkout, "-c", PAGE, warehouse)
+
+
+def test_guide_board_is_built(checkout: Path, tmp_path: Path) -> None:
+    _python(checkout, "-m", "app.cli.main", "dashboards", "build", "--dir", str(tmp_path))
+    assert json.loads((tmp_path / "boards" / "copy.json").read_text("utf-8"))["title"] == "Copy"
