@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

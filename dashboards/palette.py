@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows,
 from app.results.windows import named, seed
 from metrics import frames
 from metrics.catalog import CLAIMABLE
+from metrics.categories import EVIDENCE_KINDS
 from metrics.claims.verdict import (
     Claim,
     Measurement,
@@ -33,7 +34,6 @@ from metrics.ettr.ettr import ettr_total, waits
 from metrics.exact import exact_sum
 from metrics.failures.exposure import POOLED, around
 from metrics.failures.rates import failure_rates, law_in
-from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from app.results.registry import result
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
+from metrics.categories import EVIDENCE_KINDS
 from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
 from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
@@ -23,7 +24,6 @@ from metrics.ettr.expected import FORMS as EXPECTED_FORMS
 from metrics.ettr.expected import expected, inputs, over_runs, starts
 from metrics.ettr.timeline import stretches
 from metrics.exact import exact_sum
-from metrics.ledger.categories import EVIDENCE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from app.results.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME
-from metrics.ledger.categories import EVIDENCE_KINDS
+from metrics.categories import EVIDENCE_KINDS
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from app.times import months
 from app.visible import visible
 from app.window import Window
 from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from metrics.categories import COSTLY
 from metrics.failures.classes import CLASSES
 from metrics.frames import DAY_S
-from metrics.ledger.categories import COSTLY
 from metrics.restarts.restarts import restart_summary
 from queries.errors import NoWarehouseError, WarehouseError
 

@@ -19,7 +19,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
 from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

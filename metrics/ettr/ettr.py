@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames, unknown
+from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
-from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 

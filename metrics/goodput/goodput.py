@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from metrics.ledger.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
+from metrics.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
 from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
 
 KNOWN_ENOUGH = 0.9

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.ledger.categories import ALLOCATED, CATEGORIES, IDLE, UNAVAILABLE
+from metrics.categories import ALLOCATED, CATEGORIES, IDLE, UNAVAILABLE
 from metrics.ledger.inputs import place
 from metrics.ledger.sweep import named, pieces
 

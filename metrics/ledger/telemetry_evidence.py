@@ -27,10 +27,10 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
+from metrics.categories import LOCKSTEP
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.intervals import merge_equal, overlaps, split_every, sweep
 from metrics.ledger.capacity import allocated_intervals
-from metrics.ledger.categories import LOCKSTEP
 from metrics.ledger.provisional import SURE, with_provisional
 from metrics.ledger.telemetry_hours import whole_nodes_by_hour
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics.ledger.categories import LOCKSTEP
+from metrics.categories import LOCKSTEP
 from metrics.ledger.provisional import SURE
 
 _MILLI = 1000

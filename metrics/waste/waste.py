@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
+from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import KNOWN_ENOUGH
-from metrics.ledger.categories import EVIDENCE_KINDS
 from metrics.metric import Metric
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from app import adjudicate as adjudicating
 from app import clock
 from app.cli import main as cli
 from app.cli.sources import slurm as slurm_source
-from app.corrections import make as adjudicating
 from app.service import server as service
 from app.service import worker
 from ingest.slurm.commands.runner import Completed

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from app.adjudicate import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
     from app.cli.options import Subparsers
-    from app.corrections.make import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
 
 
 EPILOG = """\
@@ -137,9 +137,9 @@ def _add_signature(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write a person's correction and what it changed, or list the corrections."""
+    from app import adjudicate as make
     from app import clock
     from app.cli.run_context import progress, require_warehouse, settings_and_root
-    from app.corrections import make
     from queries.warehouse import open_writer
 
     settings, root = settings_and_root(options)
@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _request(options: argparse.Namespace) -> CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest:
-    from app.corrections.make import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
+    from app.adjudicate import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
 
     if options.action == "withdraw":
         return WithdrawRequest(options.id)

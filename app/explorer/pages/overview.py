@@ -21,7 +21,7 @@ from app.results.headlines import headlines
 from app.results.interruptions import node_failures, priced_interruptions
 from app.results.source import CachedSource
 from dashboards import palette
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -36,7 +36,7 @@ from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
-from metrics.ledger.categories import EVIDENCE_KINDS
+from metrics.categories import EVIDENCE_KINDS
 from queries.sql_files import literal
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from dashboards.exported_metrics import BY_NAME, FAMILIES, MAX_RUNS
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from metrics.catalog import METRICS
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
 from tests.support.dumps import tiny

@@ -20,7 +20,7 @@ from dashboards import lint
 from dashboards.boards import fleet
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
 from dashboards.palette import BY_CATEGORY
-from metrics.ledger.categories import COSTLY
+from metrics.categories import COSTLY
 from metrics.ledger.ledger import CATEGORIES
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
