@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ingest.errors import UntimedError
-from ingest.slurm.nodes.events import PLANNED_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+
+
+PLANNED_REASONS: Final = (
+    r"(\b|_)maint",  # with the underscore: soperator's [compute_maintenance], a maintenance event of the cloud below
+    r"\bplanned\b",
+    r"\bupgrade",
+    r"\breboot asap\b",
+)
+"""A node taken out for one of these reasons (upper or lower case) was taken out on purpose."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,15 @@ class Bound(NamedTuple):
     why: str
 
 
+EARLIEST_S: Final = 946_684_800
+"""The year 2000: a smaller number is no time of a training run, nor of a reading, but of a clock that was not set."""
+
+LATEST_S: Final = 4_102_444_800
+"""The year 2100."""
+
+LATEST_EPOCH: Final = 253_402_300_799
+"""The end of the year 9999; a larger number counts milliseconds, or nothing at all."""
+
 _DAY_S: Final = 86_400.0
 _WIDTH: Final = Bound(1e8, "the widest layers published have about 1e5")
 _COUNT: Final = Bound(1e6, "the largest published models have a few hundred")

@@ -23,10 +23,10 @@ from pydantic import (
 from app.config import mistakes as config_mistakes
 from app.config import toml_file
 from app.errors import ConfigError
+from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
 from ingest.settings import Section
-from ingest.slurm.nodes.inventory import PLANNED_REASONS
 from ingest.slurm.settings import Slurm
 
 if TYPE_CHECKING:

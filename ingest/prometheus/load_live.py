@@ -16,9 +16,10 @@ from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names, slurm_exporters
 from ingest.prometheus.node import server as prometheus_nodes
+from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.sources import TITLES
 from ingest.prometheus.store.samples import load, tells_news
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
-from ingest.registry import source as catalogued
 from ingest.store import summary as live_telling
 from ingest.store.report import Summary
 from ingest.store.summary import Failed, Loaded, without_rows
@@ -93,15 +94,13 @@ def ingest_live(
         server.close()
 
 
-def wanted_of(settings: TelemetrySettings, cluster: str) -> prometheus.Wanted:
+def wanted_of(settings: TelemetrySettings, cluster: str) -> Wanted:
     """What is asked of the server, as configured."""
     section = settings.prometheus
-    return prometheus.Wanted(cluster, section.selector, section.interval_s, mapping_of(settings))
+    return Wanted(cluster, section.selector, section.interval_s, mapping_of(settings))
 
 
-def names_of(
-    server: Server, wanted: prometheus.Wanted, *, since: datetime, until: datetime
-) -> dict[SourceName, list[str]]:
+def names_of(server: Server, wanted: Wanted, *, since: datetime, until: datetime) -> dict[SourceName, list[str]]:
     """By source, which of its metrics the server has in that time (roughly); sources without any are left out.
 
     Raises:
@@ -131,7 +130,7 @@ def _in_addresses(names: Sequence[str]) -> Iterator[list[str]]:
 class _Piece:
     """One question for a source: `names` are those of its metrics that the server has."""
 
-    reader: prometheus.Reader
+    reader: Reader
     names: Sequence[str]
     window: Window
 
@@ -153,7 +152,7 @@ class _Live:
     settings: TelemetrySettings
     asked: TelemetryRequest
     server: Server
-    wanted: prometheus.Wanted
+    wanted: Wanted
     now: datetime
     progress: Callable[[str, int, int], None]
     warned: dict[str, Collection[str]] = field(default_factory=dict)
@@ -196,7 +195,7 @@ class _Live:
         answers = one_ahead(_answers(self.server, self.wanted, pieces))
         for number, piece in enumerate(pieces):
             source, window = piece.reader.source, piece.window
-            title = catalogued(source).title
+            title = TITLES[source]
             self.progress(f"{title} {live_telling.shown(window)}", number, len(pieces))
             answer = next(answers)
             if answer.error is not None:
@@ -296,7 +295,7 @@ def _is_news(writer: Writer, parsed: Parsed) -> bool:
     return others or ("health_events" in parsed.frames and tells_news(writer, parsed))
 
 
-def _answers(server: Server, wanted: prometheus.Wanted, pieces: Sequence[_Piece]) -> Iterator[_Answer]:
+def _answers(server: Server, wanted: Wanted, pieces: Sequence[_Piece]) -> Iterator[_Answer]:
     """An answer for each piece. Of a source that failed no more is asked, and of none where nobody answers at all."""
     failed: dict[SourceName, SourceError] = {}
     for piece in pieces:
@@ -310,7 +309,7 @@ def _answers(server: Server, wanted: prometheus.Wanted, pieces: Sequence[_Piece]
         yield _Answer(error=failed[source]) if source in failed else answer
 
 
-def _asked(server: Server, wanted: prometheus.Wanted, piece: _Piece) -> _Answer:
+def _asked(server: Server, wanted: Wanted, piece: _Piece) -> _Answer:
     """What the server says; where nothing was recorded then there is no load that speaks for it."""
     server.digest()
     server.warnings()

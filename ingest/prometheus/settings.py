@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol, Self
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from ingest.prometheus.mapping.mapping import MappingError, builtin, parse_metric
-from ingest.prometheus.store.merge import GPUS
+from ingest.prometheus.tables import GPUS
 from ingest.settings import Section
 
 THRESHOLDS = {

@@ -61,3 +61,6 @@ SOURCES: Final = (
 FOLDER: Final = SourceFolder(
     "prometheus", "Telemetry of GPUs and nodes, from a Prometheus server or from files", SOURCES, position=2
 )
+
+TITLES: Final = {source.name: source.title for source in SOURCES}
+"""What each source is called where people read it."""

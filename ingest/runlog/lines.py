@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ingest.errors import shorten
-from ingest.plausible import LONGEST_NAME, RUN_LOG
-from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
+from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG
 
 VERSION: Final = 1
 """Of the format."""

@@ -73,7 +73,7 @@ from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.future import latest
-from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
+from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog.lines import (
     MAY_BE_NONE,
     RECOMPUTED,
@@ -93,7 +93,6 @@ from ingest.runlog.lines import (
     save_row,
     text_or_none,
 )
-from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
 from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
 
 if TYPE_CHECKING:

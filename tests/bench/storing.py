@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from app.config.settings import Config
-from ingest.prometheus.store.merge import GPUS, NODES, Table
 from ingest.prometheus.store.samples import load
+from ingest.prometheus.tables import GPUS, NODES, Table
 from ingest.tables import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
 from queries.warehouse import open_writer
 

@@ -137,8 +137,7 @@ def _add_signature(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write a person's correction and what it changed, or list the corrections."""
-    from app import adjudicate as make
-    from app import clock
+    from app import adjudicate, clock
     from app.cli.run_context import progress, require_warehouse, settings_and_root
     from queries.warehouse import open_writer
 
@@ -147,12 +146,12 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _list(options, root)
     now = clock.now()
-    signature = make.Signature(author=options.author, reason=options.reason)
+    signature = adjudicate.Signature(author=options.author, reason=options.reason)
     with (
         progress(quiet=options.quiet) as report,
         open_writer(root, verb="trackside adjudicate", now=now, group=settings.warehouse_group) as writer,
     ):
-        done = make.adjudicate(
+        done = adjudicate.adjudicate(
             writer,
             settings,
             _request(options),
@@ -162,7 +161,7 @@ def run(options: argparse.Namespace) -> int:
             claims_path=options.claims,
             progress=lambda what: report(what, 0, 1),
         )
-    make.say(done, quiet=options.quiet)
+    adjudicate.say(done, quiet=options.quiet)
     return 0
 
 

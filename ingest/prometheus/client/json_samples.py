@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from ingest.plausible import LATEST_EPOCH
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.client.responses import Series, series_of
-from ingest.slurm.formats.timestamps import LATEST_EPOCH
 from ingest.tables import REAL
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 from prometheus_api_client.exceptions import PrometheusApiClientException
 
 from ingest.errors import SHOWN_CHARACTERS, ServerDownError, shorten
-from ingest.slurm.formats.timestamps import LATEST_EPOCH
+from ingest.plausible import LATEST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ import pyarrow as pa
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError, shorten
 from ingest.files.input import LONGEST_LINE
 from ingest.future import TOLERANCE
-from ingest.slurm.formats.timestamps import EARLIEST_S
+from ingest.plausible import EARLIEST_S
 from ingest.tables import RAW_LIMIT, REAL, TEXT, WHOLE, Schema
 
 if TYPE_CHECKING:

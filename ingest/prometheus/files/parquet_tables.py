@@ -13,9 +13,9 @@ import polars as pl
 
 from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
+from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.prometheus.files.table_rules import nearest, told_by
 from ingest.prometheus.gpu.samples import end
-from ingest.slurm.formats.timestamps import EARLIEST_S, LATEST_S
 from ingest.tables import RAW_LIMIT, REJECTS, TEXT, WHOLE, Parsed, conform
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,7 @@ from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.health import xid
-from ingest.prometheus.mapping.mapping import Mapping, builtin
+from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.series.labels import (
     NODE_LABELS,
     PLACE_LABELS,
@@ -40,11 +40,10 @@ from ingest.prometheus.series.labels import (
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from ingest.prometheus.client.server import Server
-    from ingest.tables import SourceName
 
 XID_LOOKBACK_S: Final = 3600
 """How far before a piece of time the last XID is looked for, so that one that was there is not taken for a new one."""
@@ -57,48 +56,6 @@ HOSTS_AT_ONCE: Final = 40
 """Nodes whose raw XIDs are asked for in one query."""
 
 _NAMES_SHOWN: Final = 5
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
-
-    `mapping` says which metric means what.
-    """
-
-    cluster: str
-    selector: str
-    interval_s: int
-    mapping: Mapping = field(default_factory=builtin)
-
-    def series(self, name: str, *more: str) -> str:
-        """A selector of PromQL for one metric."""
-        return f"{name}{{{','.join([*filter(None, [self.selector]), *more])}}}"
-
-    def origin(self, url: str) -> str:
-        """Where its rows come from, as `loads.origin` says it and the next load finds it: server and selector."""
-        return f"{url} {{{self.selector}}}" if self.selector else url
-
-    def matcher(self, names: Sequence[str]) -> str:
-        """A selector for all these metrics."""
-        return self.series("", f'__name__=~"{"|".join(names)}"')
-
-
-class Read(Protocol):
-    """How one source reads a piece of time on the grid; `names` are those of its metrics that the server has."""
-
-    def __call__(  # noqa: D102 - said above
-        self, server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime
-    ) -> Parsed: ...
-
-
-@dataclass(frozen=True)
-class Reader:
-    """One source of those that a server feeds: its name, which metrics it reads, and how."""
-
-    source: SourceName
-    names: Callable[[Wanted], Sequence[str]]
-    read: Read
 
 
 @dataclass

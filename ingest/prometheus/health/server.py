@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.prometheus.client.raw import ServerRoad
-from ingest.prometheus.gpu.server import Reader, Wanted
 from ingest.prometheus.health.condense import Gathering
 from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, told
 from ingest.prometheus.health.rules import builtin
+from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.series.hosts import HOST_INFO
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 

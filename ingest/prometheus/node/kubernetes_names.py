@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerRoad
-from ingest.prometheus.gpu.server import Reader, Wanted
+from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.series.labels import bare_host
 from ingest.tables import NODE_ALIASES, REJECTS, Parsed, SourceName, empty
 

@@ -16,8 +16,8 @@ import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerRoad
 from ingest.prometheus.gpu.samples import end
-from ingest.prometheus.gpu.server import Reader, Wanted
 from ingest.prometheus.node.samples import Counts, Made, NodeReadings, one_frame
+from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.series.hosts import HOST_INFO, Hosts
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingest.prometheus.gpu.server import Reader, Wanted
 from ingest.prometheus.node.server import read_table
+from ingest.prometheus.reader import Reader, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from ingest.prometheus.gpu.samples import end
-from ingest.tables import CLUSTER_SAMPLES, GPU_SAMPLES, NODE_SAMPLES, Schema
+from ingest.prometheus.tables import GPUS, Table
 
 _US: Final = 1_000_000
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of samples: its columns, and which of them tell a series; the others but its time are values."""
-
-    name: str
-    place: tuple[str, ...]
-    schema: Schema
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Columns that tell a row."""
-        return (*self.place, "ts")
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Columns that were measured."""
-        return tuple(name for name in self.schema if name not in {*self.key, "interval_s"})
-
-
-GPUS: Final = Table("gpu_samples", ("cluster", "node", "gpu"), GPU_SAMPLES)
-NODES: Final = Table("node_samples", ("cluster", "node", "metric", "device"), NODE_SAMPLES)
-CLUSTERS: Final = Table("cluster_samples", ("cluster", "metric", "device"), CLUSTER_SAMPLES)
-TABLES: Final = (GPUS, NODES, CLUSTERS)
 
 
 def merge(there: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.iso_time import iso
-from ingest.prometheus.store.merge import GPUS, NODES, Table
 from ingest.prometheus.store.samples import roll_up
+from ingest.prometheus.tables import GPUS, NODES, Table
 from ingest.tables import conform
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.prometheus.gpu.samples import ACTIVE, HOUR_S
-from ingest.prometheus.store.merge import GPUS, NODES, Table
+from ingest.prometheus.tables import GPUS, NODES, Table
 from ingest.tables import GPU_HOURS, NODE_HOURS, REAL, Schema, conform, empty
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import once_each
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
-from ingest.prometheus.store.merge import GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
+from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
 from ingest.store.loads import write_account
 from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 

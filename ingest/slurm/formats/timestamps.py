@@ -11,17 +11,9 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from ingest.errors import TimeZoneError
+from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.slurm.formats.values import NO_NUMBER, UNSET, blank_to_null
 from ingest.tables import TIME
-
-EARLIEST_S: Final = 946_684_800
-"""The year 2000: a smaller number is no time of a training run, nor of a reading, but of a clock that was not set."""
-
-LATEST_S: Final = 4_102_444_800
-"""The year 2100."""
-
-LATEST_EPOCH: Final = 253_402_300_799
-"""The end of the year 9999; a larger number counts milliseconds, or nothing at all."""
 
 _MARKS_S: Final = (0, NO_NUMBER, NO_NUMBER + 1)
 """Numbers that stand for "no time" in Slurm's database: 1970, and 2106."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
+from ingest.context import PLANNED_REASONS
 from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE, Rows, read_rows
 from ingest.errors import InputError, MissingColumnError
@@ -18,14 +19,6 @@ from ingest.tables import NODE_STATES, REJECTS, Parsed, SourceName, conform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-PLANNED_REASONS: Final = (
-    r"(\b|_)maint",  # with the underscore: soperator's [compute_maintenance], a maintenance event of the cloud below
-    r"\bplanned\b",
-    r"\bupgrade",
-    r"\breboot asap\b",
-)
-"""A node taken out for one of these reasons (upper or lower case) was taken out on purpose."""
 
 Driver: TypeAlias = Literal["kubernetes", "slurm", "health_check", "person"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.context import untimed
+from ingest.context import PLANNED_REASONS, untimed
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError, shorten
 from ingest.future import latest
@@ -16,7 +16,7 @@ from ingest.plausible import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE, Boun
 from ingest.slurm.commands.runner import Fetched, Runner, run
 from ingest.slurm.formats import scontrol, values
 from ingest.slurm.formats.timestamps import read_instants
-from ingest.slurm.nodes.events import EVENTS, PLANNED_REASONS, as_node_states, node_state, parse_events
+from ingest.slurm.nodes.events import EVENTS, as_node_states, node_state, parse_events
 from ingest.slurm.nodes.merge import merge_node_states
 from ingest.slurm.nodes.topology import node_path
 from ingest.tables import CLUSTER_SETTINGS, NODES, RAW_LIMIT, REJECTS, TIME, Parsed
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENTS",
-    "PLANNED_REASONS",
     "SETTINGS",
     "fetch_events",
     "fetch_nodes",

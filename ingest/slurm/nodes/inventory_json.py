@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
+from ingest.context import PLANNED_REASONS
 from ingest.errors import MissingColumnError
 from ingest.slurm.formats.json_answer import Rows, SlurmAnswerError, Whole, Words, read_rows, whole, words
-from ingest.slurm.nodes.events import PLANNED_REASONS
 from ingest.slurm.nodes.inventory import parse_nodes
 from ingest.tables import CLUSTER_SETTINGS, RAW_LIMIT, REJECTS, Parsed
 

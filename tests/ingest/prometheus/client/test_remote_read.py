@@ -27,7 +27,8 @@ from ingest.prometheus.client.remote_read import (
 )
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.xor_chunks import STALE
-from ingest.prometheus.gpu.server import RAW_UP_TO_S, Wanted, cell_means, read
+from ingest.prometheus.gpu.server import RAW_UP_TO_S, cell_means, read
+from ingest.prometheus.reader import Wanted
 from tests.support.parsing import at
 from tests.support.web import Answer, matrix, told, unsupported, web
 from tests.support.xor import bits_of, crc32c, frame, series, sized, uvarint, write_chunk

@@ -25,8 +25,9 @@ from ingest.prometheus.client.auth import Login
 from ingest.prometheus.client.http import LONGEST_WAIT_S
 from ingest.prometheus.client.server import BOTH_ENDS, Server
 from ingest.prometheus.files.openmetrics import parse_openmetrics
-from ingest.prometheus.gpu.server import READER, Wanted, nothing_there, read
+from ingest.prometheus.gpu.server import READER, nothing_there, read
 from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.reader import Wanted
 from tests.support.parsing import at
 from tests.support.web import Answer, matrix, told, web
 

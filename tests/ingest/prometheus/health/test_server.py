@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.prometheus.client.server import Server
-from ingest.prometheus.gpu.server import Wanted
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names
+from ingest.prometheus.reader import Wanted
 from ingest.tables import HEALTH_EVENTS, Parsed, empty
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.support.health_readings import Series, as_openmetrics, between, every, of_gpu, of_node, rows, samples, series

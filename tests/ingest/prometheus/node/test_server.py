@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from ingest.prometheus.client import remote_read
 from ingest.prometheus.client.server import Server
-from ingest.prometheus.gpu.server import Wanted
 from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
 from ingest.prometheus.node import server as prometheus_nodes
 from ingest.prometheus.node import slurm_exporters
 from ingest.prometheus.node.samples import Counts, Made
 from ingest.prometheus.node.server import questions
+from ingest.prometheus.reader import Wanted
 from ingest.tables import NODE_SAMPLES
 from tests.ingest.prometheus.node.slow_nodes import samples, slow_values
 from tests.lab.prometheus import PrometheusLab, need_prometheus

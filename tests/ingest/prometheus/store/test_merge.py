@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.prometheus.gpu.samples import end
-from ingest.prometheus.store.merge import CLUSTERS, GPUS, NODES, TABLES, Table, merge
+from ingest.prometheus.store.merge import merge
+from ingest.prometheus.tables import CLUSTERS, GPUS, NODES, TABLES, Table
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, conform, empty
 from tests.support.parsing import at
 

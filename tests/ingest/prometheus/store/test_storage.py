@@ -17,8 +17,8 @@ import pytest
 from app.config.settings import Config, parse
 from app.errors import ConfigError
 from ingest.prometheus.settings import THRESHOLDS
-from ingest.prometheus.store.merge import NODES as TABLE
 from ingest.prometheus.store.samples import load, tells_news
+from ingest.prometheus.tables import NODES as TABLE
 from ingest.store.row_counts import row_counts
 from ingest.tables import (
     CLUSTER_SAMPLES,

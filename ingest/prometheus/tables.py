@@ -1,0 +1,33 @@
+"""The tables of samples: which columns tell a series, and which were measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.tables import CLUSTER_SAMPLES, GPU_SAMPLES, NODE_SAMPLES, Schema
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of samples: its columns, and which of them tell a series; the others but its time are values."""
+
+    name: str
+    place: tuple[str, ...]
+    schema: Schema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell a row."""
+        return (*self.place, "ts")
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Columns that were measured."""
+        return tuple(name for name in self.schema if name not in {*self.key, "interval_s"})
+
+
+GPUS: Final = Table("gpu_samples", ("cluster", "node", "gpu"), GPU_SAMPLES)
+NODES: Final = Table("node_samples", ("cluster", "node", "metric", "device"), NODE_SAMPLES)
+CLUSTERS: Final = Table("cluster_samples", ("cluster", "metric", "device"), CLUSTER_SAMPLES)
+TABLES: Final = (GPUS, NODES, CLUSTERS)
