@@ -9,7 +9,7 @@ import polars as pl
 from app import console
 from app.times import iso
 from ingest.registry import source
-from ingest.store.row_counts import row_counts
+from ingest.row_counts import row_counts
 
 if TYPE_CHECKING:
     from datetime import datetime

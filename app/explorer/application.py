@@ -16,6 +16,7 @@ from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual, overview
 from app.results.cache import AnswerCache
+from app.results.constants import computed_constants
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 
@@ -122,7 +123,7 @@ class Explorer:
         found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
         headline = overview.headline_of(found, metric)
         judged = [each for each in found.judged if each.claim.metric == metric]
-        used = self.answers.ask(drawer.constants, shown.window.cluster)
+        used = self.answers.ask(computed_constants, shown.window.cluster)
         return headline.title, drawer.layout(headline, judged, used, shown)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from dash import html
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
     from app.results.headlines import Headline
     from metrics.catalog import Metric
     from metrics.claims.verdict import Judged
-    from queries.warehouse import Reader
-
-
-def constants(source: Reader, cluster: str) -> dict[str, Any]:
-    """The constants that the numbers of a cluster were computed with."""
-    kept = source.query("computed", cluster=cluster)["constants"].item()
-    found: dict[str, Any] = json.loads(kept)
-    return found
 
 
 def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view: View) -> Component:
@@ -40,7 +31,7 @@ def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view
     Args:
         found: the number.
         judged: verdicts on claims about it.
-        used: `constants`.
+        used: the constants it was computed with.
         view: where it was asked.
     """
     metric = BY_NAME.get(found.metric)

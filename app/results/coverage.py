@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from app.errors import UncoveredError, UsageError
+from app.results.constants import constants_of
 from app.times import iso
 from app.window import Window
 from metrics import frames
@@ -68,7 +68,7 @@ def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Stretch, ...
         computed: the cluster's row of the named query `computed`.
     """
     since, until = computed["since"], computed["until"]
-    gap_s = json.loads(computed["constants"])["coverage_gap_hours"] * 3600
+    gap_s = constants_of(computed["constants"])["coverage_gap_hours"] * 3600
     spoken = spoken_for(source, computed["cluster"], "slurm.accounting", gap_s)
     return tuple((max(low, since), min(high, until)) for low, high in spoken if low < until and high > since)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.constants import computed_constants
 from app.results.registry import result
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
@@ -64,7 +64,7 @@ def _gpus() -> tuple[pl.Expr, pl.Expr]:
 
 def flop_convention(source: Source, cluster: str) -> Convention:
     """The convention that the headline MFU of a cluster was computed with."""
-    found: Convention = json.loads(source.query("computed", cluster=cluster)["constants"].item())["flop_convention"]
+    found: Convention = computed_constants(source, cluster)["flop_convention"]
     return found
 
 

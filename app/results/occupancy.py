@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from app.config.settings import Rules
+from app.results.constants import constants_of
 from app.results.gpu_activity import VERIFICATION
 from metrics import frames
 from metrics.ledger.capacity import coverage, inventory
@@ -44,8 +44,8 @@ class Known:
 def known(source: Source, cluster: str) -> Known:
     """What is known of a cluster that was computed: as `app.compute.pipeline` has it."""
     computed = source.query("computed", cluster=cluster).row(0, named=True)
-    told = json.loads(computed["constants"])
-    rules = Rules.model_validate({name: told[name] for name in Rules.model_fields if name in told})
+    constants = constants_of(computed["constants"])
+    rules = Rules.model_validate({name: constants[name] for name in Rules.model_fields if name in constants})
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
     states = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)

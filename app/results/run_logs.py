@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.results.constants import computed_constants
 from metrics import frames
 from metrics.runs.steps import Rules as StepRules
 from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
@@ -66,7 +66,7 @@ def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
 
 
 def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
-    constants = json.loads(source.query("computed", cluster=cluster)["constants"].item())
+    constants = computed_constants(source, cluster)
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     joined = frames.conform(source.query("run_attempts", cluster=cluster), frames.RUN_ATTEMPTS)
     logs = read_logs(source, cluster, attempts, clock_skew_s=constants["clock_skew_s"]).in_runs(joined)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from app.results.constants import computed_constants
 from app.results.references import readable
 from app.results.windows import CLAIMED_GPUS
 from app.times import iso
@@ -163,9 +163,7 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
         "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
         "parameters": found.parameters,
         "sql": {name: sql_files.named_queries()[name].sql for name in found.queries},
-        "constants": {
-            w.cluster: json.loads(source.query("computed", cluster=w.cluster)["constants"].item()) for w in windows
-        },
+        "constants": {w.cluster: computed_constants(source, w.cluster) for w in windows},
     }
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app.explorer import components, drawer
+from app.explorer import components
 from app.explorer.page import Data, Page
 from app.json_text import as_json
 from app.results import references
+from app.results.constants import computed_constants
 from dashboards import palette
 from metrics.catalog import METRICS
 
@@ -130,7 +131,7 @@ def _categories(state: str, words: str) -> Component:
 
 
 def _gather(data: Data, view: View) -> dict[str, Any]:
-    return data.answers.ask(drawer.constants, view.window.cluster)
+    return data.answers.ask(computed_constants, view.window.cluster)
 
 
 def _layout(used: dict[str, Any], _: View) -> Component:

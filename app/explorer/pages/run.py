@@ -10,9 +10,10 @@ from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components, drawer, figures, filters
+from app.explorer import components, figures, filters
 from app.explorer.page import Data, Page
 from app.results import headline_text
+from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
 from app.results.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
@@ -115,7 +116,7 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
         timeline=run_timeline(source, window.cluster, run_id),
         steps=steps,
         mfu=_mfu_rows(source, window, run_id, logged=bool(steps.height)),
-        convention=drawer.constants(source, window.cluster).get("flop_convention", ""),
+        convention=computed_constants(source, window.cluster).get("flop_convention", ""),
         attempts=attempts,
         interruptions=interruptions,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import math
 import re
 from collections import Counter
@@ -25,6 +24,7 @@ from app.errors import UsageError
 from app.json_text import as_json, finite
 from app.results import headlines, references
 from app.results.capacity import nodes_by_accounting
+from app.results.constants import constants_of
 from app.results.ettr import ettr_rows
 from app.results.failures import failure_rate_rows
 from app.results.goodput import goodput_rows, lost_rows
@@ -97,7 +97,7 @@ def document(
         UsageError: nothing has been computed, or nothing is known of the period.
     """
     computed = _computed(source, asked.cluster)
-    constants = json.loads(computed["constants"])
+    constants = constants_of(computed["constants"])
     period, period_text = _period(asked, period_text)
     known = verifying.covered(source, period)
     window = known.window

@@ -19,7 +19,7 @@ from app.errors import ConfigError
 from ingest.prometheus.settings import THRESHOLDS
 from ingest.prometheus.store.samples import load, tells_news
 from ingest.prometheus.tables import NODES as TABLE
-from ingest.store.row_counts import row_counts
+from ingest.row_counts import row_counts
 from ingest.tables import (
     CLUSTER_SAMPLES,
     GPU_HOURS,

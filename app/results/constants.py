@@ -1,0 +1,20 @@
+"""The constants that a cluster's numbers were computed with, as the warehouse keeps them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.window import Source
+
+
+def constants_of(text: str) -> dict[str, Any]:
+    """The constants as the table `computes` keeps them: one JSON text."""
+    constants: dict[str, Any] = json.loads(text)
+    return constants
+
+
+def computed_constants(source: Source, cluster: str) -> dict[str, Any]:
+    """The constants of the last computation of a cluster; it must have been computed."""
+    return constants_of(source.query("computed", cluster=cluster)["constants"].item())
