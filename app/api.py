@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from app.cli.windows import Period, windows
 from app.config import settings
 from app.errors import UsageError
+from app.show import metric
 from app.show.answer import Answer, Question, explain
 from app.show.ask import ask
-from app.show.registry import questions
+from app.show.registry import Entry, question_of, questions
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader
 
@@ -83,7 +84,7 @@ class Warehouse:
         """The answer to a question, with what its rows do not say: title, notes, metrics, queries.
 
         Args:
-            question: its name, one of `questions`.
+            question: its name, one of `questions` or of `metrics`.
             options: as the question's method takes them.
 
         Raises:
@@ -96,7 +97,7 @@ class Warehouse:
         """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
 
         Args:
-            question: its name, one of `questions`.
+            question: its name, one of `questions` or of `metrics`.
             options: as the question's method takes them.
 
         Raises:
@@ -104,6 +105,34 @@ class Warehouse:
         """
         with open_reader(self.folder) as reader:
             return explain(reader, *self._asked(reader, question, options))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the published metrics that `metric` returns."""
+        return tuple(metric.questions())
+
+    def metric(
+        self,
+        name: str,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: str | None = None,
+    ) -> pl.DataFrame:
+        """The result rows of a published metric, as `trackside show METRIC` returns them.
+
+        Args:
+            name: the metric, one of `metrics`.
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC).
+            until: to this time (UTC), not included.
+            by: what to split by; the manual's page of metrics lists what each metric takes.
+
+        Raises:
+            UsageError: there is no such metric, cluster or period, or the metric cannot be split by that.
+        """
+        return self.ask(name, cluster=cluster, since=since, until=until, by=by).rows
 
     def sql(self, select: str) -> pl.DataFrame:
         """The rows of one SELECT on the published copy, run in the sandbox of `trackside sql`.
@@ -121,39 +150,35 @@ class Warehouse:
         return rows
 
     def _asked(self, reader: Reader, name: str, options: dict[str, Any]) -> tuple[Answer, list[Window]]:
-        if name not in QUESTIONS:
-            raise UsageError(f"there is no question {name!r}; there are: {', '.join(QUESTIONS)}")
-        given = signature_of(name).bind(self, **options).arguments
+        if name not in QUESTIONS and name not in self.metrics:
+            raise UsageError(f"there is no question {name!r}; there are: {', '.join((*QUESTIONS, *self.metrics))}")
+        entry = question_of(name)
+        given = signature_of(entry).bind(self, **options).arguments
         by = given.get("by")
-        if by is not None and by not in QUESTIONS[name].splits:
-            raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(QUESTIONS[name].splits)}")
+        if by is not None and by not in entry.splits:
+            raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(entry.splits)}")
         period = Period(cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until")))
         question = Question(by=by, run=given.get("run"), at=given.get("at"), convention=given.get("convention"))
-        return ask(reader, windows(reader, period, report=_warn), QUESTIONS[name], question, report=_warn)
+        return ask(reader, windows(reader, period, report=_warn), entry, question, report=_warn)
 
 
-def splits_of(name: str) -> tuple[str, ...]:
-    """What a question can be split by."""
-    return QUESTIONS[name].splits
-
-
-def signature_of(name: str) -> inspect.Signature:
+def signature_of(entry: Entry) -> inspect.Signature:
     """The signature of a question's method: cluster and period, and the options that the question takes."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     parameters += [
         inspect.Parameter(option, keyword, default=None, annotation=annotation)
-        for option, annotation in _options_of(name).items()
+        for option, annotation in _options_of(entry).items()
     ]
     return inspect.Signature(parameters, return_annotation="pl.DataFrame")
 
 
-def _options_of(name: str) -> dict[str, str]:
+def _options_of(entry: Entry) -> dict[str, str]:
     """The options of a question's method, and their types."""
     options = {"cluster": "str | None", "since": "Moment", "until": "Moment"}
-    if QUESTIONS[name].splits:
-        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in QUESTIONS[name].splits)}] | None"
-    return options | {option: _TYPES[option] for option in QUESTIONS[name].takes}
+    if entry.splits:
+        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in entry.splits)}] | None"
+    return options | {option: _TYPES[option] for option in entry.takes}
 
 
 _PACKAGE: Final = str(Path(__file__).parent)
@@ -171,10 +196,10 @@ _DESCRIBED: Final = {
 }
 
 
-def documentation_of(name: str) -> str:
+def documentation_of(entry: Entry) -> str:
     """The docstring of a question's method."""
-    lines = [QUESTIONS[name].summary[:1].upper() + QUESTIONS[name].summary[1:] + ".", "", "Args:"]
-    lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(name)]
+    lines = [entry.summary[:1].upper() + entry.summary[1:] + ".", "", "Args:"]
+    lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(entry)]
     lines += ["", "Raises:", "    UsageError: there is no such cluster, period or run, or no data of what is asked."]
     return "\n".join(lines)
 
@@ -184,7 +209,7 @@ def _method(name: str) -> Callable[..., pl.DataFrame]:
         return self.ask(name, **options).rows
 
     method.__name__, method.__qualname__ = name, f"Warehouse.{name}"
-    method.__doc__, method.__signature__ = documentation_of(name), signature_of(name)  # type: ignore[attr-defined]
+    method.__doc__, method.__signature__ = documentation_of(QUESTIONS[name]), signature_of(QUESTIONS[name])  # type: ignore[attr-defined]
     return method
 
 

@@ -25,7 +25,7 @@ Moment = str | date | datetime | None
 
 def stub() -> str:
     """The text of app/wheel/trackside/warehouse.pyi."""
-    methods = ["__init__", "questions", "clusters", "ask", "explain", "sql"]
+    methods = ["__init__", "questions", "clusters", "ask", "explain", "metrics", "metric", "sql"]
     parts = [
         _HEAD,
         f"class TracksideWarning(UserWarning):\n{_doc(api.TracksideWarning)}",

@@ -97,7 +97,7 @@ class Warehouse:
         """The answer to a question, with what its rows do not say: title, notes, metrics, queries.
 
         Args:
-            question: its name, one of `questions`.
+            question: its name, one of `questions` or of `metrics`.
             options: as the question's method takes them.
 
         Raises:
@@ -112,11 +112,37 @@ class Warehouse:
         """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
 
         Args:
-            question: its name, one of `questions`.
+            question: its name, one of `questions` or of `metrics`.
             options: as the question's method takes them.
 
         Raises:
             UsageError: as `ask`.
+        """
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the published metrics that `metric` returns."""
+
+    def metric(
+        self,
+        name: str,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: str | None = None,
+    ) -> pl.DataFrame:
+        """The result rows of a published metric, as `trackside show METRIC` returns them.
+
+        Args:
+            name: the metric, one of `metrics`.
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC).
+            until: to this time (UTC), not included.
+            by: what to split by; the manual's page of metrics lists what each metric takes.
+
+        Raises:
+            UsageError: there is no such metric, cluster or period, or the metric cannot be split by that.
         """
 
     def sql(
