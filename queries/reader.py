@@ -46,7 +46,7 @@ class Connection:
         self._connection = connection
         self._path = path
         with duckdb_errors(root, path):
-            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
         """Rows of a query of ours (never of a person's: see `user_sql`).
