@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from app.config.settings import Config, parse
-from app.errors import ConfigError, UsageError
-from ingest.errors import ServerDownError
+from app.errors import ConfigError
+from ingest.errors import OptionError, ServerDownError
 from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.victoria import KIND
@@ -303,13 +303,13 @@ def test_a_variable_that_does_not_hold_a_secret_is_named_and_not_shown(
 ) -> None:
     if value is not None:
         monkeypatch.setenv("NOT_SET", value)
-    with pytest.raises(UsageError, match=r"^prometheus\.\w+_env(\.X-Api-Key)?.* \$NOT_SET") as caught:
+    with pytest.raises(OptionError, match=r"^prometheus\.\w+_env(\.X-Api-Key)?.* \$NOT_SET") as caught:
         connect(config(**section))
     assert value is None or not value.strip() or value not in str(caught.value)
 
 
 def test_a_certificate_that_cannot_be_used_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^prometheus\.ca_file: No such file"):
+    with pytest.raises(OptionError, match=r"^prometheus\.ca_file: No such file"):
         connect(config(ca_file=str(tmp_path / "gone")))
 
 

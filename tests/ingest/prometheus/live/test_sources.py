@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.errors import UsageError
+from ingest.errors import OptionError
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, wanted_of
 from queries.warehouse import open_reader
@@ -127,7 +127,7 @@ def test_a_time_without_an_interval_that_is_over_is_a_mistake(
     tmp_path: Path, since_s: int, until_s: int | None
 ) -> None:
     asked = {"since": START + timedelta(seconds=since_s), "until": until_s and START + timedelta(seconds=until_s)}
-    with pytest.raises(UsageError, match=r"no interval of 60 s .* choose an earlier --since or a later --until"):
+    with pytest.raises(OptionError, match=r"no interval of 60 s .* choose an earlier --since or a later --until"):
         ingest(tmp_path / "w", settings("http://127.0.0.1:9"), now=START + timedelta(seconds=7200 - 5), **asked)
 
 

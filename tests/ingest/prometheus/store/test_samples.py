@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from app.config.settings import Config
-from app.errors import UsageError
+from ingest.errors import OptionError
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store.samples import ALIASES
@@ -603,7 +603,7 @@ def test_samples_that_stop_leave_the_mark_where_they_ended_while_xids_go_on(tmp_
 def test_what_cannot_be_asked_is_said_before_anything_is(
     tmp_path: Path, more: dict[str, object], asked: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(OptionError, match=said):
         ingest(tmp_path / "w", settings("http://127.0.0.1:9", **more), **asked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.config import settings as config
-from app.errors import UsageError
+from ingest.errors import OptionError
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.load_files import Options
@@ -26,7 +26,7 @@ def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path
         )
 
     error = first_error(reports)
-    assert isinstance(error, UsageError)
+    assert isinstance(error, OptionError)
     assert "this Slurm is the cluster 'c1', not 'nosuch'" in str(error)
     assert slurm.windows() == []
     assert table(tmp_path, "loads").is_empty()
@@ -40,7 +40,7 @@ def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Pa
 
     told = ingest(tmp_path, slurm, clusters=["c2", "c1"])
 
-    assert isinstance(told.error, UsageError)
+    assert isinstance(told.error, OptionError)
     assert {value(command, "-M") for command in slurm.commands if "-S" in command} == {"c1"}
     assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
     assert set(table(tmp_path, "cluster_settings")["cluster"]) == {"c1"}
