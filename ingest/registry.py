@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
+import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ingest
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def _folders() -> Iterator[SourceFolder]:
-    for module in pkgutil.iter_modules(ingest.__path__):
-        if module.ispkg and importlib.util.find_spec(f"ingest.{module.name}.sources"):
-            yield importlib.import_module(f"ingest.{module.name}.sources").FOLDER
+    """What the folders hand in; they are found by their files, since `pkgutil` would take longer to import."""
+    for place in ingest.__path__:
+        for name in os.listdir(place):  # noqa: PTH208 - faster
+            if os.path.isfile(f"{place}/{name}/sources.py"):  # noqa: PTH113 - as above
+                yield import_module(f"ingest.{name}.sources").FOLDER
 
 
 FOLDERS: Final = tuple(sorted(_folders(), key=lambda folder: (folder.position, folder.name)))

@@ -1,16 +1,17 @@
-"""A source of rows: what it feeds, as which files it comes, and the command that asks for it live."""
+"""A source of rows: what it feeds, as which files it comes, and the command that asks for it live.
+
+Named tuples, because the command line imports them for `--help`: dataclasses would cost it twice the time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """One source of rows.
 
     Attributes:
@@ -22,6 +23,10 @@ class Source:
         command: the command that asks for it live.
         gives: in a sentence, what it is good for.
         when_empty: the question that a person should answer where an input has no rows; empty where none is good news.
+        names_cluster: its text names the cluster; else somebody else has to.
+        snapshot: it reports how things were at one moment.
+        dated: its text reports when it was made; else somebody else has to.
+        prints_times: the command that prints times as SLURM_TIME_FORMAT says, where one does.
     """
 
     name: SourceName
@@ -32,10 +37,13 @@ class Source:
     gives: str
     when_empty: str = ""
     counted: tuple[str, ...] | None = None
+    names_cluster: bool = True
+    snapshot: bool = False
+    dated: bool = True
+    prints_times: str | None = None
 
 
-@dataclass(frozen=True)
-class SourceFolder:
+class SourceFolder(NamedTuple):
     """A folder of this package with its sources; `trackside ingest NAME` loads their files.
 
     Attributes:

@@ -45,8 +45,9 @@ _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser(words[0] if words else None)
+    options = parser.parse_args(words)
     if options.version:
         return _guarded(_version, options)
     if options.verb is None:
@@ -136,17 +137,21 @@ def _complain(message: str) -> None:
     sys.stderr.write(f"trackside: {plain}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with all verbs; `tests` walks it to see that everything has help."""
+def build_parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """The parser with this verb if it is one, so that no other is imported; else with all of them.
+
+    `tests` walk the whole one to see that everything has help.
+    """
+    names = modules_of(verbs)
     parser = argparse.ArgumentParser(
         prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for name in modules_of(verbs):
-        verb = import_module(f"{verbs.__name__}.{name}")
-        verb.add_parser(subparsers)
-        subparsers.choices[name].set_defaults(run=verb.run)
+    for name in [verb] if verb in names else names:
+        module = import_module(f"{verbs.__name__}.{name}")
+        module.add_parser(subparsers)
+        subparsers.choices[name].set_defaults(run=module.run)
     return parser
 
 

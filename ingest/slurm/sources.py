@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ingest.source import Source, SourceFolder
@@ -11,25 +10,8 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 
-@dataclass(frozen=True)
-class SlurmSource(Source):
-    """A kind of output of Slurm's commands.
-
-    Attributes:
-        names_cluster: its text names the cluster; else somebody else has to.
-        snapshot: it reports how things were at one moment.
-        dated: its text reports when it was made; else somebody else has to.
-        prints_times: the command that prints times as SLURM_TIME_FORMAT says, where one does.
-    """
-
-    names_cluster: bool = True
-    snapshot: bool = False
-    dated: bool = True
-    prints_times: str | None = None
-
-
 SOURCES: Final = (
-    SlurmSource(
+    Source(
         name="slurm.accounting",
         title="Slurm job accounting",
         feeds=("attempts", "node_lists"),
@@ -41,7 +23,7 @@ SOURCES: Final = (
         counted=("attempts",),
         prints_times="sacct ...",
     ),
-    SlurmSource(
+    Source(
         name="slurm.events",
         title="Slurm node events",
         feeds=("node_states",),
@@ -52,7 +34,7 @@ SOURCES: Final = (
         names_cluster=False,
         prints_times="sacctmgr -P show event ...",
     ),
-    SlurmSource(
+    Source(
         name="slurm.nodes",
         title="Slurm node inventory",
         feeds=("nodes", "node_states"),
@@ -64,7 +46,7 @@ SOURCES: Final = (
         snapshot=True,
         prints_times="scontrol show node",
     ),
-    SlurmSource(
+    Source(
         name="slurm.config",
         title="Slurm settings",
         feeds=("cluster_settings",),
@@ -72,7 +54,7 @@ SOURCES: Final = (
         command="scontrol show config",
         gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
     ),
-    SlurmSource(
+    Source(
         name="slurm.topology",
         title="Slurm network topology",
         feeds=("node_topology",),
@@ -83,7 +65,7 @@ SOURCES: Final = (
         snapshot=True,
         dated=False,
     ),
-    SlurmSource(
+    Source(
         name="slurm.reservations",
         title="Slurm reservations",
         feeds=("reservations", "node_states"),
@@ -97,7 +79,7 @@ SOURCES: Final = (
         dated=False,
         prints_times="sacctmgr -P show reservation ...",
     ),
-    SlurmSource(
+    Source(
         name="slurm.associations",
         title="Slurm associations",
         feeds=("associations", "users"),
@@ -108,7 +90,7 @@ SOURCES: Final = (
         snapshot=True,
         dated=False,
     ),
-    SlurmSource(
+    Source(
         name="slurm.qos",
         title="Slurm qualities of service",
         feeds=("qos",),
@@ -120,7 +102,7 @@ SOURCES: Final = (
         snapshot=True,
         dated=False,
     ),
-    SlurmSource(
+    Source(
         name="slurm.transactions",
         title="Slurm account changes",
         feeds=("transactions", "users"),
@@ -132,7 +114,7 @@ SOURCES: Final = (
         names_cluster=False,
         prints_times="sacctmgr -P show transactions ...",
     ),
-    SlurmSource(
+    Source(
         name="slurm.diag",
         title="Slurm scheduler statistics",
         feeds=("scheduler_stats",),
@@ -142,7 +124,7 @@ SOURCES: Final = (
         names_cluster=False,
         snapshot=True,
     ),
-    SlurmSource(
+    Source(
         name="slurm.runaway",
         title="Slurm runaway jobs",
         feeds=("runaway_jobs",),
@@ -153,7 +135,7 @@ SOURCES: Final = (
         dated=False,
         prints_times="echo n | sacctmgr -P show runawayjobs",
     ),
-    SlurmSource(
+    Source(
         name="slurm.jobs",
         title="Slurm jobs as slurmctld shows them",
         feeds=("job_gpus",),
@@ -166,7 +148,7 @@ SOURCES: Final = (
 )
 
 
-def source_named(name: SourceName) -> SlurmSource:
+def source_named(name: SourceName) -> Source:
     """Slurm's source of that name.
 
     Raises:
