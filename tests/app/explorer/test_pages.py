@@ -151,7 +151,7 @@ def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monk
     def both(_source: object, _cluster: str, _text: str) -> list[str]:
         return ["7-20261009T000000Z", "7-20261002T000000Z"]
 
-    monkeypatch.setattr("app.explorer.application.resolve_run", both)
+    monkeypatch.setattr("app.explorer.pages.run.resolve_run", both)
     contents = page(explorer, "/run", "?id=7&since=7d")[2]
     assert "2 runs have a job 7" in words(contents)
     links = [each.href for each in components(contents) if hasattr(each, "href")]
