@@ -100,21 +100,23 @@ def test_a_run_without_time_in_the_window_is_told_from_one_that_is_not_there(wha
     assert "in this window; take a longer one (--since)" in done.stderr
 
 
+WINDOW = Window("c", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+
+
 class Costs(KeepsNothing):
     """A source of nothing but interruptions with their costs."""
 
     def __init__(self, *rows: tuple[str | None, str, str | None, float | None]) -> None:
         schema = {"node": pl.String, "class": pl.String, "cause": pl.String, "cost_gpu_s": pl.Float64}
-        self.rows = pl.DataFrame(rows, schema=schema, orient="row").with_columns(cluster=pl.lit("c"))
+        self.rows = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+            cluster=pl.lit("c"), ended_at=WINDOW.since
+        )
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """The rows."""
         assert name == "interruption_costs"
         assert params["cluster"] == "c"
         return self.rows
-
-
-WINDOW = Window("c", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
 
 
 def failures(*rows: tuple[str | None, str, str | None, float | None]) -> pl.DataFrame:
