@@ -8,7 +8,6 @@ signatures into `app/wheel/trackside/warehouse.pyi`, for editors and type checke
 from __future__ import annotations
 
 import inspect
-import json
 import warnings
 from datetime import date, datetime
 from pathlib import Path
@@ -177,7 +176,8 @@ def _options_of(entry: Entry) -> dict[str, str]:
     """The options of a question's method, and their types."""
     options = {"cluster": "str | None", "since": "Moment", "until": "Moment"}
     if entry.splits:
-        options["by"] = f"Literal[{', '.join(json.dumps(each) for each in entry.splits)}] | None"
+        splits = ", ".join(f'"{each}"' for each in entry.splits)
+        options["by"] = f"Literal[{splits}] | None"
     return options | {option: _TYPES[option] for option in entry.takes}
 
 
