@@ -17,8 +17,8 @@ def test_the_tree_in_the_docstring_is_the_tree_of_classes() -> None:
 
 
 @pytest.mark.parametrize("one", CLASSES)
-def test_every_error_is_of_a_source_or_of_an_input(one: type[Exception]) -> None:
-    assert issubclass(one, (errors.SourceError, errors.InputError))
+def test_every_error_is_of_a_source_an_input_or_the_options(one: type[Exception]) -> None:
+    assert issubclass(one, (errors.SourceError, errors.InputError, errors.OptionError))
 
 
 def test_a_failed_command_shows_the_first_lines_only() -> None:
