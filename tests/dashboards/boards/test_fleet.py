@@ -85,9 +85,14 @@ def _steps(panel: dict[str, Any]) -> list[tuple[float | None, str]]:
 
 
 def test_every_category_of_the_ledger_has_the_explorers_colour() -> None:
-    assert set(BY_CATEGORY) == set(CATEGORIES)
-    text = json.dumps(BOARD)
-    assert [name for name in CATEGORIES if BY_CATEGORY[name].colour not in text] == []
+    overrides = [each for panel in PANELS for each in panel["fieldConfig"]["overrides"]]
+    colours = {
+        each["matcher"]["options"]: change["value"]["fixedColor"]
+        for each in overrides
+        for change in each["properties"]
+        if change["id"] == "color" and each["matcher"]["options"] in CATEGORIES
+    }
+    assert colours == {name: BY_CATEGORY[name].colour for name in CATEGORIES}
 
 
 def test_it_offers_exactly_the_exported_windows() -> None:
