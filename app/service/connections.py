@@ -7,7 +7,9 @@ makes room for a new one, and health and metrics have threads of their own.
 
 from __future__ import annotations
 
+import contextlib
 import resource
+import socket
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +19,6 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -107,6 +108,16 @@ class _Channel(HTTPChannel):
             self.waiting_since = time.monotonic()
         return taken
 
+    def give_up(self) -> None:
+        """End the connection; the loop closes it when its turn comes.
+
+        Closing it here would free its file number while the loop still holds events for that number: the next client
+        gets the number, and with it the events, which closes the wrong connection.
+        """
+        self.will_close = True
+        with contextlib.suppress(OSError):  # the client is gone already
+            self.socket.shutdown(socket.SHUT_RDWR)  # an event at once, even where an answer is not fetched
+
 
 class Server(TcpWSGIServer):
     """Waitress's server, which closes what does not become a request and always has room for another client."""
@@ -127,18 +138,18 @@ class Server(TcpWSGIServer):
         for channel in self._silent():
             incomplete = channel.waiting_since is not None and channel.waiting_since < late
             if incomplete or channel.last_activity < now - IDLE_S:
-                channel.handle_close()
+                channel.give_up()
 
     def _silent(self) -> list[_Channel]:
         """Connections whose client is to do something: send a request, or fetch an answer."""
         every = cast("dict[int, _Channel]", self.active_channels)
-        return [channel for channel in every.values() if not channel.requests]
+        return [channel for channel in every.values() if not channel.requests and not channel.will_close]
 
     def _make_room(self) -> None:
         """Close a sixteenth of the silent connections, the longest silent first: honest clients take milliseconds."""
         first = sorted(self._silent(), key=lambda channel: channel.last_activity)
         for channel in first[: max(1, self.most // 16)]:
-            channel.handle_close()
+            channel.give_up()
 
 
 class _Dispatcher(ThreadedTaskDispatcher):
