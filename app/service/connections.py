@@ -115,8 +115,9 @@ class _Channel(HTTPChannel):
         gets the number, and with it the events, which closes the wrong connection.
         """
         self.will_close = True
-        with contextlib.suppress(OSError):  # the client is gone already
-            self.socket.shutdown(socket.SHUT_RDWR)  # an event at once, even where an answer is not fetched
+        if self.socket is not None:
+            with contextlib.suppress(OSError):  # the client is gone already
+                self.socket.shutdown(socket.SHUT_RDWR)  # an event at once, even where an answer is not fetched
 
 
 class Server(TcpWSGIServer):
