@@ -13,6 +13,7 @@ from rich.text import Text
 from app.errors import UsageError
 from app.formatting import NOTHING, display, measured
 from app.json_text import as_json
+from app.output_file import write_file
 from app.visible import FORMULAS, escapes, no_formula
 from queries.sql_files import named_queries
 
@@ -101,10 +102,7 @@ def write(
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
-    try:
-        target.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    write_file(target, content)
 
 
 def _encoded(rows: pl.DataFrame, form: str, extra: dict[str, Any] | None) -> bytes:

@@ -50,14 +50,11 @@ def run(options: argparse.Namespace) -> int:
         UsageError: the file cannot be written.
     """
     from app import console
-    from app.errors import UsageError
+    from app.output_file import write_file
     from ingest.runlog.store import recorder_text
 
     if options.output is None:
         console.say(recorder_text().removesuffix("\n"))
         return 0
-    try:
-        options.output.write_text(recorder_text(), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{options.output} cannot be written: {error.strerror}") from None
+    write_file(options.output, recorder_text().encode())
     return 0

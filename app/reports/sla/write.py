@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.claims.verify import read_claims
 from app.errors import UsageError
+from app.output_file import write_file
 from app.reports.sla import document as sla
 from app.reports.sla import page
 
@@ -50,10 +51,7 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one 
     claims = read_claims(claims_path)
     document = sla.sealed(sla.document(reader, window, period_text, claims, sla.origin_of_claims(claims_path)))
     content = sla.encoded(document) if form == "json" else page.render(document)
-    try:
-        target.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    write_file(target, content)
     return document
 
 
