@@ -34,6 +34,7 @@ OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"
 
 def refuse_other_folders(root: Path) -> None:
     """Keep a mistyped --warehouse from filling somebody's home directory."""
+    refuse_other_bytes(root)
     if root.is_file():
         raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
     if not root.is_dir() or (root / DATABASE).exists():
@@ -44,6 +45,16 @@ def refuse_other_folders(root: Path) -> None:
             f"{root} holds other things ({', '.join(sorted(strangers)[:3])} ...) and no warehouse. "
             "Point --warehouse at an empty or new directory."
         )
+
+
+def refuse_other_bytes(root: Path) -> None:
+    """Refuse a path that DuckDB cannot open, before anything is made there."""
+    try:
+        str(root).encode()
+    except UnicodeEncodeError:
+        raise NoWarehouseError(
+            f"{root}: DuckDB opens only paths in UTF-8, and this one has other bytes. Point --warehouse elsewhere."
+        ) from None
 
 
 class Lock:

@@ -82,6 +82,7 @@ def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
         NewerWarehouseError, CorruptWarehouseError: as they say.
     """
     root = root.absolute()
+    directory.refuse_other_bytes(root)
     path = _published(root)
     reader = Reader(root, connect(path, root, read_only=True), path, memo)
     try:

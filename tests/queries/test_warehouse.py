@@ -60,6 +60,17 @@ def samples(*values: float) -> pl.DataFrame:
     ).with_columns(pl.col("ts").dt.cast_time_unit("us"))
 
 
+def test_a_path_that_duckdb_cannot_open_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"w\xff")
+    with pytest.raises(NoWarehouseError, match="only paths in UTF-8"):
+        put(root, "alice")
+    assert not root.exists()
+    put(tmp_path / "w", "alice")
+    (tmp_path / "w").rename(root)
+    with pytest.raises(NoWarehouseError, match="only paths in UTF-8"):
+        names(root)
+
+
 def test_what_is_committed_is_published_and_the_rest_is_not(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
 
