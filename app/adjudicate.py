@@ -17,6 +17,7 @@ import polars as pl
 
 from app import console
 from app.claims import verify as verifying
+from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.corrections import records as adjudications
 from app.corrections.describe import equal, in_words, some
@@ -168,7 +169,7 @@ def adjudicate(
     before = _state(writer, cluster, claims)
     with writer.transaction():
         _write(writer, done.correction)
-    computing.compute(writer, settings, now=now, progress=progress)
+    _compute(writer, settings, now=now, progress=progress)
     progress("the numbers after")
     return replace(done, effect=tuple(_differences(before, _state(writer, cluster, claims))))
 
@@ -179,8 +180,13 @@ def _caught_up(writer: Writer, settings: Config, done: Done, *, now: datetime, p
     computed = writer.query("computed", cluster=done.correction.cluster)
     if computed.is_empty() or computed["computed_at"].item() >= said_at:
         return done
-    computing.compute(writer, settings, now=now, progress=progress)
+    _compute(writer, settings, now=now, progress=progress)
     return replace(done, told=f"{done.told}; it was not in the numbers yet, which are computed anew")
+
+
+def _compute(writer: Writer, settings: Config, *, now: datetime, progress: Callable[[str], None]) -> None:
+    stored = StoredClaims.read(settings.claims)
+    computing.compute(writer, settings, now=now, verdicts=stored.verdicts, progress=progress)
 
 
 def say(done: Done, *, quiet: bool) -> None:

@@ -102,11 +102,6 @@ def exit_status(judged: list[Judged]) -> int:
     return UNDETERMINED if "undetermined" in verdicts else 0
 
 
-NOT_STORED = ("direction", "method", "numerator", "denominator", "level", "beside", "exclusions", "excluded_gpu_hours",
-              "failure_class", "population", "gpus")  # fmt: skip
-"""Columns of `as_rows` that the table `verdicts` does not have."""
-
-
 def as_rows(judged: Sequence[Judged], window: Window) -> pl.DataFrame:
     """The verdicts as rows of the table `verdicts`, with the method and more beside them.
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.claims import verify as verifying
 from app.compute.incidents import write_incidents
 from app.compute.inputs import Facts, spoken_for, with_gpus
 from app.compute.ledger import write_ledger
 from app.compute.restarts import events_at_nodes, restart_table
 from app.compute.stored_results import write_results
 from app.corrections import records as adjudications
-from app.errors import ClaimsError, NothingToComputeError
+from app.errors import NothingToComputeError
 from app.results.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, CachedSource
 from app.window import Window
@@ -32,13 +31,13 @@ from metrics.runs.runs import run_attempts, runs
 from metrics.runs.steps import Rules as StepRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from datetime import datetime
 
     from app.compute.ledger_days import Days
     from app.config.settings import Config, Rules
     from app.results.run_logs import Logs
-    from metrics.claims.verdict import Claim
+    from app.window import Source
     from queries.warehouse import CheckResult, Writer
 
 DERIVED = (
@@ -76,8 +75,6 @@ class Computed:
     warnings: list[CheckResult]
     days: list[Days]
     """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
-    claims_error: ClaimsError | None = None
-    """Why no verdicts are stored: the claims file cannot be used."""
 
 
 def compute(
@@ -88,18 +85,21 @@ def compute(
     since: datetime | None = None,
     until: datetime | None = None,
     full: bool = False,
+    verdicts: Callable[[Source, Window], pl.DataFrame] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Computed:
     """Rebuild the derived tables of every cluster, all of them in one transaction.
 
     Args:
         writer: the warehouse.
-        settings: rules that the numbers depend on, and the claims to judge.
+        settings: rules that the numbers depend on.
         now: kept as `computed_at`.
         since: leave out the time before; the data's own beginning if None.
         until: leave out the time after; the last moment the data speak for if None.
         full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
-        progress: told what is being done.
+        verdicts: makes the rows of the table `verdicts` of a cluster from its new numbers
+            (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
+        progress: receives what is being done.
 
     Raises:
         NothingToComputeError: there is no accounting between `since` and `until`; nothing is changed then.
@@ -108,13 +108,12 @@ def compute(
     done: list[Window] = []
     empty: list[str] = []
     days: list[Days] = []
-    claims, claims_error = _claims(settings)
     with writer.transaction():
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
             covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
             found = _compute_cluster(
-                writer, cluster, rules, covered, claims=claims, now=now, full=full, progress=progress
+                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=progress
             )
             if found is None:
                 empty.append(cluster)
@@ -128,15 +127,7 @@ def compute(
             )
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
-    return Computed(done, empty, warnings, days, claims_error)
-
-
-def _claims(settings: Config) -> tuple[list[Claim], ClaimsError | None]:
-    """The claims to judge; none and the reason where their file cannot be used: the numbers do not depend on it."""
-    try:
-        return verifying.read_claims(settings.claims), None
-    except ClaimsError as error:
-        return [], error
+    return Computed(done, empty, warnings, days)
 
 
 def _compute_cluster(
@@ -145,7 +136,7 @@ def _compute_cluster(
     rules: Rules,
     covered: pl.DataFrame,
     *,
-    claims: Sequence[Claim],
+    verdicts: Callable[[Source, Window], pl.DataFrame] | None,
     now: datetime,
     full: bool,
     progress: Callable[[str], None],
@@ -185,8 +176,8 @@ def _compute_cluster(
     progress(f"{cluster}: results")
     source = CachedSource(writer, only=OF_ALL_WINDOWS)
     write_results(writer, source, window)
-    verdicts = verifying.as_rows(verifying.verify(source, window, claims), window)
-    writer.append("verdicts", verdicts.drop(verifying.NOT_STORED, strict=False))
+    if verdicts is not None:
+        writer.append("verdicts", verdicts(source, window))
     return window, days
 
 

@@ -25,6 +25,7 @@ import polars as pl
 from app import clock, formatting
 from app import console as output
 from app.claims import verify as verifying
+from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
 from app.demo.simulate.plan import CLUSTER
@@ -212,7 +213,10 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
 
     def compute(tell: Tell) -> str:
         with _writer(made.path) as writer:
-            computing.compute(writer, settings, now=_now(made), progress=lambda what: tell(what, 0, 1))
+            stored = StoredClaims.read(settings.claims)
+            computing.compute(
+                writer, settings, now=_now(made), verdicts=stored.verdicts, progress=lambda what: tell(what, 0, 1)
+            )
         return "every GPU-second in one category"
 
     return [

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import clock, console
+from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
@@ -238,9 +239,10 @@ class Worker:
         """Compute if a cluster has loads that the numbers do not know yet."""
         stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
         if stale:
-            done = computing.compute(writer, self.settings, now=now, progress=self._tell)
-            if done.claims_error is not None:
-                self._warn("compute", f"no verdict is stored: {done.claims_error}")
+            claims = StoredClaims.read(self.settings.claims)
+            done = computing.compute(writer, self.settings, now=now, verdicts=claims.verdicts, progress=self._tell)
+            if claims.error is not None:
+                self._warn("compute", f"no verdict is stored: {claims.error}")
             for window in done.clusters:
                 log("info", "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
         return []

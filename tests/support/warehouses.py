@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.demo import simulate
@@ -39,7 +40,7 @@ def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> P
         )
         assert first_error(reports) is None
         if compute:
-            computing.compute(writer, settings, now=NOW)
+            computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(settings.claims).verdicts)
     return root
 
 
@@ -57,7 +58,7 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
         logs = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         reports += runlogs.ingest_files(writer, logs, cluster="demo", now=NOW, progress=_silent)
         assert first_error(reports) is None
-        computing.compute(writer, settings, now=NOW)
+        computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(settings.claims).verdicts)
     return root
 
 

@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Rebuild the derived tables, and say of each cluster what changed."""
     from app import clock, console
+    from app.claims.stored import StoredClaims
     from app.cli.run_context import progress, require_warehouse, settings_and_root
     from app.cli.windows import moment
     from app.compute import pipeline
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     settings, root = settings_and_root(options)
     require_warehouse(root)
     now = clock.now()
+    claims = StoredClaims.read(settings.claims)
     with (
         progress(quiet=options.quiet) as report,
         open_writer(root, verb="trackside compute", now=now, group=settings.warehouse_group) as writer,
@@ -47,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
             since=moment(options.since, end=None),
             until=moment(options.until, end=None),
             full=options.full,
+            verdicts=claims.verdicts,
             progress=lambda what: report(what, 0, 1),
         )
     if not options.quiet:
@@ -63,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
             )
         for result in done.warnings:
             console.say(f"warning: {result.check.description} ({result.count}; {result.check.name})", error=True)
-    if done.claims_error is not None:
-        console.say(f"warning: the numbers are computed, but no verdict is stored: {done.claims_error}", error=True)
+    if claims.error is not None:
+        console.say(f"warning: the numbers are computed, but no verdict is stored: {claims.error}", error=True)
     if not done.clusters:
         raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
     if not options.quiet:

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.boards import targets_of
 from app.claims import verify as verifying
+from app.claims.stored import StoredClaims
 from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -107,7 +108,7 @@ def patchy(tmp_path_factory: pytest.TempPathFactory, claims: Path) -> Path:
             options = ingesting.Options(since=since, until=until)
             reports = ingesting.ingest_files(writer, settings, [str(file)], options, now=NOW, progress=lambda *_: None)
             assert first_error(reports) is None
-        computing.compute(writer, settings, now=NOW)
+        computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(claims).verdicts)
     return root
 
 

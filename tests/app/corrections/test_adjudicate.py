@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pytest
 
+from app.claims.stored import StoredClaims
 from app.cli.main import main
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -66,7 +67,7 @@ def read(root: Path, text: str) -> None:
             progress=lambda *_: None,
         )
         assert first_error(reports) is None
-        computing.compute(writer, Config(), now=NOW)
+        computing.compute(writer, Config(), now=NOW, verdicts=StoredClaims.read(None).verdicts)
 
 
 @pytest.fixture(scope="module")

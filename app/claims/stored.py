@@ -1,0 +1,48 @@
+"""Verdicts on the configured claims as `compute` stores them: the ledger does not depend on a file of claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.claims import verify as verifying
+from app.errors import ClaimsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from app.window import Source, Window
+    from metrics.claims.verdict import Claim
+
+NOT_STORED = ("direction", "method", "numerator", "denominator", "level", "beside", "exclusions", "excluded_gpu_hours",
+              "failure_class", "population", "gpus")  # fmt: skip
+"""Columns of `app.claims.verify.as_rows` that the table `verdicts` does not have."""
+
+
+@dataclass(frozen=True)
+class StoredClaims:
+    """The claims whose verdicts are stored beside the numbers.
+
+    Attributes:
+        claims: the claims to judge; none where their file cannot be used.
+        error: why their file cannot be used.
+    """
+
+    claims: Sequence[Claim] = ()
+    error: ClaimsError | None = None
+
+    @classmethod
+    def read(cls, path: Path | None) -> StoredClaims:
+        """The claims of a file, or the vendor's headline claims if None; a mistake in it is kept as `error`."""
+        try:
+            return cls(verifying.read_claims(path))
+        except ClaimsError as error:
+            return cls(error=error)
+
+    def verdicts(self, source: Source, window: Window) -> pl.DataFrame:
+        """Rows of the table `verdicts` of a cluster, for `app.compute.pipeline.compute`."""
+        rows = verifying.as_rows(verifying.verify(source, window, self.claims), window)
+        return rows.drop(NOT_STORED, strict=False)
