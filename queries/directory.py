@@ -29,7 +29,7 @@ WAL: Final = "warehouse.duckdb.wal"
 SET_ASIDE: Final = "set-aside"
 SCANNED: Final = "scanned.json"
 OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished"})
-"""What a warehouse directory has beside its database."""
+"""The folders of a warehouse directory beside its database."""
 
 
 def refuse_other_folders(root: Path) -> None:
@@ -58,7 +58,7 @@ def refuse_other_bytes(root: Path) -> None:
 
 
 class Lock:
-    """The lock of a directory, held for writing; what it says stays when its process is killed.
+    """The lock of a directory, held for writing; its text remains when its process is killed.
 
     Attributes:
         before: what the holder before this one left there; None where there was no lock file.
@@ -98,7 +98,7 @@ def locked(root: Path, *, verb: str, now: datetime) -> Iterator[Lock]:
 
 
 def last_holder(root: Path) -> dict[str, Any] | None:
-    """What the lock file says of its last holder; None if there is no lock file."""
+    """The last holder as the lock file names it; None if there is no lock file."""
     try:
         holder = json.loads((root / "lock").read_text() or "{}")
     except OSError:
@@ -184,7 +184,7 @@ def copy_and_point(live: Path, target: Path) -> None:
 
 
 def sweep(root: Path, retired: Collection[str]) -> None:
-    """Remove old copies, unfinished files, and Parquet files that were retired and that no copy kept refers to."""
+    """Remove old copies, unfinished files, and Parquet files that were retired and that no remaining copy refers to."""
     current = pointed(root)
     for old in copies(root)[:-PUBLISHED_KEPT]:
         if old != current:
@@ -200,8 +200,8 @@ def sweep(root: Path, retired: Collection[str]) -> None:
 
 def raw_files(root: Path) -> list[str]:
     """Parquet files of samples, as paths below the warehouse directory."""
-    found = (root / "raw").glob("*/cluster=*/day=*/*.parquet")
-    return sorted(str(file.relative_to(root)) for file in found)
+    paths = (root / "raw").glob("*/cluster=*/day=*/*.parquet")
+    return sorted(str(file.relative_to(root)) for file in paths)
 
 
 def highest_number(root: Path) -> int:
@@ -225,7 +225,7 @@ def set_aside(root: Path, path: str) -> Path:
 
 
 def refuse_database_without_copies(root: Path) -> None:
-    """Say what is missing where there are samples, and neither a database nor a copy of one."""
+    """Refuse a directory that has samples, but neither a database nor a copy of one."""
     raise CorruptWarehouseError(
         f"{root}: {DATABASE} is missing and nothing is published, but raw/ holds samples: a copy or a restore of this "
         f"directory is incomplete.\nCopy {DATABASE} or published/ here, too (published/ is enough). Where they are "
@@ -234,7 +234,7 @@ def refuse_database_without_copies(root: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold what the file, or the directory, says."""
+    """Flush a file, or a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """What can go wrong with a warehouse. Each message says what, where, and what to do.
 
 WarehouseError
- +- NoWarehouseError        nothing has been ingested there yet, or it is another kind of folder
+ +- NoWarehouseError        nothing has been ingested into it yet, or it is another kind of folder
  +- CorruptWarehouseError   the file cannot be read as a warehouse
  +- NewerWarehouseError     written by a newer Trackside
  +- LockedWarehouseError    another process is writing
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 
 class WarehouseError(RuntimeError):
-    """The warehouse cannot be used as asked."""
+    """The warehouse cannot be used as requested."""
 
 
 class NoWarehouseError(WarehouseError):

@@ -89,10 +89,10 @@ def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -
         again: read it even if its digest was right before.
     """
     try:
-        found = (root / file.path).stat()
-        if found.st_size != file.bytes:
-            return Damage(file, f"has {found.st_size:,} bytes instead of {file.bytes:,}")
-        name, state = str(root / file.path), (found.st_size, found.st_mtime_ns, found.st_ino, file.sha256)
+        status = (root / file.path).stat()
+        if status.st_size != file.bytes:
+            return Damage(file, f"has {status.st_size:,} bytes instead of {file.bytes:,}")
+        name, state = str(root / file.path), (status.st_size, status.st_mtime_ns, status.st_ino, file.sha256)
         if not digest or (not again and _verified.get(name) == state):
             return None
         if digest_of(root / file.path) != file.sha256:
@@ -114,8 +114,8 @@ def digest_of(path: Path) -> str:
 def damaged(root: Path, files: Iterable[File], *, digest: bool = True, again: bool = False) -> list[Damage]:
     """Those of the files that are damaged, and how."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda file: check(root, file, digest=digest, again=again), files)
-        return [each for each in found if each is not None]
+        results = pool.map(lambda file: check(root, file, digest=digest, again=again), files)
+        return [each for each in results if each is not None]
 
 
 def require(root: Path, files: Sequence[File]) -> None:
@@ -129,12 +129,12 @@ def require(root: Path, files: Sequence[File]) -> None:
         raise CorruptWarehouseError(message(root, found))
 
 
-def message(root: Path, found: Sequence[Damage]) -> str:
+def message(root: Path, damage: Sequence[Damage]) -> str:
     """What is damaged, and the commands that mend it."""
-    more = f", and {len(found) - 1:,} more files (trackside doctor lists them)" if len(found) > 1 else ""
-    lines = [f"{root}: damaged samples: {found[0]}{more}."]
+    more = f", and {len(damage) - 1:,} more files (trackside doctor lists them)" if len(damage) > 1 else ""
+    lines = [f"{root}: damaged samples: {damage[0]}{more}."]
     lines.append("Copy the files back from a backup, or set them aside and load those days again:")
-    lines += ["  trackside doctor --repair", *(f"  {command}" for command in commands([each.file for each in found]))]
+    lines += ["  trackside doctor --repair", *(f"  {command}" for command in commands([each.file for each in damage]))]
     return "\n".join([*lines, "What does not need these days still answers."])
 
 
@@ -146,11 +146,11 @@ def commands(files: Iterable[File]) -> list[str]:
         run_logs |= file.table == "steps"
         if file.table != "steps":
             days.setdefault(file.cluster, []).append(file.day)
-    found = [
+    loads = [
         f"trackside ingest prometheus --cluster {cluster} --since {min(of)} --until {max(of) + timedelta(days=1)}"
         for cluster, of in sorted(days.items())
     ]
-    return [*found, "trackside ingest runlog FILE ...    (the run logs of those days)"] if run_logs else found
+    return [*loads, "trackside ingest runlog FILE ...    (the run logs of those days)"] if run_logs else loads
 
 
 # Which files a query reads ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Things that are made once and kept in memory: answers, and what several answers are made of."""
+"""A cache in memory: results, and the frames that several results share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Memo:
     (1, 1, 1)
 
     Args:
-        size: how many values are kept; the least recently used go first. No limit if None.
+        size: how many values are cached; the least recently used is evicted first. No limit if None.
     """
 
     def __init__(self, size: int | None = None) -> None:

@@ -36,7 +36,7 @@ _DAMAGED: Final = (
     "no files found",
     "no magic bytes",
 )
-"""What DuckDB says of a file that is cut off, changed or missing."""
+"""Messages of DuckDB about a file that is cut off, changed or missing."""
 
 KINDS: Final = (
     duckdb.IOException,

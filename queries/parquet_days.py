@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 ROW_GROUP: Final = 122_880
-"""Rows of a row group: those of a few nodes, so that whoever asks for one node skips the others."""
+"""Rows of a row group: those of a few nodes, so that a query for one node skips the others."""
 
 FEW: Final = 4_096
 """Distinct numbers up to which a dictionary of them is smaller than the numbers: shares of percents, temperatures."""
@@ -86,36 +86,36 @@ class Files:
         self._add(cluster, day, rows)
 
     def change(self, cluster: str, day: date, out: pl.DataFrame, into: pl.DataFrame, *, order: Sequence[str]) -> None:
-        """Take rows out of a day, each given in full, and put others in.
+        """Delete rows of a day, each passed in full, and insert others.
 
         Files that hold none of the rows to go stay as they are, but for those that the new one outgrows.
         """
         files = dict(self._of(cluster, day))
-        kept = [into.select(out.columns)]
+        parts = [into.select(out.columns)]
         for file in list(files) if out.height else []:
             rows = self._read([file])
             left = rows.join(out, on=rows.columns, how="anti", nulls_equal=True)
             if left.height < rows.height:
                 self.retire(cluster, day, file.path)
-                kept.append(left.select(out.columns))
+                parts.append(left.select(out.columns))
                 del files[file]
-        height = sum(rows.height for rows in kept)
+        height = sum(rows.height for rows in parts)
         if height == 0:
             return
         for place in outgrown(list(files.values()), height):
             file = list(files)[place]
             self.retire(cluster, day, file.path)
-            kept.append(self._read([file]).select(out.columns))
-        self._add(cluster, day, pl.concat(kept).sort(order))
+            parts.append(self._read([file]).select(out.columns))
+        self._add(cluster, day, pl.concat(parts).sort(order))
 
     def compact(self, cluster: str, *, before: date, order: Sequence[str]) -> None:
         """Make one file of those of each earlier day that has several; a day that is damaged is left as it is."""
-        found = self.connection.execute(
+        days = self.connection.execute(
             "SELECT day FROM partitions WHERE table_name = ? AND cluster = ? AND day < ? AND removed_version IS NULL "
             "GROUP BY day HAVING count(*) > 1 ORDER BY day",
             [self.table, cluster, before],
         ).fetchall()
-        for (day,) in found:
+        for (day,) in days:
             files = [file for file, _ in self._of(cluster, day)]
             if not integrity.damaged(self.root, files):
                 self.replace(cluster, day, self._read(files).sort(order))
@@ -136,14 +136,14 @@ class Files:
 
     def _of(self, cluster: str, day: date) -> list[tuple[integrity.File, int]]:
         """The files of a day that count, and how many rows each has."""
-        found = self.connection.execute(
+        files = self.connection.execute(
             "SELECT path, bytes, sha256, rows FROM partitions WHERE table_name = ? AND cluster = ? AND day = ? "
             "AND removed_version IS NULL ORDER BY path",
             [self.table, cluster, day],
         )
         return [
             (integrity.File(self.table, cluster, day, path, n_bytes, sha256), rows)
-            for path, n_bytes, sha256, rows in found.fetchall()
+            for path, n_bytes, sha256, rows in files.fetchall()
         ]
 
     def _read(self, files: Sequence[integrity.File]) -> pl.DataFrame:
@@ -159,8 +159,8 @@ class Files:
         place = Path("raw", self.table, f"cluster={quote(cluster, safe='')}", f"day={day.isoformat()}")
         (self.root / place).mkdir(parents=True, exist_ok=True)
         begins = str(place / f"{self.version:08d}")
-        there = self.connection.execute("SELECT count(*) FROM partitions WHERE starts_with(path, ?)", [begins])
-        row = there.fetchone()
+        count = self.connection.execute("SELECT count(*) FROM partitions WHERE starts_with(path, ?)", [begins])
+        row = count.fetchone()
         more = f"-{row[0]}" if row is not None and row[0] else ""  # the day changes twice in this transaction
         path = f"{begins}{more}.parquet"
         file = self.root / path

@@ -25,14 +25,14 @@ AND_GROUP: Final = (0o2750, 0o640)
 
 @contextlib.contextmanager
 def private(root: Path, group: str | None) -> Iterator[None]:
-    """Make the directory if need be, have nobody else read it, and let files that are made meanwhile be alike.
+    """Make the directory if need be, make it unreadable for others, and let files that are made meanwhile be alike.
 
     Args:
         root: the warehouse directory.
         group: whose members may read it, too.
 
     Raises:
-        WarehouseError: there is no such group.
+        WarehouseError: no group has that name.
     """
     with disk_errors(root):
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +71,8 @@ def _permit(root: Path, modes: tuple[int, int], group: int | None) -> None:
 
 
 def _is(path: Path, mode: int, group: int | None) -> bool:
-    found = path.stat()
-    return stat.S_IMODE(found.st_mode) == mode and group in {None, found.st_gid}
+    status = path.stat()
+    return stat.S_IMODE(status.st_mode) == mode and group in {None, status.st_gid}
 
 
 def _set(path: str, mode: int, group: int | None) -> None:
@@ -84,16 +84,16 @@ def _set(path: str, mode: int, group: int | None) -> None:
 
 
 def refuse_unreadable(root: Path) -> None:
-    """Say whose a directory is that we may not read.
+    """Refuse a directory that we may not read, and name its owner.
 
     Raises:
         WarehouseError: we may not read it.
     """
     try:
-        there = root.is_dir()
+        exists = root.is_dir()
     except PermissionError:
-        there = True
-    if there and not os.access(root, os.R_OK | os.X_OK):
+        exists = True
+    if exists and not os.access(root, os.R_OK | os.X_OK):
         raise WarehouseError(
             f"{root} may not be read by you.\nIts owner can let a group read it: warehouse_group in the configuration, "
             "then any command that writes."

@@ -26,7 +26,7 @@ Params = dict[str, Any]
 T = TypeVar("T")
 
 MADE = 12
-"""How many things made of a published copy are kept in memory."""
+"""How many values derived from a published copy are cached in memory."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CheckResult:
 
 
 class Connection:
-    """A DuckDB connection in UTC that speaks polars and the named queries."""
+    """A DuckDB connection in UTC that runs the named queries and returns polars frames."""
 
     def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.root = root
@@ -56,12 +56,12 @@ class Connection:
         """
         try:
             self._have_samples(sql, params or {})
-            found: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
+            frame: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
         except duckdb.OutOfMemoryException as error:
             raise WriteError(f"{self.root}: DuckDB ran out of memory: {first_line(error)}") from error
         except KINDS as error:
             raise explained(error, self._path, self.root) from error
-        return found
+        return frame
 
     def _have_samples(self, sql: str, params: Params) -> None:
         """Have the views of the samples that a query reads be of its cluster and time, and check the files."""
@@ -89,19 +89,19 @@ class Connection:
         """Rows of a named query; parameters it does not use are left out.
 
         Raises:
-            KeyError: there is no query of that name, or a parameter of it is missing.
+            KeyError: no query has that name, or one of its parameters is missing.
         """
         named = sql_files.named_queries()[name]
         return self.frame(named.sql, {key: params[key] for key in named.parameters})
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
-        """What `make` returns: nothing is kept of rows that may change."""
+        """What `make` returns: nothing is cached, since rows may change."""
         return make()
 
     def table(self, name: str) -> pl.DataFrame:
         """All rows of a declared table or view, in no particular order."""
         if name not in self.relations():
-            raise QueryError(f"there is no table {name!r}; there are: {', '.join(sorted(self.relations()))}")
+            raise QueryError(f"there is no table {name!r}; the tables are: {', '.join(sorted(self.relations()))}")
         return self.frame(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from our own list
 
     def row_counts(self, table: str) -> pl.DataFrame:
@@ -149,11 +149,11 @@ class Connection:
             recovery.read_table(self._connection, name)
 
     def checks(self) -> list[CheckResult]:
-        """Run every data check and return those that found something.
+        """Run every data check and return those that failed.
 
-        A warning that needs damaged samples says that it could not be checked: what needs none is not kept back.
+        A warning that needs damaged samples reports that it could not be checked; the other checks still run.
         """
-        found = []
+        frame = []
         for check in sql_files.checks():
             try:
                 rows = self.frame(check.sql)
@@ -164,8 +164,8 @@ class Connection:
                 rows = pl.DataFrame({"error": [str(error)]})
                 check = replace(check, description=unchecked)  # noqa: PLW2901 - the same check
             if rows.height:
-                found.append(CheckResult(check, rows.height, rows.head(5)))
-        return found
+                frame.append(CheckResult(check, rows.height, rows.head(5)))
+        return frame
 
     def close(self) -> None:
         """Let go of the file."""

@@ -34,7 +34,7 @@ REPAIR: Final = "trackside doctor --repair"
 
 @dataclass(frozen=True)
 class Contents:
-    """What a database file says of itself.
+    """The metadata of a database file.
 
     Attributes:
         warehouse: which warehouse it is of; None if it was written before warehouses had names.
@@ -50,7 +50,7 @@ class Contents:
 
 
 def contents(path: Path, *, whole: bool = False) -> Contents:
-    """Read what a database file says of itself; `whole` reads every row of it, so that damage anywhere shows.
+    """Read the metadata of a database file; `whole` reads every row of it, so that damage anywhere shows.
 
     Raises:
         CorruptWarehouseError: it is damaged, or no warehouse.
@@ -91,8 +91,8 @@ def read_whole(connection: duckdb.DuckDBPyConnection) -> None:
 
 def tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Names of all tables of a database, quoted."""
-    found = connection.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL")
-    return [f'"{schema}"."{name}"' for schema, name in found.fetchall()]
+    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL")
+    return [f'"{schema}"."{name}"' for schema, name in tables.fetchall()]
 
 
 def read_table(connection: duckdb.DuckDBPyConnection, table: str) -> None:
@@ -119,9 +119,9 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
     _drop_foreign_wal(root, holder)
     if repair:
         _go_back_if_damaged(root)
-    found = contents(live)
-    _compare_with_copies(root, found, repair=repair)
-    _set_aside_unnamed(root, contents(live) if repair else found, repair=repair)
+    live_contents = contents(live)
+    _compare_with_copies(root, live_contents, repair=repair)
+    _set_aside_unnamed(root, contents(live) if repair else live_contents, repair=repair)
 
 
 # The database is missing -----------------------------------------------------------------------------------------
@@ -151,12 +151,12 @@ def _bring_back(root: Path, *, anything: bool) -> None:
 def _unusable(root: Path, copy: Path, *, missing_files: bool) -> str | None:
     """Why a published copy cannot take the place of the database; None if it can."""
     try:
-        found = contents(copy, whole=True)
+        database = contents(copy, whole=True)
     except CorruptWarehouseError as error:
         return f"{copy} is damaged ({first_line(error)})"
-    lacking = integrity.damaged(root, found.files, digest=False) if missing_files else []
+    lacking = integrity.damaged(root, database.files, digest=False) if missing_files else []
     if lacking:
-        return f"of the {len(found.files):,} files of samples that it names {len(lacking):,} are missing or cut off"
+        return f"of the {len(database.files):,} files of samples that it names {len(lacking):,} are missing or cut off"
     return None
 
 
@@ -193,14 +193,14 @@ def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
     noted = holder.get("database")
     if not isinstance(noted, dict):  # an earlier Trackside wrote it
         return
-    found = _without_wal(root)
-    ours = found.warehouse == noted.get("warehouse") or (found.warehouse is None and noted.get("opened") == 0)
-    if not ours or not noted.get("opened", 0) <= found.version <= noted.get("committed", 0):
+    database = _without_wal(root)
+    ours = database.warehouse == noted.get("warehouse") or (database.warehouse is None and noted.get("opened") == 0)
+    if not ours or not noted.get("opened", 0) <= database.version <= noted.get("committed", 0):
         _set_aside(root, directory.WAL, "it belongs to another database, or to another state of this one")
 
 
 def _without_wal(root: Path) -> Contents:
-    """What the database says of itself, its write-ahead log left out."""
+    """The metadata of the database, its write-ahead log left out."""
     other = root / "published" / "without-wal.unfinished"
     other.parent.mkdir(exist_ok=True)
     other.unlink(missing_ok=True)
@@ -245,16 +245,16 @@ def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
     """
     for copy in reversed(directory.copies(root)):
         try:
-            found = contents(copy, whole=repair)
+            database = contents(copy, whole=repair)
         except CorruptWarehouseError as error:
             _set_aside(root, f"published/{copy.name}", f"it cannot be read: {first_line(error)}")
             continue
-        if found.warehouse and live.warehouse and found.warehouse != live.warehouse:
+        if database.warehouse and live.warehouse and database.warehouse != live.warehouse:
             raise CorruptWarehouseError(
                 f"{root}: {directory.DATABASE} and published/{copy.name} belong to two different warehouses: "
                 "directories were mixed.\nMove published/ and raw/ of the other one away. Nothing was changed."
             )
-        if found.version > live.version:
+        if database.version > live.version:
             _refuse_rolled_back(root, copy, live, repair=repair)
             return
         if not repair:

@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as its schema file declares it; `description` says what one row is."""
+    """A table as its schema file declares it; `description` defines one row."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class Table:
 
     @property
     def shown(self) -> str:
-        """The name that people use: of what is kept in a schema of its own, the view's."""
+        """The name that people use: of a table that is stored in a schema of its own, the view's."""
         return self.name.rpartition(".")[2]
 
 
@@ -55,7 +55,7 @@ class Step:
 
     @property
     def sha256(self) -> str:
-        """Digest of the text, kept in the warehouse so that an edited step is noticed."""
+        """Digest of the text, stored in the warehouse so that an edited step is noticed."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
@@ -82,7 +82,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Check:
-    """A query that returns offending rows; `stop` keeps the work from being committed, `warn` only says so."""
+    """A query that returns offending rows; `stop` prevents the commit, `warn` only reports them."""
 
     name: str
     severity: Severity
@@ -92,8 +92,8 @@ class Check:
 
 def _files(folder: str) -> Iterator[tuple[str, str]]:
     """The SQL files of a folder, not of those in it: names and texts, in the order of the names."""
-    found = [item for item in (resources.files("queries") / folder).iterdir() if item.name.endswith(".sql")]
-    for item in sorted(found, key=lambda each: each.name):
+    files = [item for item in (resources.files("queries") / folder).iterdir() if item.name.endswith(".sql")]
+    for item in sorted(files, key=lambda each: each.name):
         yield item.name, item.read_text(encoding="utf-8")
 
 
@@ -132,35 +132,35 @@ def named_queries() -> dict[str, Named]:
     Raises:
         ValueError: two folders have a query of one name.
     """
-    found: dict[str, Named] = {}
+    queries: dict[str, Named] = {}
     for folder in _folders("named"):
         for name, sql in _files(folder):
             query = Named(name[:-4], _opening_comment(sql), sql, f"queries/{folder}/{name}")
-            if query.name in found:
-                raise ValueError(f"{query.file}: there is {found[query.name].file} already; names are unique")
-            found[query.name] = query
-    return dict(sorted(found.items()))
+            if query.name in queries:
+                raise ValueError(f"{query.file}: there is {queries[query.name].file} already; names are unique")
+            queries[query.name] = query
+    return dict(sorted(queries.items()))
 
 
 @functools.cache
 def checks() -> tuple[Check, ...]:
     """The data checks; each file opens with `-- stop: ...` or `-- warn: ...`."""
-    found = []
+    parsed = []
     for name, sql in _files("checks"):
         severity, _, description = _opening_comment(sql).partition(": ")
         if severity not in {"stop", "warn"}:
             raise ValueError(f"queries/checks/{name}: the first line must begin with '-- stop: ' or '-- warn: '")
-        found.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql))
-    return tuple(found)
+        parsed.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql))
+    return tuple(parsed)
 
 
 def tables_of(step: Step) -> tuple[Table, ...]:
     """Tables that a schema step declares, with the comments beside them."""
-    found = []
+    tables = []
     for comment, name, body in _TABLE.findall(step.sql):
         columns = tuple(Column(*match.groups()) for line in body.splitlines() if (match := _COLUMN.match(line)))
-        found.append(Table(name, " ".join(line.removeprefix("--").strip() for line in comment.splitlines()), columns))
-    return tuple(found)
+        tables.append(Table(name, " ".join(line.removeprefix("--").strip() for line in comment.splitlines()), columns))
+    return tuple(tables)
 
 
 def added_by(step: Step) -> tuple[tuple[str, Column], ...]:

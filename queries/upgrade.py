@@ -33,7 +33,7 @@ def refuse_other_schemas(root: Path, applied: Mapping[int, str]) -> None:
 
     Raises:
         CorruptWarehouseError: a development version before the first release made it.
-        NewerWarehouseError: it has steps that this Trackside does not know.
+        NewerWarehouseError: it has steps of a newer Trackside.
     """
     steps = sql_files.schema_steps()
     if any(applied.get(step.number, step.sha256) != step.sha256 for step in steps):
@@ -84,6 +84,6 @@ def _comments(step: sql_files.Step) -> Iterator[str]:
 
 
 def views_digest(views: Sequence[sql_files.Named]) -> str:
-    """What tells these views from those of another version: `SELECT *` follows the schema, too."""
+    """A digest that distinguishes these views from those of another version: `SELECT *` follows the schema, too."""
     last = sql_files.schema_steps()[-1].sha256
     return hashlib.sha256("".join([last, *(view.sql for view in views)]).encode()).hexdigest()

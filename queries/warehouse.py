@@ -46,7 +46,7 @@ def open_writer(
         verb: what the caller is doing, for whoever meets the lock.
         now: the time, for the same purpose.
         group: whose members may read the warehouse; without one only its owner may.
-        repair: put a damaged or mixed-up directory right as a person has asked for (see `queries.recovery`).
+        repair: repair a damaged or mixed-up directory, which only a person may request (see `queries.recovery`).
 
     Raises:
         LockedWarehouseError: another process is writing; the message names it.
@@ -78,7 +78,7 @@ def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
         memo: what was made of this copy by readers before; nothing if None.
 
     Raises:
-        NoWarehouseError: nothing has been published there yet.
+        NoWarehouseError: nothing has been published in it yet.
         NewerWarehouseError, CorruptWarehouseError: as they say.
     """
     root = root.absolute()

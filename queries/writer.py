@@ -71,8 +71,8 @@ class Writer(Connection):
 
     def _note(self, **versions: int) -> None:
         """Write into the lock which state of which database a write-ahead log belongs to."""
-        known = self._noted = {**getattr(self, "_noted", {}), "warehouse": self.meta("warehouse"), **versions}
-        self._lock.note(database=known)
+        state = self._noted = {**getattr(self, "_noted", {}), "warehouse": self.meta("warehouse"), **versions}
+        self._lock.note(database=state)
 
     def height(self, table: str) -> int:
         """How many rows a table has."""
@@ -89,7 +89,7 @@ class Writer(Connection):
 
     @contextlib.contextmanager
     def _in_bulk(self, *, many: bool) -> Iterator[None]:
-        """Many rows are written twice as fast if their order need not be kept, on half the cores.
+        """Many rows are written twice as fast if their order need not be preserved, on half the cores.
 
         The other half reads what is written next, and a core of ours that waits for another would only turn in circles.
         """
@@ -132,7 +132,7 @@ class Writer(Connection):
         """The table's rows that share these key columns with one of `rows`: as they are stored, in no particular order.
 
         Raises:
-            KeyError: there is no such table.
+            KeyError: no table has that name.
             QueryError: the table has no such column.
         """
         with self._handed_over(rows.select(keys).unique()) as name:
@@ -148,7 +148,7 @@ class Writer(Connection):
             return self.frame(_matching(table, name, keys) + within, params)
 
     def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
-        """Rows of a named query that reads frames, which are there for it under their names."""
+        """Rows of a named query that reads frames: it refers to each by its name."""
         with contextlib.ExitStack() as stack:
             for key, rows in frames.items():
                 stack.enter_context(self._handed_over(rows, key))
@@ -166,17 +166,17 @@ class Writer(Connection):
         """Run all checks: raise on those that stop, return those that warn.
 
         Raises:
-            CheckError: a check that stops found rows. Within a transaction nothing is committed then.
+            CheckError: a `stop` check failed. Within a transaction nothing is committed then.
         """
-        found = self.checks()
-        stops = [result for result in found if result.check.severity == "stop"]
+        failed = self.checks()
+        stops = [result for result in failed if result.check.severity == "stop"]
         if stops:
-            said = "\n".join(f"{r.check.name}: {r.check.description} ({r.count} rows)\n{r.sample}" for r in stops)
+            details = "\n".join(f"{r.check.name}: {r.check.description} ({r.count} rows)\n{r.sample}" for r in stops)
             raise CheckError(
-                f"{self.root}: a data check failed, so nothing was changed.\n{said}\n"
+                f"{self.root}: a data check failed, so nothing was changed.\n{details}\n"
                 "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
             )
-        return found
+        return failed
 
     # Samples ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Writer(Connection):
     ) -> None:
         """Take rows out of one cluster's day of a sample table and put others in, within the open transaction.
 
-        `rows` are those that go (in full; each is there once) and those that come; `order` is what rows are sorted by.
+        `rows` are those to delete (in full, each once) and those to insert; `order` is what rows are sorted by.
         """
         with self._partitions(table) as files:
             files.change(cluster, day, *rows, order=order)
@@ -212,7 +212,9 @@ class Writer(Connection):
     @contextlib.contextmanager
     def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
         if table not in sql_files.sample_tables():
-            raise QueryError(f"{table!r} is not a sample table; there are: {', '.join(sql_files.sample_tables())}")
+            raise QueryError(
+                f"{table!r} is not a sample table; the sample tables are: {', '.join(sql_files.sample_tables())}"
+            )
         self._changed_samples.add(table)
         with disk_errors(self.root):
             yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
@@ -280,14 +282,14 @@ class Writer(Connection):
                     "DELETE FROM partitions WHERE removed_version <= ? RETURNING path", [before]
                 ).fetchall()
             self._connection.execute("CHECKPOINT")
-            kept = {path for (path,) in self._connection.execute("SELECT path FROM partitions").fetchall()}
+            live = {path for (path,) in self._connection.execute("SELECT path FROM partitions").fetchall()}
             # Closed before copying: on POSIX, closing our own second descriptor of the file would drop DuckDB's lock.
             self.close()
-            self._lock.note(database={})  # a write-ahead log that lies there from now on is not ours
+            self._lock.note(database={})  # a write-ahead log that appears from now on is not ours
             target = self.root / "published" / f"{version:08d}.duckdb"
             if directory.pointed(self.root) != target:
                 directory.copy_and_point(self.root / directory.DATABASE, target)
-            directory.sweep(self.root, [path for (path,) in gone if path not in kept])
+            directory.sweep(self.root, [path for (path,) in gone if path not in live])
 
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])

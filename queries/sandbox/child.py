@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FAILED, MEMORY, UNEXPECTED = 9, 10, 11
-"""Exit statuses: the query was refused or failed; it needed too much memory; something that nobody foresaw."""
+"""Exit statuses: the query was refused or failed; it needed too much memory; an unexpected error."""
 
 _MEBIBYTE: Final = 2**20
 _OWN_MEMORY: Final = 1024 * _MEBIBYTE
@@ -82,7 +82,7 @@ def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table,
         _end(MEMORY, "")
     except (QueryError, duckdb.Error) as error:
         _end(FAILED, str(error))
-    except Exception as error:  # noqa: BLE001 - the last line of this process: the parent tells the person
+    except Exception as error:  # noqa: BLE001 - the last line of this process: the parent reports it
         _end(UNEXPECTED, f"{type(error).__name__}: {error}")
 
 

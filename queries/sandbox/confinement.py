@@ -65,7 +65,7 @@ def measures() -> Measures:
 
 
 def _system_call(number: int, *arguments: int | bytes | None) -> int:
-    """What a system call returns: -1 where it failed, and `ctypes.get_errno` says why."""
+    """What a system call returns: -1 where it failed, and `ctypes.get_errno` gives the reason."""
     whole = (ctypes.c_long(each) if isinstance(each, int) else each for each in arguments)
     return int(_LIBC.syscall(ctypes.c_long(number), *whole))
 
@@ -119,14 +119,14 @@ def end_after(seconds: float) -> None:
 
 def limit(*, memory: int, output: int, cpu_s: int) -> None:
     """Limits of the system: bytes of memory, bytes of output, seconds of all cores together; no core dumps."""
-    for kind, wanted in (
+    for kind, limit in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_FSIZE, output),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (value, value))
 
 
@@ -165,13 +165,13 @@ def may_only_read(places: Iterable[Path], *, listed: Iterable[Path] = ()) -> Non
 
 
 def _files_handled(abi: int) -> int:
-    """All rights to files that an ABI knows: those that no rule grants are refused.
+    """All rights to files that an ABI defines: those that no rule grants are refused.
 
     >>> [bin(_files_handled(abi)).count("1") for abi in (1, 2, 3, 4, 5, 7)]
     [13, 14, 15, 15, 16, 16]
     """
-    known = {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)
-    return (1 << known) - 1
+    n_rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)
+    return (1 << n_rights) - 1
 
 
 def _allow(ruleset: int, place: Path, rights: int) -> None:
@@ -394,7 +394,7 @@ def _processor() -> _Processor | None:
 def refuse_system_calls() -> None:
     """Have the kernel refuse, to all threads, what a query never needs. Nothing happens on processors not known here.
 
-    To be called last: it also takes away what confines (timers, limits, Landlock), so that nobody can undo it.
+    To be called last: it also takes away what confines (timers, limits, Landlock), so that no later call can undo it.
     """
     kind = _processor()
     if kind is None or not measures().seccomp:

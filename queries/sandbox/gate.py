@@ -1,7 +1,7 @@
 """The gate for a person's SQL: what may stand in one SELECT, decided on the tree that DuckDB's parser makes of it.
 
-Everything is refused that is not known: kinds of nodes, functions, types and relations. The tree says what a text
-means wherever it hides it: in a subquery, a CTE, a lambda, a pivot, the arguments of a function.
+Only listed kinds of nodes, functions, types and relations are allowed: everything else is refused. The tree says what a
+text means wherever it hides it: in a subquery, a CTE, a lambda, a pivot, the arguments of a function.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ONE_SELECT: Final = (
 
 
 def admit(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Let one SELECT pass of which all parts are known; it may read every relation that the database has.
+    """Let one SELECT pass of which all parts are allowed; it may read every relation that the database has.
 
     Raises:
         QueryError: it is something else.
@@ -149,7 +149,7 @@ def _nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _table_function(function: Any) -> dict[str, Any]:  # noqa: ANN401 - parsed JSON
     if not isinstance(function, dict) or function.get("class") != "FUNCTION":
-        raise QueryError("this form of a table function is not known here")
+        raise QueryError("this form of a table function is not allowed")
     _check_function(function.get("function_name"), TABLE_FUNCTIONS, ())
     return function | {"_table": True}
 
@@ -170,14 +170,14 @@ def _ctes(tree: dict[str, Any]) -> Iterator[str]:
 def _check_kind(node: dict[str, Any]) -> None:
     """An expression has a class, a node or modifier a type, a type of values an id; other objects are parts of them."""
     if "class" in node:
-        known = _is_one(node["class"], _EXPRESSIONS)
+        allowed = _is_one(node["class"], _EXPRESSIONS)
     elif isinstance(node.get("type"), str):
-        known = _is_one(node["type"], _NODES)
+        allowed = _is_one(node["type"], _NODES)
     else:
-        known = "id" not in node or _is_one(node["id"], _TYPES)
+        allowed = "id" not in node or _is_one(node["id"], _TYPES)
     if node.get("type") == "UNBOUND_TYPE_INFO":
-        known = str(node.get("name", "")).lower() in _NAMED_TYPES
-    if not known or node.get("export_state"):
+        allowed = str(node.get("name", "")).lower() in _NAMED_TYPES
+    if not allowed or node.get("export_state"):
         what = next((node[key] for key in ("name", "class", "type", "id") if isinstance(node.get(key), str)), "this")
         raise QueryError(f"{_words(what)} cannot be used here")
 
@@ -207,19 +207,21 @@ def _check_function(name: object, allowed: Collection[str], others: Collection[s
     )
 
 
-def _check_relation(node: dict[str, Any], known: Collection[str], database: str) -> None:
+def _check_relation(node: dict[str, Any], relation_names: Collection[str], database: str) -> None:
     schema, catalog = (str(node.get(key) or "").lower() for key in ("schema_name", "catalog_name"))
     name = str(node.get("table_name")).lower()
-    inside = catalog in {"", database, "system"} and (schema in {"", "main", database} or f"{schema}.{name}" in known)
-    if not inside or (f"{schema}.{name}" not in known and name not in known):
+    inside = catalog in {"", database, "system"} and (
+        schema in {"", "main", database} or f"{schema}.{name}" in relation_names
+    )
+    if not inside or (f"{schema}.{name}" not in relation_names and name not in relation_names):
         shown = ".".join(filter(None, (catalog, schema, name)))
-        close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.7)
+        close = difflib.get_close_matches(name, sorted(relation_names), n=2, cutoff=0.7)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise QueryError(f"there is no table {_words(shown)}{hint}\nAll of them: trackside export tables")
 
 
-def _check_shown(node: dict[str, Any], known: Collection[str]) -> None:
+def _check_shown(node: dict[str, Any], relation_names: Collection[str]) -> None:
     """DESCRIBE and SUMMARIZE hold a query, which is checked like any other; SHOW names what it shows."""
     name = str(node.get("table_name") or "").strip('"').lower()
-    if name and name not in _SHOWN and name not in known:
+    if name and name not in _SHOWN and name not in relation_names:
         raise QueryError(f"SHOW {name[:80]} cannot be used here; SHOW TABLES and DESCRIBE table can")

@@ -33,7 +33,7 @@ def answer(relation: duckdb.DuckDBPyRelation, rows: int, room: int) -> tuple[pa.
         wrong = _out_of_range(table)
         if not wrong:
             return table, more
-        as_text |= wrong  # asked again, with more columns as text
+        as_text |= wrong  # the query runs again, with more columns as text
 
 
 def _unprintable(relation: duckdb.DuckDBPyRelation) -> set[int]:
@@ -71,14 +71,14 @@ def distinct(names: Sequence[str]) -> list[str]:
     >>> distinct(["n", "n", "n_1", "n"])
     ['n', 'n_2', 'n_1', 'n_3']
     """
-    taken, given = set(names), set[str]()
+    taken, used = set(names), set[str]()
     result = []
     for name in names:
         number, unique = 0, name
-        while unique in given or (number and unique in taken):
+        while unique in used or (number and unique in taken):
             number += 1
             unique = f"{name}_{number}"
-        given.add(unique)
+        used.add(unique)
         result.append(unique)
     return result
 

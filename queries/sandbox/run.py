@@ -1,6 +1,6 @@
 """A person's SQL: one SELECT on the published copy, with nothing else within reach.
 
-It runs in a process of its own, behind three walls: the gate allows only what is known to read and compute
+It runs in a process of its own, behind three walls: the gate allows only what is listed as reading and computing
 (`queries.sandbox.gate`), DuckDB's settings lock away files, network and extensions, and the system holds the process to
 the warehouse's files, without network, for a limited time and memory (`queries.sandbox.confinement`).
 """
