@@ -15,9 +15,9 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import special
 
 from metrics.exact import exact_mean, exact_sum
+from metrics.lazy_scipy import special
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Number = TypeVar("Number", float, FloatArray)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 import polars as pl
-import pyarrow as pa
 
 from queries import directory, integrity, parquet_days, sql_files, upgrade
 from queries.errors import CheckError, QueryError
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
+
+    import pyarrow as pa
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
@@ -306,6 +307,8 @@ class Writer(Connection):
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
     """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
+    import pyarrow as pa  # noqa: PLC0415 - readers import this module, too
+
     table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import verbs
 from app.cli.files import modules_of
+from queries.pandas_block import block_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,8 @@ _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
+    if arguments is None:  # the process is ours
+        block_pandas()
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser(words[0] if words else None)
     options = parser.parse_args(words)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy import special
 
 from metrics import frames, theory
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.frames import DAY_S
+from metrics.lazy_scipy import special
 from metrics.metric import Metric
 
 if TYPE_CHECKING:

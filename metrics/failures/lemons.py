@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy import special
 
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.failures.interruptions import MERGE_S
 from metrics.frames import DAY_S
+from metrics.lazy_scipy import special
 from metrics.metric import Metric
 from metrics.statistics import FloatArray, p_at_least
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize, special
 
+from metrics.lazy_scipy import optimize, special
 from metrics.metric import Metric
 from metrics.statistics import from_log
 

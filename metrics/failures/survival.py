@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
 
+from metrics.lazy_scipy import optimize, special
 from metrics.metric import Metric
 from metrics.statistics import from_log
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 CENSORED = 0
 """Code of a spell at whose end nothing happened. Causes are numbered from 1."""
 
-Z_95 = float(special.ndtri(0.975))
+Z_95 = 1.959963984540054
+"""The normal quantile at 0.975."""
 
 SHAPES = (0.02, 50.0)
 """Weibull shapes that are considered; a maximum at either end is none."""
