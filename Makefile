@@ -10,6 +10,9 @@ READY  := $(VENV)/.ready
 
 MINUTES ?= 10
 
+# Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo check fix test fuzz bench lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12

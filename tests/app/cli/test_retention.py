@@ -187,7 +187,6 @@ def test_without_a_word_in_the_configuration_it_says_that_everything_is_kept(war
     assert trackside("retention", "--warehouse", str(warehouse / "no")).returncode != 0
 
 
-@pytest.mark.slow
 def test_the_service_does_it_once_a_day(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[datetime] = []
 
@@ -196,6 +195,7 @@ def test_the_service_does_it_once_a_day(warehouse: Path, monkeypatch: pytest.Mon
         return []
 
     monkeypatch.setattr(retention, "retain", noted)
+    monkeypatch.setattr(Worker, "_configured", lambda _: iter(()))  # no commands of a real Slurm, which are tried again
     worker = Worker(warehouse, keeping(samples_days=9), timedelta(minutes=15))
     for hours in (0, 1, 23, 24, 25):
         worker.cycle(now=NOW + timedelta(hours=hours))

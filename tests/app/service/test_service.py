@@ -236,6 +236,13 @@ def test_a_source_that_works_again_is_well_again(tmp_path: Path) -> None:
     assert worker.failures(NOW + EVERY) == []
 
 
+@pytest.fixture
+def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Slurm's commands."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_slurm")
 def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=10)
     with open_reader(root) as reader:
@@ -246,6 +253,7 @@ def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
         assert reader.query("computed", cluster="tiny").equals(before)
 
 
+@pytest.mark.usefixtures("no_slurm")
 def test_run_logs_are_found_by_pattern_and_read_when_they_change(tmp_path: Path) -> None:
     (tmp_path / "logs" / "deep").mkdir(parents=True)
     file = runlog(tmp_path / "logs" / "deep")
