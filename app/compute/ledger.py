@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.compute.inputs import spoken_for, with_gpus
 from app.compute.ledger_days import write_days
-from app.results.gpu_activity import VERIFICATION, attempt_activity
+from app.results.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
 from app.results.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
@@ -71,18 +71,10 @@ def write_ledger(
 
 def _active(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> pl.DataFrame | None:
     """What GPUs' samples say of attempts; None where there are none."""
-    activity = writer.query(
-        "activity",
-        cluster=window.cluster,
-        since=window.since,
-        until=window.until,
-        active_tensor=rules.active_tensor,
-        active_gr_engine=rules.active_gr_engine,
-        active_gpu_util=rules.active_gpu_util,
-    )
+    activity = gpu_activity(writer, window, rules)
     if activity.is_empty():
         return None
-    return active_time(frames.conform(activity, frames.ACTIVITY), facts.on_nodes, there, facts.covered, facts.attempts)
+    return active_time(activity, facts.on_nodes, there, facts.covered, facts.attempts)
 
 
 def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> None:

@@ -1,7 +1,7 @@
-"""What the GPUs of each attempt did: samples of the warehouse, day by day, as rows of `attempt_activity`.
+"""What GPUs did: samples of the warehouse, day by day, as intervals of activity and as rows of `attempt_activity`.
 
-Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up knows is read as one sample.
-Whose an hour was in which an attempt came or went is not told then: its time is unattributed.
+Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up covers is read as one sample.
+An hour in which an attempt started or ended is then nobody's: its time is unattributed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
+from metrics.telemetry.activity_intervals import ACTIVE_SHARE, activity_intervals
 from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, Day, added_up, day_activities, in_units
 from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
 from metrics.telemetry.sample_grid import GPU, Reading, inactive
@@ -30,8 +31,6 @@ VERIFICATION = "verification"
 
 HOURLY: Final = "hourly"
 """Column of samples that are hours, and of sums: how much of the time is known by the hour only."""
-
-_SHARE: Final = "idle_share"
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,14 @@ def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holder
 
 def _readings(rules: Rules) -> tuple[Reading, Reading]:
     """How samples are read, and how days are on which hours stand for samples."""
-    idle = inactive(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
-    share = pl.coalesce(_SHARE, idle.cast(pl.Float64))
+    idle = _idle(rules)
+    share = pl.coalesce(1 - pl.col(ACTIVE_SHARE), idle.cast(pl.Float64))
     return Reading(RESOLUTION, idle), Reading({**RESOLUTION, HOURLY: 1}, share, idle_parts=RATIO_PARTS)
+
+
+def _idle(rules: Rules) -> pl.Expr:
+    """Whether a sample shows its GPU inactive; null where it does not show either."""
+    return inactive(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
 
 
 def _by_hour(day: Day) -> bool:
@@ -119,15 +123,32 @@ def _told(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.DataF
     ).drop(f"{HOURLY}_sum", strict=False)
 
 
+def gpu_activity(reader: Reader | Writer, window: Window, rules: Rules) -> pl.DataFrame:
+    """When GPUs were active in the window, by the ledger's rules: `frames.ACTIVITY`, in the order of GPUs and time."""
+    since_us, until_us = (round(at.timestamp() * 1e6) for at in (window.since, window.until))
+    rows = _rows_by_day(reader, window)
+    days = list(activity_intervals(rows, _idle(rules), since_us=since_us, until_us=until_us))
+    if not days:
+        return frames.empty(frames.ACTIVITY)
+    named = pl.concat(days).with_columns(cluster=pl.lit(window.cluster))
+    return frames.conform(named, frames.ACTIVITY).sort(*GPU, "started_at")
+
+
 def _days(reader: Reader | Writer, window: Window) -> Iterator[pl.DataFrame]:
-    """Samples of each day that may tell of the window, the last one first; of the days' first and last hours all."""
+    """Samples of each day, with hours in the place of those that are missing; days and rows as `_rows_by_day`."""
+    for samples, hours in _rows_by_day(reader, window):
+        yield with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
+
+
+def _rows_by_day(reader: Reader | Writer, window: Window) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Samples and roll-ups of each day that may overlap the window, the last day first; whole hours."""
     for day in reader.query("gpu_sample_days", cluster=window.cluster)["day"]:
         span = read_of_day(day, window)
         if span is not None:
             low, high = span
             samples = reader.query("gpu_samples_between", cluster=window.cluster, since=low, until=high)
             hours = reader.query("gpu_hours_between", cluster=window.cluster, since=low, until=high)
-            yield with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
+            yield samples, hours
 
 
 def read_of_day(day: object, window: Window) -> tuple[datetime, datetime] | None:

@@ -180,7 +180,7 @@ def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Tol
             of.in_units(pl.col("value") - pl.col("own_value")).alias("shared_value"),
         )
     )
-    firsts = found.firsts.select(lanes["place"], *WHAT, "first").filter(pl.col("place") >= 0)
+    firsts = found.firsts.select(lanes["place"], *WHAT, pl.col("first") // _MS).filter(pl.col("place") >= 0)
     return _Told(parts, firsts, _of_nodes(lanes, of, alone, several, there))
 
 
@@ -199,7 +199,7 @@ class _Lanes:
         ts = found.moments // _MS
         limit = np.empty_like(ts)
         np.subtract(ts[1:], ts[:-1], out=limit[:-1])
-        limit[offset[1:] - 1] = found.following - ts[offset[1:] - 1]
+        limit[offset[1:] - 1] = found.following // _MS - ts[offset[1:] - 1]
         span = np.maximum(np.minimum(_interval(found.samples, step_s), limit), 0)
         value = found.samples["value"].cast(pl.Float64).to_numpy()
         most = np.maximum.reduceat(np.abs(value), offset[:-1]) if len(value) else value

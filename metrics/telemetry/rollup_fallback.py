@@ -48,6 +48,12 @@ def _whole_hours(samples: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
     keys = [*(samples[name] for name in by), hour]
     runs = [np.cumsum(key.rle().struct.field("len").to_numpy(), dtype=np.int64) for key in keys]
     heads = np.union1d(np.concatenate(runs), np.zeros(1, dtype=np.int64))[:-1]
-    told = np.add.reduceat(samples["interval_s"].cast(pl.Float64).fill_null(0).to_numpy(), heads)
-    found = samples.select(by)[heads].with_columns(hour[heads].alias("ts"), told=pl.Series(told))
-    return found.group_by(*by, "ts").agg(pl.col("told").sum()).filter(pl.col("told") >= WHOLE_S).drop("told")
+    milliseconds = np.rint(samples["interval_s"].cast(pl.Float64).fill_null(0).to_numpy() * 1000).astype(np.int64)
+    known = np.add.reduceat(milliseconds, heads)
+    found = samples.select(by)[heads].with_columns(hour[heads].alias("ts"), known_ms=pl.Series(known))
+    return (
+        found.group_by(*by, "ts")
+        .agg(pl.col("known_ms").sum())
+        .filter(pl.col("known_ms") >= WHOLE_S * 1000)
+        .drop("known_ms")
+    )

@@ -38,7 +38,7 @@ _REACH: Final = 1 << 40
 """Milliseconds between lanes in a sort key: far more than samples of a day and what they speak for can span."""
 
 _NEVER: Final = 1 << 60
-"""A time in milliseconds that never comes."""
+"""A time in microseconds that never comes."""
 
 _MS: Final = 1000
 """Microseconds."""
@@ -97,7 +97,7 @@ class Series:
         lanes: the lanes in that order: `node`, `gpu`, or other columns that name them.
         offset: first sample of each lane, and the number of samples at the end.
         moments: beginning of each sample, microseconds since 1970.
-        following: beginning of the sample after each lane's last, milliseconds since 1970.
+        following: beginning of the sample after each lane's last, microseconds since 1970.
     """
 
     samples: pl.DataFrame
@@ -108,8 +108,8 @@ class Series:
 
     @property
     def firsts(self) -> pl.DataFrame:
-        """The lanes and `first`: milliseconds at which the first sample of each begins."""
-        return self.lanes.with_columns(first=self.moments[self.offset[:-1]] // _MS)
+        """The lanes and `first`: microseconds at which the first sample of each begins."""
+        return self.lanes.with_columns(first=self.moments[self.offset[:-1]])
 
     def reach(self, reading: Reading) -> tuple[int, int]:
         """From when to when samples may speak, milliseconds since 1970."""
@@ -239,7 +239,7 @@ def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
     ts = found.moments[rows] // _MS
     limit = np.empty_like(ts)
     np.subtract(ts[1:], ts[:-1], out=limit[:-1])
-    limit[offset[1:] - 1] = found.following[lanes] - ts[offset[1:] - 1]
+    limit[offset[1:] - 1] = found.following[lanes] // _MS - ts[offset[1:] - 1]
     span = np.maximum(np.minimum(_told(samples, reading), limit), 0)
     return Grid(numbers, place[lanes], width, offset, ts, span, values)
 

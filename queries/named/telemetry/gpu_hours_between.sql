@@ -10,7 +10,7 @@ SELECT
     MAX(mean) FILTER (metric = 'tensor_active' AND covered_s >= 3540) AS tensor_active,
     MAX(mean) FILTER (metric = 'dram_active' AND covered_s >= 3540) AS dram_active,
     MAX(mean) FILTER (metric = 'power_w' AND covered_s >= 3540) AS power_w,
-    1 - MAX(active_s / covered_s) FILTER (metric = 'active' AND covered_s >= 3540) AS idle_share
+    MAX(active_s / covered_s) FILTER (metric = 'active' AND covered_s >= 3540) AS active_share
 FROM gpu_hours
 WHERE cluster = $cluster AND ts >= $since AND ts < $until
 GROUP BY node, gpu, ts

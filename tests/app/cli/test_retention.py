@@ -10,9 +10,11 @@ import pytest
 
 from app import clock
 from app.cli import main as cli
-from app.config.settings import Config, parse
+from app.config.settings import Config, Rules, parse
 from app.errors import ConfigError
+from app.results.gpu_activity import gpu_activity
 from app.service.worker import Worker
+from app.window import Window
 from ingest.prometheus.store import retention
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.prometheus.store.test_storage import START, minutes, put
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
-RULES = {"active_tensor": 0.02, "active_gr_engine": 0.1, "active_gpu_util": 0.1}
 
 
 def keeping(**days: float) -> Config:
@@ -118,9 +119,9 @@ def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
     put(warehouse, {"gpu_samples": filled.select(whole.columns)})
 
     def active_s() -> dict[str, float]:
-        window = {"cluster": "c", "since": START, "until": START + timedelta(hours=4)}
+        window = Window("c", START, START + timedelta(hours=4))
         with open_reader(warehouse) as reader:
-            found = reader.query("activity", **window, **RULES)
+            found = gpu_activity(reader, window, Rules())
         seconds = (pl.col("ended_at") - pl.col("started_at")).dt.total_seconds() * pl.col("active_share")
         return dict(found.group_by("node").agg(seconds.sum().round(3)).sort("node").iter_rows())
 

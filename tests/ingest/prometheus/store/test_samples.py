@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.config.settings import Config
+from app.config.settings import Config, Rules
+from app.results.gpu_activity import gpu_activity
+from app.window import Window
 from ingest.errors import OptionError
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.load_live import ingest_live
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
 START = datetime.fromtimestamp(T, UTC)
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-RULES = {"active_tensor": 0.02, "active_gr_engine": 0.1, "active_gpu_util": 0.1}
 NAMES = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_XID_ERRORS")
 
 
@@ -245,8 +246,8 @@ def activity(
     reader: Reader, since: int = 0, until: int = 86_400, **rules: float
 ) -> list[tuple[str, float, float, float]]:
     """GPU, from, to (seconds after T) and share of each stretch."""
-    window = {"since": START + timedelta(seconds=since), "until": START + timedelta(seconds=until)}
-    found = reader.query("activity", cluster="c", **window, **{**RULES, **rules})
+    window = Window("c", START + timedelta(seconds=since), START + timedelta(seconds=until))
+    found = gpu_activity(reader, window, Rules(**rules))
     assert found.columns == list(frames.ACTIVITY)
     return [
         (row["gpu"], (row["started_at"] - START).total_seconds(), (row["ended_at"] - START).total_seconds(), share)
@@ -275,9 +276,9 @@ def test_a_stretch_says_how_long_its_longest_sample_is_and_an_hour_says_nothing(
     # Of GPU 0 half a minute and two whole ones, then idle for half a minute.
     some = [*steady(0, range(45, 181, 15), 0.5), *steady(0, range(195, 211, 15), 0.0)]
     load(tmp_path / "w", [path, written(tmp_path, "some.om", some)])
-    window = {"since": START + timedelta(seconds=50), "until": START + timedelta(hours=2)}
+    window = Window("c", START + timedelta(seconds=50), START + timedelta(hours=2))
     with open_reader(tmp_path / "w") as reader:
-        found = reader.query("activity", cluster="c", **window, **RULES)
+        found = gpu_activity(reader, window, Rules())
     assert found["active_share"].to_list() == [1, 0, 0.5]
     assert found["interval_s"].to_list() == [60, 30, None]
 
