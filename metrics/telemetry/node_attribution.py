@@ -179,6 +179,7 @@ def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Tol
             (pl.col("observed") - pl.col("own")).alias("shared"),
             of.in_units(pl.col("value") - pl.col("own_value")).alias("shared_value"),
         )
+        .sort("owner", "place", *WHAT)  # floats are added in the same order each time
     )
     firsts = found.firsts.select(lanes["place"], *WHAT, pl.col("first") // _MS).filter(pl.col("place") >= 0)
     return _Told(parts, firsts, _of_nodes(lanes, of, alone, several, there))
