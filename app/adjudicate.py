@@ -17,7 +17,9 @@ import polars as pl
 
 from app import console
 from app.claims import verify as verifying
+from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
+from app.clusters import clusters, one_cluster
 from app.compute import pipeline as computing
 from app.corrections import records as adjudications
 from app.corrections.describe import equal, in_words, some
@@ -159,7 +161,7 @@ def adjudicate(
         done = _made(writer, replace(_requested(writer, request), made_at=now, author=author, reason=reason))
     if not done.changed:
         return _caught_up(writer, settings, done, now=now, progress=progress) if compute else done
-    claims = verifying.read_claims(claims_path or settings.claims) if compute else []
+    claims = read_claims(claims_path or settings.claims) if compute else []
     cluster = done.correction.cluster
     if not compute:
         with writer.transaction():
@@ -475,17 +477,12 @@ def _one_cluster(source: Source, asked: str | None, run: str | None = None) -> s
     Raises:
         UsageError: there is none, or it may be several.
     """
-    known = [str(name) for name in source.query("clusters")["cluster"]]
-    if asked is not None and asked not in known:
-        raise UsageError(f"there is no cluster {asked!r}; there are: {some(known)}")
-    if not known:
-        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+    names = clusters(source)
     if asked is None and run is not None:
-        known = [name for name in known if resolve_run(source, name, run)] or known
-    if asked is None and len(known) > 1:
-        raise UsageError(f"a correction is about one cluster: say --cluster NAME; there are: {some(known)}")
-    _window(source, asked or known[0])
-    return asked or known[0]
+        names = [name for name in names if resolve_run(source, name, run)] or names
+    cluster = one_cluster("a correction", names, asked)
+    _window(source, cluster)
+    return cluster
 
 
 def _window(source: Source, cluster: str) -> Window:

@@ -13,9 +13,10 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from app.cli.windows import Period, windows
+from app.clusters import clusters
 from app.config import settings
 from app.errors import UsageError
+from app.periods import Period, windows
 from app.show import metric
 from app.show.answer import Answer, Question, explain
 from app.show.ask import ask
@@ -77,7 +78,7 @@ class Warehouse:
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters that data are loaded of."""
         with open_reader(self.folder) as reader:
-            return tuple(str(name) for name in reader.query("clusters")["cluster"])
+            return tuple(clusters(reader))
 
     def ask(self, question: str, **options: Any) -> Answer:  # noqa: ANN401 - as the question's method takes them
         """The answer to a question, with what its rows do not say: title, notes, metrics, queries.

@@ -115,3 +115,8 @@ def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetim
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), tzinfo=UTC)
+
+
+def moment(text: str | None, *, end: datetime | None) -> datetime | None:
+    """A time as typed, if one was; lengths count back from `end`."""
+    return None if text is None else parse_time(text, end=end)

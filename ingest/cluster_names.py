@@ -1,12 +1,14 @@
-"""Names of clusters: each becomes a folder's name, and file systems end those at 255 bytes."""
+"""Names of clusters: which one is meant, and which fit as a folder's name (file systems end those at 255 bytes)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from ingest.errors import OptionError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 LONGEST: Final = 200
 """Characters of a cluster's name, as it is quoted in a path."""
@@ -21,6 +23,38 @@ def fits_a_folder(cluster: str) -> bool:
     (True, False)
     """
     return len(quote(cluster, safe="", errors="replace")) <= LONGEST
+
+
+def only_cluster(subject: str, names: Collection[str], *, option: str = "--cluster NAME") -> str:
+    """The cluster that a subject is about where none was requested: the only one that is known.
+
+    Args:
+        subject: what is about one cluster, for the message.
+        names: the clusters that are known.
+        option: how to say which one.
+
+    Raises:
+        OptionError: there are several, or none.
+
+    >>> only_cluster("a report", ["alpha"])
+    'alpha'
+    """
+    if len(names) == 1:
+        return next(iter(names))
+    raise OptionError(which_cluster(subject, names, option))
+
+
+def which_cluster(subject: str, names: Collection[str], option: str = "--cluster NAME") -> str:
+    """The message where it is not clear which cluster is meant.
+
+    >>> print(which_cluster("sinfo.txt", []))
+    sinfo.txt is about one cluster, and none is known.
+    Say which: --cluster NAME
+    >>> which_cluster("sinfo.txt", {"b", "a"}).splitlines()[0]
+    'sinfo.txt is about one cluster, and there are several: a, b.'
+    """
+    known = f"there are several: {', '.join(sorted(names))}" if names else "none is known"
+    return f"{subject} is about one cluster, and {known}.\nSay which: {option}"
 
 
 def foreign(cluster: str | None, told: Iterable[str]) -> list[str]:

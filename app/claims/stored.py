@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.claims import verify as verifying
+from app.claims.file import read_claims
 from app.errors import ClaimsError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class StoredClaims:
     def read(cls, path: Path | None) -> StoredClaims:
         """The claims of a file, or the vendor's headline claims if None; a mistake in it is kept as `error`."""
         try:
-            return cls(verifying.read_claims(path))
+            return cls(read_claims(path))
         except ClaimsError as error:
             return cls(error=error)
 

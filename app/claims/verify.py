@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app.claims.file import read_claims, rolling_days
+from app.claims.file import rolling_days
 from app.claims.measure import measure
 from app.corrections import records as adjudications
 from app.errors import REFUTED, UNDETERMINED, UsageError
-from app.results.coverage import Covered, accounted, covered, gaps_in, in_words, share_without, spoken_for
+from app.results.coverage import covered, in_words
 from app.times import parse_period
 from app.window import Window
 from metrics.claims.verdict import Measurement, judge
@@ -20,22 +20,9 @@ from metrics.claims.verdict import Measurement, judge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from app.results.coverage import Covered
     from app.window import Source
     from metrics.claims.verdict import Claim, Judged
-
-__all__ = [
-    "Covered",
-    "accounted",
-    "as_rows",
-    "covered",
-    "exit_status",
-    "gaps_in",
-    "in_words",
-    "read_claims",
-    "share_without",
-    "spoken_for",
-    "verify",
-]
 
 
 def verify(source: Source, asked: Window, claims: Iterable[Claim]) -> list[Judged]:

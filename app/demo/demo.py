@@ -25,6 +25,7 @@ import polars as pl
 from app import clock, formatting
 from app import console as output
 from app.claims import verify as verifying
+from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
@@ -85,7 +86,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     with open_reader(folder / "warehouse") as reader:
         computed = reader.query("computed", cluster=CLUSTER).row(0, named=True)
         window = Window(CLUSTER, computed["since"], computed["until"])
-        claims = verifying.read_claims(settings.claims)
+        claims = read_claims(settings.claims)
         found, judged = headlines(reader, window), verifying.verify(reader, window, claims)
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.say()

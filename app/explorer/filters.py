@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
-from app.claims import verify as verifying
+from app.clusters import clusters, require_cluster
 from app.errors import UsageError
 from app.faults import FAULTS
+from app.results.coverage import accounted, gaps_in, share_without
 from app.times import iso, months, parse_time
 from app.window import Window
 
@@ -68,7 +69,7 @@ class View:
     @property
     def whole(self) -> float:
         """Share of the period asked for that the data speak for."""
-        return verifying.share_without(self.asked, verifying.gaps_in(self.asked, self.known.accounted))
+        return share_without(self.asked, gaps_in(self.asked, self.known.accounted))
 
     def get(self, name: str, default: str = "") -> str:
         """A parameter of the address."""
@@ -95,14 +96,14 @@ class View:
 
 def situation(source: Reader) -> Situation:
     """What the warehouse holds. A cluster whose state cannot be read is one without numbers, and hides no other."""
-    clusters = tuple(str(name) for name in source.query("clusters")["cluster"])
+    names = tuple(clusters(source))
     found: list[Computed] = []
-    for cluster in clusters:
+    for cluster in names:
         try:
             found.extend(_computed(source, cluster))
         except FAULTS:
             logger.exception("%s: its state cannot be read", cluster)
-    return Situation(clusters, tuple(found), source.data_version)
+    return Situation(names, tuple(found), source.data_version)
 
 
 def _computed(source: Reader, cluster: str) -> list[Computed]:
@@ -110,8 +111,8 @@ def _computed(source: Reader, cluster: str) -> list[Computed]:
     found = []
     for row in source.query("computed", cluster=cluster).iter_rows(named=True):
         newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
-        accounted = verifying.accounted(source, row)
-        found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), accounted))
+        loaded = accounted(source, row)
+        found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), loaded))
     return found
 
 
@@ -147,7 +148,7 @@ def resolve(found: Situation, params: Mapping[str, str]) -> View:
     if name not in by_name:
         if name in found.clusters:
             raise UsageError(f"cluster {name!r} is loaded but not computed yet; run: trackside compute")
-        raise UsageError(f"there is no cluster {name!r}; there are: {', '.join(by_name)}")
+        require_cluster(name, list(by_name))
     known = by_name[name]
     since = _time(params, "since", known) or known.since
     until = _time(params, "until", known) or known.until

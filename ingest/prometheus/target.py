@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ingest.cluster_names import TOO_LONG, fits_a_folder
+from ingest.cluster_names import TOO_LONG, fits_a_folder, only_cluster
 from ingest.errors import OptionError, shorten
 from ingest.prometheus.mapping.mapping import builtin
 
@@ -28,20 +28,16 @@ class TelemetryRequest:
 
 
 def cluster_of(writer: Writer, settings: TelemetrySettings, asked: TelemetryRequest) -> str:
-    """The cluster that telemetry belongs to: as told, as configured, or the only one there is."""
-    told = asked.cluster or settings.prometheus.cluster or settings.cluster
-    if told is not None:
-        if not fits_a_folder(told):
-            raise OptionError(f"cluster {shorten(told, 40)}: {TOO_LONG}")
-        return told
-    known = [str(name) for name in writer.query("clusters")["cluster"]]
-    if len(known) == 1:
-        return known[0]
-    found = f"there are several here ({', '.join(known)})" if known else "nothing has been loaded here that names one"
-    raise OptionError(
-        f"telemetry does not say which cluster it is of, and {found}.\n"
-        "Say it: --cluster NAME (as in accounting), or prometheus.cluster in the configuration"
-    )
+    """The cluster that telemetry belongs to: the requested one, the configured one, or the only one."""
+    named = asked.cluster or settings.prometheus.cluster or settings.cluster
+    if named is None:
+        return only_cluster("telemetry", writer.query("clusters")["cluster"].to_list(), option=_OPTION)
+    if not fits_a_folder(named):
+        raise OptionError(f"cluster {shorten(named, 40)}: {TOO_LONG}")
+    return named
+
+
+_OPTION: Final = "--cluster NAME (as in accounting), or prometheus.cluster in the configuration"
 
 
 def mapping_of(settings: TelemetrySettings) -> Mapping:

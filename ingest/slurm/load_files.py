@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.cluster_names import foreign
+from ingest.cluster_names import foreign, only_cluster
 from ingest.context import Given, untimed
 from ingest.errors import OptionError, UntimedError
 from ingest.files.input import STDIN, Input
@@ -177,11 +177,8 @@ def _names_clusters(kind: SourceName, data: bytes) -> bool:
 
 def _only_cluster(told: list[Parsed], writer: Writer, origin: str) -> str:
     """The cluster that the other inputs, or else the warehouse, are all about."""
-    known = set().union(*(parsed.clusters for parsed in told)) or set(writer.query("clusters")["cluster"])
-    if len(known) == 1:
-        return str(known.pop())
-    found = f"there are several here ({', '.join(sorted(known))})" if known else "nothing else here names one"
-    raise OptionError(f"{origin} does not say which cluster it is of, and {found}.\nSay it: --cluster NAME")
+    named = set().union(*(parsed.clusters for parsed in told)) or set(writer.query("clusters")["cluster"])
+    return only_cluster(origin, named)
 
 
 def seen_until_now(nodes: Parsed) -> Parsed:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from app import clock
     from app.cli.ingest_report import accounting_is_loaded, finish
     from app.cli.run_context import progress, settings_and_root
-    from app.cli.windows import moment
+    from app.times import moment
     from ingest.prometheus.load_files import ingest_files
     from ingest.prometheus.load_live import ingest_live
     from ingest.prometheus.target import TelemetryRequest

@@ -89,8 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from app.cli.delimiter import delimiter
     from app.cli.ingest_report import finish
     from app.cli.run_context import note, progress, settings_and_root
-    from app.cli.windows import moment
-    from app.times import iso
+    from app.times import iso, moment
     from ingest.slurm import load_files
     from ingest.slurm.live.ingest import ingest_live
     from queries.warehouse import open_writer

@@ -28,10 +28,9 @@ def run(options: argparse.Namespace) -> int:
     from app import clock, console
     from app.claims.stored import StoredClaims
     from app.cli.run_context import progress, require_warehouse, settings_and_root
-    from app.cli.windows import moment
     from app.compute import pipeline
     from app.errors import NothingToComputeError
-    from app.times import iso
+    from app.times import iso, moment
     from queries.warehouse import open_writer
 
     settings, root = settings_and_root(options)

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from app import boards, console
-    from app.claims.verify import read_claims
+    from app.claims.file import read_claims
     from app.config import settings as config
 
     if options.action == "check":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_claims, add_verb, path_of
+from app.clusters import clusters, one_cluster
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +46,6 @@ def run(options: argparse.Namespace) -> int:
 
     from app import console
     from app.cli.run_context import settings_and_root
-    from app.reports.sla import document as sla
     from app.reports.sla.write import file_name, form_of, write_sla
     from app.times import parse_period
     from app.window import Window
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     period = parse_period(options.period)
     form = form_of(options.format, options.output)
     with open_reader(root) as reader:
-        window = Window(sla.one_cluster(reader, options.cluster), *period)
+        window = Window(one_cluster("a report", clusters(reader), options.cluster), *period)
         target = options.output or Path(file_name(window.cluster, options.period, form))
         document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
     if not options.quiet:

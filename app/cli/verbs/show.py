@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from app import console
     from app.cli.rows import RowFormat
     from app.cli.run_context import settings_and_root
-    from app.cli.windows import Period, windows
+    from app.periods import Period, windows
     from app.show import registry
     from app.show.answer import Question, explain
     from app.show.ask import ask

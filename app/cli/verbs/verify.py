@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.claims.file import read_claims
 from app.cli.options import add_claims, add_format, add_period, add_verb
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ def run(options: argparse.Namespace) -> int:
     from app.claims import verify
     from app.cli.rows import RowFormat
     from app.cli.run_context import settings_and_root
-    from app.cli.windows import Period, computed_and_asked
+    from app.periods import Period, computed_and_asked
     from app.times import iso
     from queries.warehouse import open_reader
 
     settings, root = settings_and_root(options)
-    claims = verify.read_claims(options.claims or settings.claims)
+    claims = read_claims(options.claims or settings.claims)
     period = Period(options.cluster, options.since, options.until)
     with open_reader(root) as reader:
         judged = [

@@ -25,6 +25,7 @@ from app.json_text import as_json, finite
 from app.results import headlines, references
 from app.results.capacity import nodes_by_accounting
 from app.results.constants import constants_of
+from app.results.coverage import covered, gaps_in, share_without, spoken_for
 from app.results.ettr import ettr_rows
 from app.results.failures import failure_rate_rows
 from app.results.goodput import goodput_rows, lost_rows
@@ -58,22 +59,6 @@ INCIDENTS_SHOWN = 40
 """Interruptions that are listed; the others are counted."""
 
 
-def one_cluster(source: Reader, asked: str | None) -> str:
-    """The cluster that a report is about.
-
-    Raises:
-        UsageError: there is no such one, there is none, or there are several and none was named.
-    """
-    known = [str(name) for name in source.query("clusters")["cluster"]]
-    if asked is not None and asked not in known:
-        raise UsageError(f"there is no cluster {asked!r}; there are: {', '.join(known) or 'none'}")
-    if not known:
-        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
-    if asked is None and len(known) > 1:
-        raise UsageError(f"a report is about one cluster: say --cluster NAME; there are: {', '.join(known)}")
-    return asked or known[0]
-
-
 def origin_of_claims(path: Path | None) -> dict[str, str | None]:
     """Which claims were judged: the file's name and digest, or that they came with Trackside."""
     if path is None:
@@ -99,7 +84,7 @@ def document(
     computed = _computed(source, asked.cluster)
     constants = constants_of(computed["constants"])
     period, period_text = _period(asked, period_text)
-    known = verifying.covered(source, period)
+    known = covered(source, period)
     window = known.window
     judged = verifying.verify(source, period, claims)
     shown = {each.metric: each for each in headlines.headlines(source, window)}
@@ -492,7 +477,7 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
         **{name: row[name] for name in counts},
         "covers_from": iso(row["covers_from"]) if row["covers_from"] else None,
         "covers_until": iso(row["covers_until"]) if row["covers_until"] else None,
-        "share_of_period": verifying.share_without(period, gaps) if timed else None,
+        "share_of_period": share_without(period, gaps) if timed else None,
         "gaps": [
             {"since": iso(low), "until": iso(high), "covered_by": by}
             for low, high, by in sorted(silent, key=itemgetter(0))
@@ -503,7 +488,7 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
 
 
 def _silent(source: Reader, name: str, period: Window, gap_s: float) -> tuple[Stretch, ...]:
-    return verifying.gaps_in(period, verifying.spoken_for(source, period.cluster, name, gap_s))
+    return gaps_in(period, spoken_for(source, period.cluster, name, gap_s))
 
 
 def _both(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:

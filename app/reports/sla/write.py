@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.claims.verify import read_claims
+from app.claims.file import read_claims
 from app.errors import UsageError
 from app.output_file import write_file
 from app.reports.sla import document as sla

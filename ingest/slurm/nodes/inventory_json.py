@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
+from ingest.cluster_names import which_cluster
 from ingest.context import PLANNED_REASONS
 from ingest.errors import MissingColumnError
 from ingest.slurm.formats.json_answer import Rows, SlurmAnswerError, Whole, Words, read_rows, whole, words
@@ -176,9 +177,7 @@ def parse_settings_json(data: bytes, *, origin: str, cluster: str | None = None)
     known = sorted({one.name for _, one in rows.rows})
     named = cluster or rows.form.cluster or (known[0] if len(known) == 1 else None)
     if named is None:
-        found = f"slurmdbd has several clusters ({', '.join(known)})" if known else "slurmdbd names no cluster"
-        message = f"{origin}: {found}; say which one is meant: --cluster NAME, or `cluster` in the configuration"
-        raise MissingColumnError(message)
+        raise MissingColumnError(which_cluster(origin, known, "--cluster NAME, or `cluster` in the configuration"))
     settings = [(named, "ClusterName", named)]
     settings += [(named, "SLURM_VERSION", rows.form.release)] if rows.form.release else []
     refused = [(named, "slurm.config", origin, number, why, raw[:RAW_LIMIT]) for number, why, raw in rows.refused]

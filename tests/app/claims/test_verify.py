@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.boards import targets_of
 from app.claims import verify as verifying
+from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
@@ -23,6 +24,7 @@ from app.explorer.pages import overview
 from app.reports.sla import document as sla
 from app.results import headline_text
 from app.results.cache import AnswerCache
+from app.results.coverage import covered
 from app.results.ettr import ettr_rows
 from app.results.headlines import Headline, headline_is_of, headlines
 from app.service import exporter
@@ -67,7 +69,7 @@ def mistakes(folder: Path, *entries: str) -> list[str]:
     path = folder / "claims.toml"
     path.write_text("\n".join(entries))
     with pytest.raises(ClaimsError) as caught:
-        verifying.read_claims(path)
+        read_claims(path)
     return str(caught.value).splitlines()
 
 
@@ -137,7 +139,7 @@ class Period(NamedTuple):
     ids=lambda period: period.text,
 )
 def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy: Path, claims: Path) -> None:
-    judged = tuple(verifying.read_claims(claims))
+    judged = tuple(read_claims(claims))
     told = {}
     options = [text for name, value in period.asked.items() for text in (f"--{name}", value)]
     where = ("--warehouse", str(patchy), "--claims", str(claims))
@@ -176,7 +178,7 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
 def test_the_verify_command_that_a_report_prints_gives_its_verdict(patchy: Path, claims: Path) -> None:
     with open_reader(patchy) as reader:
         window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)
-        told = sla.document(reader, window, "2026-10", verifying.read_claims(claims), origin)
+        told = sla.document(reader, window, "2026-10", read_claims(claims), origin)
     (command,) = (each["command"] for each in told["reproduce"] if each["what"] == "the verdicts")
     done = trackside(*shlex.split(command)[1:], "--format", "json", "--warehouse", str(patchy), cwd=claims.parent)
     (row,) = json.loads(done.stdout)
@@ -198,7 +200,7 @@ def test_time_that_compute_left_out_is_not_covered_whatever_accounting_says(tmp_
         ingesting.ingest_files(writer, Config(), [str(file)], options, now=NOW, progress=lambda *_: None)
         computing.compute(writer, Config(), now=NOW, since=day(16))
     with open_reader(tmp_path / "w") as reader:
-        found = verifying.covered(reader, Window("c", *parse_period("2026-09")))
+        found = covered(reader, Window("c", *parse_period("2026-09")))
     assert found.share == 0.5
     assert found.gaps == ((day(1), day(16)),)
     assert found.window == Window("c", day(16), day(1, 10))
@@ -208,7 +210,7 @@ def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -
     path = tmp_path / "claims.toml"
     path.write_text(entry(metric="mttf", kind="capability", target=0.1, gpus=8.0))
     with open_reader(patchy) as reader:
-        (judged,) = verifying.verify(reader, Window("c", *parse_period("2026-09")), verifying.read_claims(path))
+        (judged,) = verifying.verify(reader, Window("c", *parse_period("2026-09")), read_claims(path))
     assert judged.verdict == "supported"  # two days without a failure; 3.69 x 0.1 are needed
 
 
@@ -287,7 +289,7 @@ def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str
 def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(entry(**fields))
-    (found,) = verifying.read_claims(path)
+    (found,) = read_claims(path)
     assert found.target == fields.get("target", 0.9)
     assert (found.gpus, found.flop_convention) == (fields.get("gpus"), fields.get("flop_convention"))
     assert found.min_run_s == fields.get("min_run_hours", 0.0) * 3600
@@ -374,7 +376,7 @@ def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tm
     period = "2026-09-21T14..2026-09-21T15"
     with open_reader(logged) as reader:
         asked = Window("c", *parse_period(period))
-        told = sla.document(reader, asked, period, verifying.read_claims(path), sla.origin_of_claims(path))
+        told = sla.document(reader, asked, period, read_claims(path), sla.origin_of_claims(path))
     *mfu, ettr, long, none = told["objectives"]
     assert len({each["value"] for each in mfu}) == 2
     assert [each["flop_convention"] for each in mfu] == [*conventions]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.claims.verify import read_claims, verify
+from app.claims.file import read_claims
+from app.claims.verify import verify
 from app.compute import pipeline as computing
 from app.config import settings as config
 from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth

@@ -13,9 +13,8 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from app.claims.verify import read_claims
+from app.claims.file import read_claims
 from app.config.settings import Config
-from app.errors import UsageError
 from app.reports.sla import charts, page
 from app.reports.sla import document as sla
 from app.reports.sla.write import file_name, write_sla
@@ -383,16 +382,6 @@ def test_a_report_takes_the_place_of_an_older_one(warehouse: Path, tmp_path: Pat
     with open_reader(warehouse) as reader:
         write_sla(reader, Window("tiny", *parse_period(COVERED)), COVERED, None, target, "html")
     assert target.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_several_clusters_need_a_name(tmp_path: Path) -> None:
-    class Two:
-        def query(self, _: str) -> pl.DataFrame:
-            return pl.DataFrame({"cluster": ["a", "b"]})
-
-    with pytest.raises(UsageError, match="say --cluster NAME; there are: a, b"):
-        sla.one_cluster(Two(), None)  # type: ignore[arg-type]  # all that is asked of it
-    assert sla.one_cluster(Two(), "b") == "b"  # type: ignore[arg-type]  # as above
 
 
 def test_no_upper_limit_is_drawn_as_an_arrow() -> None:

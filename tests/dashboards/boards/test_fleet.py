@@ -14,7 +14,7 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from app.boards import generated, targets_of
-from app.claims import verify as verifying
+from app.claims.file import read_claims
 from app.config.settings import Rules
 from dashboards import lint
 from dashboards.boards import fleet
@@ -65,7 +65,7 @@ def test_the_file_that_ships_is_what_the_python_builds() -> None:
 
 
 def test_its_thresholds_are_the_targets_of_the_claims_that_ship() -> None:
-    assert targets_of(verifying.read_claims(None), Rules().flop_convention) == fleet.TARGETS
+    assert targets_of(read_claims(None), Rules().flop_convention) == fleet.TARGETS
 
 
 def test_other_targets_make_other_thresholds_and_a_claim_that_is_not_there_makes_none() -> None:

@@ -194,7 +194,7 @@ def test_without_a_cluster_it_says_how_to_name_one(tmp_path: Path) -> None:
     path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
     done = trackside("ingest", "prometheus", "--warehouse", str(tmp_path / "w"), path)
     assert done.returncode == 2
-    assert "Say it: --cluster NAME" in done.stderr
+    assert "Say which: --cluster NAME" in done.stderr
 
 
 @pytest.mark.slow

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app import console
+from app.clusters import requested_clusters
 from app.errors import UncoveredError, UsageError
-from app.times import iso, parse_time
+from app.results.coverage import covered, in_words
+from app.times import iso, moment
 from app.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from queries.warehouse import Reader
 
@@ -29,11 +30,6 @@ class Period:
     cluster: str | None = None
     since: str | None = None
     until: str | None = None
-
-
-def moment(text: str | None, *, end: datetime | None) -> datetime | None:
-    """A time as typed, if one was; lengths count back from `end`."""
-    return None if text is None else parse_time(text, end=end)
 
 
 def windows(reader: Reader, period: Period, *, report: Report = _PRINT) -> list[Window]:
@@ -55,12 +51,9 @@ def computed_and_asked(
     Raises:
         UsageError: there is no such cluster or period, or no data in it.
     """
-    known = [str(name) for name in reader.query("clusters")["cluster"]]
-    if period.cluster is not None and period.cluster not in known:
-        raise UsageError(f"there is no cluster {period.cluster!r}; there are: {', '.join(known) or 'none'}")
     found: list[tuple[Window, Window]] = []
     uncovered: list[UncoveredError] = []
-    for cluster in known if period.cluster is None else [period.cluster]:
+    for cluster in requested_clusters(reader, period.cluster):
         try:
             found += _of_cluster(reader, cluster, period, report)
         except UncoveredError as error:
@@ -78,8 +71,6 @@ def computed_and_asked(
 
 def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) -> list[tuple[Window, Window]]:
     """The window of a cluster and the period asked for; nothing where it is not computed."""
-    from app.claims import verify as verifying  # noqa: PLC0415 - heavy, and most verbs ask about no period
-
     computed = reader.query("computed", cluster=cluster)
     if computed.is_empty():
         return []
@@ -88,12 +79,12 @@ def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) ->
     if period.since and period.until and since >= until:
         raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
     asked = Window(cluster, since, until)
-    covered = verifying.covered(reader, asked)
+    known = covered(reader, asked)
     _warn_if_stale(reader, cluster, report)
-    if covered.share < 1:
-        said = f"{verifying.in_words(covered.share)} of {iso(since)} to {iso(until)}"
-        report(f"{cluster}: the data cover {said}; accounting of the rest is missing")
-    return [(covered.window, asked)]
+    if known.share < 1:
+        part = f"{in_words(known.share)} of {iso(since)} to {iso(until)}"
+        report(f"{cluster}: the data cover {part}; accounting of the rest is missing")
+    return [(known.window, asked)]
 
 
 def _warn_if_stale(reader: Reader, cluster: str, report: Report) -> None:
