@@ -23,7 +23,7 @@ from app.errors import UsageError
 from app.explorer import create_app
 from app.json_text import as_json
 from app.results.cache import AnswerCache
-from app.service import connections, exporter
+from app.service import connections, exporter, log
 from app.service.worker import Worker
 from app.times import iso
 from queries.errors import WarehouseError
@@ -83,7 +83,7 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
     Raises:
         UsageError: the address cannot be listened on.
     """
-    with contextlib.closing(_bound(host, port)) as listening:
+    with contextlib.closing(_bound(host, port)) as listening, log.to_stderr():
         _serve(listening, root, settings, host, worker)
     return 0
 

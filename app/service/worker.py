@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import glob
+import logging
 import os
 import re
 import shutil
@@ -21,12 +22,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app import clock, console
+from app import clock
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
-from app.json_text import as_json
 from app.service import integrity
 from app.times import iso
 from ingest.prometheus.load_live import ingest_live
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from ingest.slurm.commands.runner import Runner
     from ingest.store.report import Report
     from queries.warehouse import Writer
+
+logger = logging.getLogger("trackside.worker")
 
 PATIENCE_S = 20.0
 """How long a stop waits for a cycle that is at work."""
@@ -123,7 +125,10 @@ class Worker:
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
             if self._thread.is_alive():
-                log("warning", "stopped in the middle of a cycle; what it had not committed is done again next time")
+                _log(
+                    logging.WARNING,
+                    "stopped in the middle of a cycle; what it had not committed is done again next time",
+                )
 
     def failures(self, now: datetime) -> list[str]:
         """What is wrong, in words; empty if nothing is."""
@@ -166,7 +171,7 @@ class Worker:
                     self._step("retention", now, functools.partial(self._retain, writer, now))
                 self._step("files", now, functools.partial(self._scan, writer))
         except LockedWarehouseError as error:
-            log("info", f"cycle left out: {str(error).splitlines()[0]}")
+            _log(logging.INFO, f"cycle left out: {str(error).splitlines()[0]}")
             return
         except WarehouseError as error:
             self._failed("warehouse", error, now)
@@ -201,7 +206,7 @@ class Worker:
             return
         for report in reports:
             if report.parsed is not None:
-                log("info", "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
+                _log(logging.INFO, "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
                     rejected=report.parsed.rows_rejected)  # fmt: skip
                 for warning in report.parsed.warnings:
                     self._warn(name, warning, fresh=warning in report.fresh)
@@ -244,14 +249,14 @@ class Worker:
             if claims.error is not None:
                 self._warn("compute", f"no verdict is stored: {claims.error}")
             for window in done.clusters:
-                log("info", "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
+                _log(logging.INFO, "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
         return []
 
     def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Once a day, take out what is older than it is to be kept."""
         if self._retained is None or now - self._retained >= retention.EVERY:
             for removal in retention.retain(writer, self.settings, now=now):
-                log("info", "taken out", **retention.logged(removal))
+                _log(logging.INFO, "taken out", **retention.logged(removal))
             self._retained = now
         return []
 
@@ -269,21 +274,21 @@ class Worker:
         """Note what a source gives to think about, for the step that is being done, and log it if it is new."""
         said = without_secrets(text, self.settings)
         if fresh:
-            log("warning", said, source=name)
+            _log(logging.WARNING, said, source=name)
         self._warned.append(said.strip().splitlines()[0])
 
     def _faulted(self, name: str, error: Exception, now: datetime) -> None:
         """Note what nobody foresaw, with where it happened."""
         self._failed(name, error, now)
         for line in traceback.format_exception(error):
-            log("error", without_secrets(line.strip(), self.settings), source=name)
+            _log(logging.ERROR, without_secrets(line.strip(), self.settings), source=name)
 
     def _failed(self, name: str, error: Exception, now: datetime) -> None:
         said = without_secrets(str(error).strip() or type(error).__name__, self.settings)
         before = self.sources.get(name, SourceHealth())
         first = said.splitlines()[0]
         self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
-        log("error", said, source=name)
+        _log(logging.ERROR, said, source=name)
 
     def _worked(self, name: str, now: datetime) -> None:
         self.sources[name] = SourceHealth(last_success=now, last_warning=self._warned[-1] if self._warned else None)
@@ -323,12 +328,5 @@ def without_secrets(text: str, settings: Config) -> str:
     return _CREDENTIALS.sub("***@", hidden)
 
 
-def log(level: str, message: str, **more: object) -> None:
-    """One line on stderr: time, level and what happened, as key=value."""
-    fields = {"time": iso(clock.now()), "level": level, "message": message, **more}
-    console.say(" ".join(f"{name}={_one_word(str(value))}" for name, value in fields.items()), error=True)
-
-
-def _one_word(text: str) -> str:
-    """Quoted where it would fall apart: a log line is one line."""
-    return text if re.fullmatch(r"[\w.:+/-]+", text) else as_json(text)
+def _log(level: int, message: str, **fields: object) -> None:
+    logger.log(level, "%s", message, extra={"fields": fields})

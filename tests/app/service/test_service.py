@@ -26,7 +26,7 @@ from app.config.settings import Config, Serve
 from app.errors import UsageError
 from app.explorer import create_app
 from app.results.cache import AnswerCache
-from app.service import exporter
+from app.service import exporter, log
 from app.service import server as service
 from app.service import worker as worker_module
 from app.service.worker import Worker
@@ -46,7 +46,7 @@ from tests.support.web import Answer, matrix, web
 from tests.support.web import told as answered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from werkzeug.test import TestResponse
@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 EVERY = timedelta(minutes=15)
+
+
+@pytest.fixture(autouse=True)
+def log_on_stderr() -> Iterator[None]:
+    """The log goes where `serve` writes it."""
+    with log.to_stderr():
+        yield
 
 
 def slurm(command: list[str], _: Mapping[str, str]) -> Completed:

@@ -519,7 +519,7 @@ def test_the_clusters_name_and_slurms_release_are_read() -> None:
 
 def test_of_several_clusters_somebody_has_to_say_which() -> None:
     several = answer("0.0.38", clusters=[{"name": "a"}, {"name": "b"}])
-    with pytest.raises(MissingColumnError, match=r"several clusters \(a, b\)"):
+    with pytest.raises(MissingColumnError, match=r"there are several: a, b\."):
         parse_settings_json(several, origin="x")
     assert parse_settings_json(several, origin="x", cluster="b").clusters == {"b"}
     assert parse_settings_json(answer(clusters=[{"name": "a"}, {"name": "b"}]), origin="x").clusters == {"bench"}
