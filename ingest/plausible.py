@@ -30,7 +30,7 @@ LATEST_S: Final = 4_102_444_800
 LATEST_EPOCH: Final = 253_402_300_799
 """The end of the year 9999; a larger number counts milliseconds, or nothing at all."""
 
-_DAY_S: Final = 86_400.0
+DAY_S: Final = 86_400.0
 _WIDTH: Final = Bound(1e8, "the widest layers published have about 1e5")
 _COUNT: Final = Bound(1e6, "the largest published models have a few hundred")
 _PARAMS: Final = Bound(1e16, "the largest published models have about 1e13 parameters")
@@ -38,9 +38,9 @@ _PARAMS: Final = Bound(1e16, "the largest published models have about 1e13 param
 RUN_LOG: Final[dict[str, Bound]] = {
     "step": Bound(1e12, "a step every millisecond for thirty years"),
     "tokens": Bound(1e12, "the largest published batches have 6e7 tokens, whole training sets 1e13"),
-    "duration_s": Bound(30 * _DAY_S, "no training step takes a month, and few jobs may run for one"),
+    "duration_s": Bound(30 * DAY_S, "no training step takes a month, and few jobs may run for one"),
     "loss": Bound(1e30, "a larger one has diverged; sums of such numbers overflow"),
-    "event_s": Bound(30 * _DAY_S, "as a step's duration: few jobs may run for a month"),
+    "event_s": Bound(30 * DAY_S, "as a step's duration: few jobs may run for a month"),
     "restart_count": Bound(1e6, "a restart every second for eleven days"),
     "world": Bound(1e7, "the largest clusters have about 1e6 GPUs"),
     "n_gpus": Bound(1e7, "the largest clusters have about 1e6 GPUs"),

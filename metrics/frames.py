@@ -17,7 +17,6 @@ NUMBER = pl.Float64()
 FLAG = pl.Boolean()
 GPUS = pl.Decimal(12, 3)
 
-DAY_S = 86_400.0
 
 ATTEMPT_KEY = ("cluster", "scheduler", "job_id", "submitted_at")
 _KEY: Schema = {"cluster": TEXT, "scheduler": TEXT, "job_id": TEXT, "submitted_at": TIME}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from metrics.units import DAY_US
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-DAY_US = 86_400_000_000
 
 
 def sweep(layers: Sequence[pl.DataFrame]) -> pl.DataFrame:

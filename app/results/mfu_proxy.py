@@ -13,7 +13,8 @@ from app.results.windows import as_results
 from metrics import frames
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import peak
-from metrics.mfu.proxy import HOUR_S, HOURS, compared, estimated, executed_share, fits, logged_hours
+from metrics.mfu.proxy import HOURS, compared, estimated, executed_share, fits, logged_hours
+from metrics.units import HOUR_S
 
 if TYPE_CHECKING:
     from app.window import Source, Window

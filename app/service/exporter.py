@@ -40,8 +40,8 @@ from app.window import Window
 from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.categories import COSTLY
 from metrics.failures.classes import CLASSES
-from metrics.frames import DAY_S
 from metrics.restarts.restarts import restart_summary
+from metrics.units import DAY_S
 from queries.errors import NoWarehouseError, WarehouseError
 
 if TYPE_CHECKING:

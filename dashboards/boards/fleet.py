@@ -20,6 +20,7 @@ from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
 from metrics.categories import COSTLY
+from metrics.units import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 UID = "trackside-fleet"
 EXPLORER_URL = "http://127.0.0.1:8050"
 """Where the explorer listens by default; the board's text box changes it."""
-
-DAY_S = 86_400.0
 
 CHOICE_OF_WINDOWS = ("7d", "28d", "month", "all")
 """Windows in the order in which they are offered; the first is chosen."""
@@ -45,7 +44,7 @@ TARGETS: Targets = {
 """Thresholds on results: the claims that ship (`app/claims/vendor_headlines.toml`; a test compares), but for the one on
 the ETTR of long runs, which the board does not show."""
 
-FRESH_S = (6 * 3600.0, DAY_S)
+FRESH_S = (6.0 * HOUR_S, DAY_S)
 """Age of the data from which it is called late, and stale."""
 
 GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"

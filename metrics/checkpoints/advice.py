@@ -21,9 +21,9 @@ import polars as pl
 from metrics import frames, theory
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.exact import exact_mean, exact_sum
-from metrics.frames import DAY_S
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
+from metrics.units import DAY_S
 
 if TYPE_CHECKING:
     from datetime import datetime

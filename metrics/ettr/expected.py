@@ -11,8 +11,8 @@ import polars as pl
 
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
-from metrics.frames import DAY_S
 from metrics.metric import Metric
+from metrics.units import DAY_S
 from metrics.unknown import total
 
 LARGE_LOSS = 0.1

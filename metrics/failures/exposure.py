@@ -16,8 +16,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.frames import DAY_S
-from metrics.intervals import DAY_US
+from metrics.units import DAY_S, DAY_US
 from metrics.unknown import total
 
 if TYPE_CHECKING:

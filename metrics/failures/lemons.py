@@ -18,10 +18,10 @@ import polars as pl
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.failures.interruptions import MERGE_S
-from metrics.frames import DAY_S
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
 from metrics.statistics import FloatArray, p_at_least
+from metrics.units import DAY_S
 
 if TYPE_CHECKING:
     from datetime import datetime

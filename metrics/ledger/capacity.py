@@ -12,7 +12,6 @@ from metrics import frames
 from metrics.intervals import sweep, union
 
 _FAR = 2**62
-HOUR_US = 3_600_000_000
 
 
 def coverage(loads: pl.DataFrame, *, gap_s: float = 3600.0) -> pl.DataFrame:

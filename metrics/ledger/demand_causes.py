@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from metrics.intervals import DAY_US, split_every, union
+from metrics.intervals import split_every, union
+from metrics.units import DAY_US, HOUR_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +39,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 CAUSES: Final = {1: "fragmentation", 2: "topology", 3: "limits"}
 """By their codes; 0 is none."""
-
-HOUR_US: Final = 3_600_000_000
-"""Within an hour, while nothing changes on the node itself, the causes' times are put one behind the other."""
 
 PIECE: Final = 2_000_000
 """Holds of nodes that are looked at together: memory stays flat whatever the time."""
@@ -171,7 +169,7 @@ def _idle_pieces(idle: Idle, low: int, high: int) -> pl.DataFrame:
             "ended",
             free.alias("gpus"),
         ),
-        HOUR_US,
+        HOUR_US,  # within an hour, while nothing changes on the node, the causes' times stand one behind the other
     )
 
 

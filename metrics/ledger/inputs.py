@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.intervals import DAY_US, split_days
+from metrics.intervals import split_days
 from metrics.ledger.capacity import allocated_intervals, unknown_intervals
+from metrics.units import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,9 +23,7 @@ from metrics.exact import FLOP, exact_sum
 from metrics.intervals import split_every
 from metrics.metric import Metric
 from metrics.mfu.peaks import gpu_of
-
-HOUR_S: Final = 3600
-_HOUR_US: Final = HOUR_S * 1_000_000
+from metrics.units import HOUR_S, HOUR_US
 
 SEEN: Final = 0.9
 """Share of an attempt's GPUs that must have been seen in an hour."""
@@ -123,8 +121,8 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
     ).filter(pl.col("_whole") > 0)
     part = (pl.col("ended") - pl.col("started")) / pl.col("_whole")
     return (
-        split_every(spans, _HOUR_US)
-        .with_columns(hour=pl.col("started") // _HOUR_US, _part=part)
+        split_every(spans, HOUR_US)
+        .with_columns(hour=pl.col("started") // HOUR_US, _part=part)
         .group_by(*frames.ATTEMPT_KEY, "hour")
         .agg(
             pl.col("run_id", "gpu_model", "dtype").drop_nulls().first(),

@@ -23,7 +23,7 @@ from app.service import exporter
 from app.service import server as service
 from app.times import parse_period
 from app.window import Window
-from metrics.frames import DAY_S
+from metrics.units import DAY_S
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.support.command import ROOT, trackside

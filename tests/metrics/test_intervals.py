@@ -9,7 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics.intervals import DAY_US, merge_equal, overlaps, split_days, sweep, union
+from metrics.intervals import merge_equal, overlaps, split_days, sweep, union
+from metrics.units import DAY_US
 
 if TYPE_CHECKING:
     import random

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from app.demo.simulate.plan import BEGIN, CLUSTER
-from app.demo.simulate.telemetry import HOUR_S, SAMPLE_S, grid, heard_at, spread, stretches, watched
+from app.demo.simulate.plan import BEGIN, CLUSTER, HOUR_S
+from app.demo.simulate.telemetry import SAMPLE_S, grid, heard_at, spread, stretches, watched
 from ingest.tables import NODE_HOURS, conform
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ BEGIN = 1_788_220_800
 
 CLUSTER = "demo"
 DAY_S = 86_400
+HOUR_S = 3_600
 GPUS_PER_NODE = 8
 SLURMD_TIMEOUT_S = 300
 """Slurm calls a node down when it has been silent for that long."""

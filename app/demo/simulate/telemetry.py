@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, Failure
+from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, HOUR_S, Failure
 from app.demo.simulate.run_logs import GPU_MODEL
 from ingest.tables import WHOLE, Schema
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from app.demo.simulate.scheduler import Attempt
     from app.demo.simulate.world import World
 
-HOUR_MS = 3_600_000
-HOUR_S = 3_600
+HOUR_MS = HOUR_S * 1000
 SAMPLE_S = 15
 RAW_NODES = 8
 RAW_HOURS = 2

@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from ingest.errors import TimeZoneError
-from ingest.plausible import EARLIEST_S, LATEST_S
+from ingest.plausible import DAY_S, EARLIEST_S, LATEST_S
 from ingest.slurm.formats.values import NO_NUMBER, UNSET, blank_to_null
 from ingest.tables import TIME
 
 _MARKS_S: Final = (0, NO_NUMBER, NO_NUMBER + 1)
 """Numbers that stand for "no time" in Slurm's database: 1970, and 2106."""
 
-_DAY_S: Final = 86_400
 
 _ISO = "%Y-%m-%dT%H:%M:%S%.f"
 _PLAIN_LENGTH = len("2026-11-21T07:31:00")
@@ -90,7 +89,7 @@ def _plausible(text: pl.Series, naive: pl.Series, early: pl.Series, late: pl.Ser
     seconds = early.dt.epoch("s")
     far = ~seconds.is_between(EARLIEST_S, LATEST_S).fill_null(value=True)
     if far.any():
-        near = [(seconds - mark).abs() <= _DAY_S for mark in _MARKS_S]
+        near = [(seconds - mark).abs() <= DAY_S for mark in _MARKS_S]
         text = text.set((near[0] | near[1]).fill_null(value=False), None)
         early, late = early.set(far, None), late.set(far, None)
     return Instants(early, late, _errors(text, naive, early, far))
