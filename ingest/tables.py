@@ -23,6 +23,7 @@ WHOLE: Final = pl.Int64()
 REAL: Final = pl.Float64()
 FLAG: Final = pl.Boolean()
 TEXTS: Final = pl.List(pl.String())
+WARNINGS: Final = pl.List(pl.Struct({"code": TEXT, "count": WHOLE, "detail": TEXT}))
 
 RAW_LIMIT = 4_000
 """Characters of a refused row that are kept."""
@@ -39,6 +40,7 @@ _TYPES: Final[Schema] = {
     "DOUBLE": REAL,
     "FLOAT": pl.Float32(),
     "BOOLEAN": FLAG,
+    "STRUCT(code VARCHAR, count BIGINT, detail VARCHAR)[]": WARNINGS,
     "DECIMAL(12,3)": GPUS,
     "DECIMAL(18,9)": pl.Decimal(18, 9),
 }

@@ -8,6 +8,7 @@ import polars as pl
 
 from app import console
 from app.times import iso
+from ingest.load_warnings import messages
 from ingest.registry import source
 from ingest.row_counts import row_counts
 
@@ -123,7 +124,7 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
         (pl.col("rows_taken") - pl.col("rows_new")).alias("known"),
         pl.col("rows_skipped").alias("skipped"),
         pl.col("rows_rejected").alias("rejected"),
-        "warnings",
+        pl.col("warnings").map_elements(_messages, return_dtype=pl.List(pl.String)),
     )
     key = ["cluster", "source"]
     return (
@@ -143,6 +144,11 @@ def _in_words(rows: list[dict[str, Any]]) -> str:
     '1,200 associations, 3 users'
     """
     return ", ".join(f"{each['n']:,} {each['fed']}" for each in rows) or "0"
+
+
+def _messages(records: pl.Series) -> list[str]:
+    """The messages of warnings, each once, sorted."""
+    return sorted(set(messages(records.to_list())))
 
 
 def _warnings(reader: Reader, sources: pl.DataFrame) -> None:

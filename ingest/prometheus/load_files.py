@@ -14,6 +14,7 @@ from ingest.prometheus.files.table_rules import told_by
 from ingest.prometheus.store.samples import load
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.request import from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +51,8 @@ def ingest_files(
             found = _parse(writer, settings, asked, source, now, tell)
             named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
             fallback = named or cluster_of(writer, settings, asked)
-            found = load(writer, settings, found, fallback, origin=source.name, digest=source.digest(), now=now)
+            request = from_file(source.name, asked.since, asked.until)
+            found = load(writer, settings, found, fallback, request=request, digest=source.digest(), now=now)
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
         else:

@@ -11,6 +11,7 @@ import polars as pl
 from ingest.errors import OptionError, ServerDownError, SourceError
 from ingest.files.prefetch import one_ahead
 from ingest.iso_time import iso
+from ingest.load_warnings import messages
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
@@ -22,6 +23,7 @@ from ingest.prometheus.store.samples import load, tells_news
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store import summary as live_telling
 from ingest.store.report import Summary
+from ingest.store.request import LoadRequest
 from ingest.store.summary import Failed, Loaded, without_rows
 from ingest.store.windows import Window
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.server import Server
     from ingest.prometheus.settings import TelemetrySettings
     from ingest.store.report import Report
+    from ingest.store.request import Transport
     from ingest.tables import Parsed, SourceName
     from queries.warehouse import Writer
 
@@ -137,10 +140,11 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What came of it: rows, with the digest of what the server said, or why there are none."""
+    """The rows of a piece, with the digest of the server's answers and how they came, or why there are none."""
 
     parsed: Parsed | None = None
     digest: str = ""
+    transport: Transport = "json"
     error: SourceError | None = None
 
 
@@ -160,7 +164,7 @@ class _Live:
     def ingest(self) -> list[Report]:
         """Read every source as far as it goes, and tell of it."""
         last = self.writer.query("last_loads").filter(pl.col("cluster") == self.wanted.cluster)
-        self.warned = {source: said or [] for source, said in last.select("source", "warnings").iter_rows()}
+        self.warned = {source: messages(records) for source, records in last.select("source", "warnings").iter_rows()}
         windows = {reader.source: self._window(reader.source) for reader in READERS}
         span = Window(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
         self.progress(f"asking {self.server.url}", 0, 1)
@@ -201,16 +205,25 @@ class _Live:
             if answer.error is not None:
                 failed.append(Failed(title, answer.error, window=window, source=source))
             elif answer.parsed is not None:
-                self._write(answer.parsed, answer.digest)
+                self._write(answer, answer.parsed, window)
                 loaded.append(Loaded(self.server.url, without_rows(answer.parsed), window))
         return loaded, failed
 
-    def _write(self, parsed: Parsed, digest: str) -> None:
+    def _write(self, answer: _Answer, parsed: Parsed, window: Window) -> None:
         """Load a piece, unless it is without samples and tells nothing that is not known."""
         if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
             return
         origin = self.wanted.origin(self.server.url)
-        load(self.writer, self.settings, [parsed], self.wanted.cluster, origin=origin, digest=digest, now=self.now)
+        request = LoadRequest(origin, answer.transport, since=window.since, until=window.until)
+        load(
+            self.writer,
+            self.settings,
+            [parsed],
+            self.wanted.cluster,
+            request=request,
+            digest=answer.digest,
+            now=self.now,
+        )
 
     # --- when
 
@@ -313,9 +326,10 @@ def _asked(server: Server, wanted: Wanted, piece: _Piece) -> _Answer:
     """What the server says; where nothing was recorded then there is no load that speaks for it."""
     server.digest()
     server.warnings()
+    server.transport()
     parsed = piece.reader.read(server, wanted, piece.names, since=piece.window.since, until=piece.window.until)
     warnings = [*parsed.warnings, *server.warnings()]
     frames = [parsed.rejects, *parsed.frames.values()]
     if parsed.covers_until is None and not warnings and all(frame.is_empty() for frame in frames):
         return _Answer()
-    return _Answer(replace(parsed, warnings=warnings), server.digest())
+    return _Answer(replace(parsed, warnings=warnings), server.digest(), server.transport())

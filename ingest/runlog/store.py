@@ -13,11 +13,13 @@ from ingest.future import without_future
 from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
 from ingest.store.loads import account_row
 from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
 
 _RUN = ["cluster", "run_id"]
@@ -55,19 +57,19 @@ def ingest_files(
             source = Input(name)
             data = b"".join(source.with_short_lines())
             parsed = parse_runlog(data, origin=source.name, cluster=cluster, now=now)
-            reports.append(Report(name, load(writer, parsed, origin=source.name, data=data, now=now)))
+            reports.append(Report(name, load(writer, parsed, request=from_file(source.name), data=data, now=now)))
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports
 
 
-def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime) -> Parsed:
+def load(writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime) -> Parsed:
     """Merge one parsed log with what is there. In any order, and again, it gives the same warehouse."""
-    parsed = without_future(parsed, origin=origin, now=now)
+    parsed = without_future(parsed, origin=request.origin, now=now)
     sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
     sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
     with writer.transaction():
-        keep = _without_finished(writer, parsed.rejects, sessions, origin=origin, data=data)
+        keep = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, data=data)
         existing = writer.matching("run_sessions", sessions, keys=_RUN)
         merged = merge_sessions(pl.concat([conform(existing, RUN_SESSIONS), sessions]))
         writer.replace("run_sessions", merged, keys=_RUN)
@@ -76,7 +78,7 @@ def load(writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datet
         _write_steps(writer, steps)
         writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
-            writer.append("loads", account_row(parsed, name, origin=origin, data=data, now=now))
+            writer.append("loads", account_row(parsed, name, request=request, data=data, now=now))
     return parsed
 
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from ingest.store.request import LoadRequest
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 
 def load(
-    writer: Writer, parsed: Parsed, *, origin: str, data: bytes, now: datetime, cluster: str | None = None
+    writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime, cluster: str | None = None
 ) -> Parsed:
     """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it.
 
@@ -38,7 +39,7 @@ def load(
     """
     with writer.transaction():
         growth = Growth(writer, source_named(parsed.source))
-        parsed = without_future(parsed, origin=origin, now=now)
+        parsed = without_future(parsed, origin=request.origin, now=now)
         parsed = replace(parsed, warnings=[*parsed.warnings, *removals.removed(writer, parsed)])
         writers = WRITERS if parsed.rejects.is_empty() else WRITERS | IN_PART
         for name, frame in parsed.frames.items():
@@ -49,7 +50,7 @@ def load(
         fed = {name for name, frame in parsed.frames.items() if frame.height}
         parsed = growth.counted(parsed, fed)
         digest = hashlib.sha256(data).hexdigest()
-        write_account(writer, _under_clusters(parsed, cluster), origin=origin, digest=digest, now=now)
+        write_account(writer, _under_clusters(parsed, cluster), request=request, digest=digest, now=now)
     return parsed
 
 

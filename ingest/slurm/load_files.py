@@ -23,6 +23,7 @@ from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
 from ingest.slurm.sources import SOURCES
 from ingest.slurm.stream import load_accounting
 from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.request import from_file
 from ingest.tables import NODE_STATES, Parsed, SourceName
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def ingest_files(
             else:
                 data = b"".join(source.in_lines())
                 parsed = _parse(data, kind, given, told, writer)
-                parsed = load(writer, parsed, origin=source.name, data=data, now=now, cluster=given.cluster)
+                request = from_file(source.name, options.since, options.until)
+                parsed = load(writer, parsed, request=request, data=data, now=now, cluster=given.cluster)
         except UntimedError as error:
             if number < len(inputs) and source.name != STDIN:
                 waiting.append((source, kind))

@@ -13,6 +13,7 @@ from ingest.slurm.load import booked
 from ingest.slurm.people import store as people
 from ingest.slurm.sources import source_named
 from ingest.store.loads import Growth, write_account
+from ingest.store.request import from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,5 +62,6 @@ def load_accounting(
         parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), given.cluster)
         people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
-        write_account(writer, parsed, origin=given.origin, digest=source.digest(), now=now)
+        request = from_file(given.origin, given.since, given.until)
+        write_account(writer, parsed, request=request, digest=source.digest(), now=now)
     return parsed

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest.tables import columns_of
+
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
     from datetime import datetime
 
     from ingest.source import Source
+    from ingest.store.request import LoadRequest
     from ingest.tables import Parsed
     from queries.warehouse import Writer
+
+LOADS: Final = columns_of("loads")
 
 
 class Growth:
@@ -38,19 +43,19 @@ class Growth:
         return self._writer.height("stored.attempts" if table == "attempts" else table)
 
 
-def write_account(writer: Writer, parsed: Parsed, *, origin: str, digest: str, now: datetime) -> None:
+def write_account(writer: Writer, parsed: Parsed, *, request: LoadRequest, digest: str, now: datetime) -> None:
     """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
     writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
     for name in sorted(parsed.clusters):
-        writer.append("loads", _account(parsed, name, origin=origin, digest=digest, now=now))
+        writer.append("loads", _account(parsed, name, request=request, digest=digest, now=now))
 
 
-def account_row(parsed: Parsed, cluster: str, *, origin: str, data: bytes, now: datetime) -> pl.DataFrame:
+def account_row(parsed: Parsed, cluster: str, *, request: LoadRequest, data: bytes, now: datetime) -> pl.DataFrame:
     """The row of `loads` for an input that is at hand as a whole."""
-    return _account(parsed, cluster, origin=origin, digest=hashlib.sha256(data).hexdigest(), now=now)
+    return _account(parsed, cluster, request=request, digest=hashlib.sha256(data).hexdigest(), now=now)
 
 
-def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: datetime) -> pl.DataFrame:
+def _account(parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str, now: datetime) -> pl.DataFrame:
     """The row of `loads`. Where an input has several clusters its row counts stand with the first of them."""
     first = cluster == min(parsed.clusters)
     counts = {
@@ -65,14 +70,24 @@ def _account(parsed: Parsed, cluster: str, *, origin: str, digest: str, now: dat
         {
             "cluster": [cluster],
             "source": [parsed.source],
-            "origin": [origin],
+            "origin": [request.origin],
+            "transport": [request.transport],
+            "request": [request.request],
+            "requested_from": [request.since],
+            "requested_until": [request.until],
+            "partial": [request.partial],
             "digest": [digest],
             "loaded_at": [now],
             "covers_from": [parsed.covers_from],
             "covers_until": [parsed.covers_until],
             **{name: [count if first else 0] for name, count in counts.items()},
             "columns": [parsed.columns],
-            "warnings": [parsed.warnings if first else []],
+            "warnings": [_records(parsed.warnings) if first else []],
         },
-        schema_overrides={"rows_new": pl.Int64, "columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
+        schema_overrides=LOADS,
     )
+
+
+def _records(warnings: Sequence[str]) -> list[dict[str, str | int | None]]:
+    """Warnings as `loads` keeps them."""
+    return [{"code": "text", "count": None, "detail": text} for text in warnings]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -18,15 +16,11 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
     from queries.warehouse import Reader, Writer
 
+LIVE_SLURM: Final = ("command", "rest")
+"""How a running Slurm is read, as `loads.transport` has it. The time that was requested of a file is not its own."""
+
 SHORTEST: Final = timedelta(hours=1)
 """No window is made shorter: longer than the gaps that are closed, so that one that fails leaves a gap to be seen."""
-
-
-_BY_COMMAND: Final = re.compile(r"sacct .*-S (\d{4}-\d\d-\d\dT[\d:]{8}) -E (\d{4}-\d\d-\d\dT[\d:]{8})( |$)", re.ASCII)
-_BY_REST: Final = re.compile(
-    r"slurmrestd .*[?&]start_time=(?:uts)?(\d{1,10})&end_time=(?:uts)?(\d{1,10})(&|$)", re.ASCII
-)
-"""How `ingest.slurm.accounting.sacct` and `ingest.slurm.commands.slurmrestd` ask for a window, in UTC."""
 
 
 class Window(NamedTuple):
@@ -56,47 +50,30 @@ def covered(
     return together(Window(*span) for span in loads.select("started_at", "ended_at").iter_rows())
 
 
-def asked(
+def requested(
     source: Reader | Writer, cluster: str | None, name: SourceName, *, alive: datetime | None, overlap: timedelta
 ) -> Windows:
-    """The time before the cluster's first sign of life (`alive`) that was asked for live all the same, oldest first.
+    """The time before the cluster's first sign of life (`alive`) that was requested live all the same, oldest first.
 
-    The answers were empty there: there was no cluster yet, so no load speaks for that time; but nobody need ask again.
-    Only an ingest that saw a sign of life could know so: without one its database may have been empty, or away.
-    What was asked stands in the command.
+    The answers were empty there: there was no cluster yet, so no load covers that time, and it need not be requested
+    again. Only an ingest that saw a sign of life could know so: without one its database may have been empty, or away.
+    A partial load says nothing of whom it does not show.
     """
     if alive is None:
         return []
     loads = source.table("loads").filter(pl.col("cluster").eq_missing(cluster))
-    speaks = pl.col("covers_from").is_not_null()
-    knew = loads.filter(speaks, pl.col("source").is_in([name, "slurm.events"]))["loaded_at"].implode()
-    loads = loads.filter(pl.col("source") == name, (pl.col("rows_read") == 0) | speaks, pl.col("loaded_at").is_in(knew))
-    found = []
-    for origin, loaded_at in loads.select("origin", "loaded_at").iter_rows():
-        window = asked_by(origin)
-        if window is not None:
-            until = min(window.until, alive, loaded_at - overlap)
-            found += [Window(window.since, until)] if window.since < until else []
-    return together(found)
-
-
-def asked_by(origin: str) -> Window | None:
-    """The window that a question asked for; None where it asked for none.
-
-    >>> asked_by("sacct -a -S 2026-11-01T00:00:00 -E 2026-11-02T00:00:00 -o JobID").until.day
-    2
-    >>> asked_by("slurmrestd unix:/s/slurmdb/v0.0.38/jobs?start_time=uts1793491200&end_time=uts1793577600").since.day
-    1
-    >>> asked_by("sacct.txt")
-    """
-    with contextlib.suppress(ValueError):  # a file may be called so: it asked for nothing
-        if found := _BY_COMMAND.match(origin):
-            since, until = (datetime.fromisoformat(found[each]).replace(tzinfo=UTC) for each in (1, 2))
-            return Window(since, until)
-        if found := _BY_REST.match(origin):
-            since, until = (datetime.fromtimestamp(int(found[each]), UTC) for each in (1, 2))
-            return Window(since, until)
-    return None
+    covers = pl.col("covers_from").is_not_null()
+    knew = loads.filter(covers, pl.col("source").is_in([name, "slurm.events"]))["loaded_at"].implode()
+    until = pl.min_horizontal("requested_until", pl.lit(alive), pl.col("loaded_at") - overlap)
+    windows = loads.filter(
+        pl.col("source") == name,
+        pl.col("transport").is_in(LIVE_SLURM),
+        ~pl.col("partial"),
+        (pl.col("rows_read") == 0) | covers,
+        pl.col("loaded_at").is_in(knew),
+        pl.col("requested_from") < until,
+    )
+    return together(Window(*span) for span in windows.select("requested_from", until).iter_rows())
 
 
 def together(windows: Iterable[Window]) -> Windows:

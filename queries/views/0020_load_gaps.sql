@@ -28,7 +28,7 @@ known AS (
     FROM spans
     WHERE source = 'slurm.accounting' AND covers_until > covers_from
     GROUP BY cluster
-    HAVING cluster IN (SELECT cluster FROM loads WHERE source = 'slurm.events' AND starts_with(origin, 'sacctmgr '))
+    HAVING cluster IN (SELECT cluster FROM loads WHERE source = 'slurm.events' AND transport = 'command')
 ),
 reached AS (
     SELECT

@@ -110,7 +110,7 @@ times AS (
     -- Live loads: commands, slurmrestd, Prometheus. What people load by hand, they load when they like.
     SELECT DISTINCT cluster, source, loaded_at
     FROM loads
-    WHERE source <> 'runlog' AND regexp_matches(origin, '^((sacct|sacctmgr|scontrol|squeue|sdiag|slurmrestd)\s|https?://)')
+    WHERE transport NOT IN ('file', 'stdin')
 ),
 steps AS (
     SELECT
@@ -146,42 +146,38 @@ stale AS (
     JOIN read_again AS r USING (cluster, source)
     WHERE epoch(l.others_at - l.loaded_at) > GREATEST(2 * 86400, 4 * r.step_s)
 ),
-roads AS (
-    -- The same question again: a command and what it shows, whatever its window, or files that differ in their numbers only.
+requests AS (
+    -- The same again: a request to Slurm, whatever its time, or files whose names differ in their numbers only.
     SELECT
         cluster,
         source,
-        COALESCE(
-            NULLIF(regexp_extract(origin, '^(sacct)\s', 1), ''),
-            'sacctmgr show ' || NULLIF(regexp_extract(origin, '^sacctmgr\s(?:.*\s)?show\s+(\w+)', 1), ''),
-            regexp_replace(origin, '[0-9]+', '#', 'g')
-        ) AS road,
+        COALESCE(request, regexp_replace(origin, '[0-9]+', '#', 'g')) AS request,
         loaded_at,
         columns
     FROM loads
     WHERE
         source IN ('slurm.accounting', 'slurm.events', 'slurm.associations', 'slurm.qos', 'slurm.transactions')
         AND len(columns) > 0
-        AND origin <> '-'
+        AND transport <> 'stdin'
 ),
 recent AS (
-    SELECT *, MIN(loaded_at) OVER (PARTITION BY cluster, source, road) AS first_at
+    SELECT *, MIN(loaded_at) OVER (PARTITION BY cluster, source, request) AS first_at
     FROM (
-        SELECT *, MAX(loaded_at) OVER (PARTITION BY cluster, source, road) AS newest_at
-        FROM roads
+        SELECT *, MAX(loaded_at) OVER (PARTITION BY cluster, source, request) AS newest_at
+        FROM requests
         QUALIFY loaded_at > newest_at - INTERVAL 7 DAY
     )
 ),
-road_columns AS (
+request_columns AS (
     SELECT
         cluster,
         source,
-        road,
+        request,
         list_distinct(flatten(LIST(columns) FILTER (loaded_at = newest_at))) AS now_there,
         list_distinct(flatten(LIST(columns) FILTER (loaded_at < newest_at))) AS once_there,
         list_distinct(flatten(LIST(columns) FILTER (loaded_at = first_at))) AS first_there
     FROM recent
-    GROUP BY cluster, source, road
+    GROUP BY cluster, source, request
     HAVING COUNT(*) FILTER (loaded_at < newest_at) > 0
 ),
 differences AS (
@@ -189,14 +185,14 @@ differences AS (
         *,
         list_sort(list_filter(once_there, name -> NOT list_contains(now_there, name))) AS gone,
         list_sort(list_filter(now_there, name -> NOT list_contains(first_there, name))) AS come
-    FROM road_columns
+    FROM request_columns
 ),
 columns_changed AS (
     SELECT
         cluster,
         source,
         'columns' AS kind,
-        format('the columns of {} changed within a week:', road)
+        format('the columns of {} changed within a week:', request)
         || CASE WHEN len(gone) > 0 THEN ' gone: ' || array_to_string(gone, ', ') || '.' ELSE '' END
         || CASE WHEN len(come) > 0 THEN ' new: ' || array_to_string(come, ', ') || '.' ELSE '' END
         || ' Was Slurm upgraded?' AS says

@@ -15,6 +15,7 @@ import polars as pl
 from app.config.settings import Config
 from ingest.prometheus.store.samples import load
 from ingest.prometheus.tables import GPUS, NODES, Table
+from ingest.store.request import from_file
 from ingest.tables import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
 from queries.warehouse import open_writer
 
@@ -176,7 +177,7 @@ def _our_bytes(folder: Path, day: _Day) -> tuple[int, float]:
                 rows_loaded=some.height,
             )
             began = time.perf_counter()
-            load(writer, Config(), [parsed], "c", origin="bench", digest="", now=BEGIN)
+            load(writer, Config(), [parsed], "c", request=from_file("bench"), digest="", now=BEGIN)
             seconds.append(time.perf_counter() - began)
         with writer.transaction():
             writer.compact_partitions(day.of.name, "c", before=BEGIN.date() + timedelta(days=1), order=day.of.key)

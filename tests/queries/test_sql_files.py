@@ -11,6 +11,9 @@ from queries import sql_files
 
 ROOT = Path(__file__).parents[2]
 
+LAST_OF_BASELINE = 7
+"""Number of the last schema step of the baseline."""
+
 
 @pytest.mark.parametrize("table", sql_files.all_tables(), ids=lambda table: table.name)
 def test_every_column_is_described(table: sql_files.Table) -> None:
@@ -22,12 +25,15 @@ def test_every_column_is_described(table: sql_files.Table) -> None:
 
 def test_every_create_table_is_seen() -> None:
     text = "".join(step.sql for step in sql_files.schema_steps())
-    assert len(sql_files.all_tables()) == text.count("CREATE TABLE") > 30
+    declared = re.findall(r"^CREATE TABLE ([\w.]+)", text, re.MULTILINE)
+    assert len(sql_files.all_tables()) == len(set(declared)) > 30
+    assert text.count("CREATE TABLE") == len(declared)
 
 
 def test_the_baseline_declares_each_table_once() -> None:
-    text = "".join(step.sql for step in sql_files.schema_steps())
-    assert not re.findall("ALTER TABLE|DROP TABLE", text), "before the first release: edit the declaration"
+    text = "".join(step.sql for step in sql_files.schema_steps() if step.number <= LAST_OF_BASELINE)
+    assert not re.findall("ALTER TABLE|DROP TABLE", text), "what changes a table is a step of its own"
+    assert len(set(declared := re.findall("CREATE TABLE (.*) ", text))) == len(declared)
 
 
 @pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)

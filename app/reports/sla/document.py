@@ -35,6 +35,7 @@ from app.results.windows import ledger_sums
 from app.times import iso, parse_period
 from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
+from ingest.load_warnings import messages
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
 from metrics.categories import EVIDENCE_KINDS
@@ -483,7 +484,7 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
             for low, high, by in sorted(silent, key=itemgetter(0))
             if (high - low).total_seconds() > gap_s
         ],
-        "warnings": list(row["last_warnings"] or []),
+        "warnings": messages(row["last_warnings"]),
     }
 
 

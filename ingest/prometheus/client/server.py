@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ingest.errors import ServerDownError
     from ingest.prometheus.client.remote_read import Samples
     from ingest.prometheus.client.responses import Series
+    from ingest.store.request import Transport
 
 Answer = TypeVar("Answer")
 
@@ -79,6 +80,7 @@ class Server:
         self._streams: bool | None = None if remote_read else False
         self._exports: bool | None = None if remote_read else False
         self._known_labels: dict[bytes, tuple[str, str]] = {}
+        self._transport: Transport = "json"
 
     def close(self) -> None:
         """Hang up."""
@@ -91,6 +93,11 @@ class Server:
     def warnings(self) -> list[str]:
         """What the server warned of in answers that are whole, since this was last asked."""
         return self._asking.warnings()
+
+    def transport(self) -> Transport:
+        """How raw readings came since this was last called; `json` where none came as a stream."""
+        used, self._transport = self._transport, "json"
+        return used
 
     def names(self, matcher: str = "", *, since: datetime, until: datetime) -> list[str]:
         """Names of the metrics that the server has in that time (roughly), those of a series matcher if one is given.
@@ -272,14 +279,20 @@ class Server:
         if wire.matchers(selector) is not None and self.streams():
             try:
                 names = self._label_names(selector, since=first - step, until=last)
-                return self._in_turn(lambda piece: self._read(piece, step, names, each), all_of_it, step)
+                answers = self._in_turn(lambda piece: self._read(piece, step, names, each), all_of_it, step)
             except NotStreamedError:
                 self._streams = False
+            else:
+                self._transport = "remote_read"
+                return answers
         if self.exports():
             try:
-                return self._in_turn(lambda piece: self._export(piece, step, each), all_of_it, step)
+                answers = self._in_turn(lambda piece: self._export(piece, step, each), all_of_it, step)
             except NotStreamedError:
                 self._exports = False
+            else:
+                self._transport = "export"
+                return answers
         return None
 
     def _in_turn(self, ask: Callable[[Piece], list[Answer]], piece: Piece, step: timedelta) -> list[Answer]:

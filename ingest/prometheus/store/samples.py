@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ingest.prometheus.settings import TelemetrySettings
+    from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
 
 ALIASES: Final = "prometheus"
@@ -37,7 +38,7 @@ def load(
     told: Sequence[Parsed],
     cluster: str,
     *,
-    origin: str,
+    request: LoadRequest,
     digest: str,
     now: datetime,
 ) -> list[Parsed]:
@@ -50,19 +51,19 @@ def load(
         settings: All settings.
         told: What the input tells, source by source.
         cluster: Whose it is where it names none itself.
-        origin: Where it comes from.
+        request: What was requested, and how it came.
         digest: SHA-256 of what was read, in hex.
         now: The time.
 
     Returns:
         The same, without what lies in the future.
     """
-    told = [without_future(parsed, origin=origin, now=now) for parsed in told]
+    told = [without_future(parsed, origin=request.origin, now=now) for parsed in told]
     with writer.transaction():
         for parsed in sorted(told, key=lambda each: "node_aliases" not in each.frames):  # names before their use
             whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
             _write(writer, settings, whole)
-            write_account(writer, whole, origin=origin, digest=digest, now=now)
+            write_account(writer, whole, request=request, digest=digest, now=now)
     return told
 
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import InputError, OptionError, SourceError
+from ingest.load_warnings import messages
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
-from ingest.slurm.live.questions import Ask, Part, answer
+from ingest.slurm.live.questions import Ask, Part, answer, request_of
 from ingest.slurm.live.retry import Asker, at_controller_of, timed_out, too_large
 from ingest.slurm.load import load
 from ingest.store import summary as live_telling
@@ -42,9 +43,6 @@ FAILURES: Final = 2
 
 BEFORE: Final = "end before the cluster's first sign of life and were empty"
 """Why windows need not be asked for that no load speaks for."""
-
-OWN_JOBS: Final = "others' jobs hidden:"
-"""How the origin of such an answer begins, so that nobody takes its window for asked (`live_windows.asked`)."""
 
 HIDDEN: Final = (
     "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts as "
@@ -172,7 +170,7 @@ class _Live:
         """What came of everything; where there are `several` clusters it is said of which."""
         named = self.cluster or "" if several else ""
         warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))
-        before = {source: said or [] for source, said in warned.select("source", "warnings").iter_rows()}
+        before = {source: messages(records) for source, records in warned.select("source", "warnings").iter_rows()}
         yield from live_telling.summaries(self.loads, cluster=named, before=before)
         yield from self.others
         yield from live_telling.failures(self.failed, cluster=named)
@@ -217,7 +215,7 @@ class _Live:
         """The windows without those that need not be asked for again; it is said how many, and why."""
         there = load_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
         alive = self._alive_since(born)
-        empty = load_windows.asked(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
+        empty = load_windows.requested(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
         late = load_windows.outside(windows, empty)
         left = load_windows.outside(late, load_windows.together([*there, *empty]))
         for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
@@ -290,14 +288,15 @@ class _Live:
             OptionError: it is of another cluster than was asked for.
         """
         fetched = self.asker.ask(lambda: part.fetch(ask), part.service, patient=part.needed)
-        parsed, origin, data = answer(part, ask, fetched), fetched.origin, fetched.data
+        parsed, data = answer(part, ask, fetched), fetched.data
+        request = request_of(part, ask, fetched)
         if part.kind == "slurm.config":
             self._agree(parsed)
         if part.kind == "slurm.accounting":
             self.seen.append(recheck.still_open(parsed.frames["attempts"]))
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
-            origin = f"{OWN_JOBS} {origin}" if self.hidden else origin
-        parsed = load(self.writer, parsed, origin=origin, data=data, now=self.now, cluster=self.cluster)
+            request = replace(request, partial=bool(self.hidden))
+        parsed = load(self.writer, parsed, request=request, data=data, now=self.now, cluster=self.cluster)
         self.loads.append(Loaded(part.title, live_telling.without_rows(parsed), window))
         return parsed, len(data)
 

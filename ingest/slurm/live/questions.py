@@ -27,12 +27,15 @@ from ingest.slurm.people.associations import fetch_associations, fetch_qos, fetc
 from ingest.slurm.people.transactions import fetch_transactions, of_cluster
 from ingest.slurm.scheduler.runaway import fetch_runaway
 from ingest.slurm.scheduler.sdiag import fetch_diag
+from ingest.store.request import LoadRequest
+from ingest.store.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ingest.slurm.commands.runner import Fetched, Runner
     from ingest.slurm.settings import SlurmSettings
+    from ingest.store.request import Transport
     from ingest.tables import Parsed, SourceName
 
 Service = Literal["slurmctld", "slurmdbd"]
@@ -65,6 +68,15 @@ def _as_it_is(parsed: Parsed, _: Ask) -> Parsed:
     return parsed
 
 
+def _no_window(_: Ask) -> Window | None:
+    return None
+
+
+def requested_window(ask: Ask) -> Window | None:
+    """The window that an `Ask` names."""
+    return Window(ask.since, ask.until)
+
+
 @dataclass(frozen=True)
 class Part:
     """One question to a running Slurm.
@@ -77,6 +89,9 @@ class Part:
         needed: Without it the ingest has failed. Else what a site forbids or lacks is a warning.
         every_hours: Asked for again only when the last answer is older than this.
         tells_window: The parser is told the time asked for. Else the answer's own times are wanted.
+        transport: How it is requested.
+        window: The time that is requested of an `Ask`; None where no time is.
+        request: What `loads.request` calls it; empty: `title`.
         parse: In place of the parser of `kind`.
         finish: What the answer says of its time, where the parser cannot know.
     """
@@ -88,6 +103,9 @@ class Part:
     needed: bool = False
     every_hours: float = 0.0
     tells_window: bool = True
+    transport: Transport = "command"
+    window: Callable[[Ask], Window | None] = _no_window
+    request: str = ""
     parse: Callable[[bytes, Given], Parsed] | None = None
     finish: Callable[[Parsed, Ask], Parsed] = _as_it_is
 
@@ -109,6 +127,12 @@ def answer(part: Part, ask: Ask, fetched: Fetched) -> Parsed:
     parsed = parse(part.kind, fetched.data, given) if part.parse is None else part.parse(fetched.data, given)
     parsed = part.finish(parsed, ask)
     return replace(parsed, warnings=[*fetched.warnings, *parsed.warnings])
+
+
+def request_of(part: Part, ask: Ask, fetched: Fetched) -> LoadRequest:
+    """What was requested, for the account of the load."""
+    since, until = part.window(ask) or (None, None)
+    return LoadRequest(fetched.origin, part.transport, part.request or part.title, since, until)
 
 
 def _window(events: Parsed, ask: Ask) -> Parsed:
@@ -154,6 +178,7 @@ PARTS: Final[tuple[Part, ...]] = (
         "slurmdbd",
         needed=True,
         tells_window=False,
+        window=requested_window,
         finish=_window,
     ),
     Part(
@@ -170,6 +195,7 @@ PARTS: Final[tuple[Part, ...]] = (
         "slurm.reservations",
         lambda ask: fetch_reservation_history(ask.runner, since=ask.since, until=ask.until, clusters=ask.clusters),
         "slurmdbd",
+        window=requested_window,
     ),
     Part("scontrol show reservation", "slurm.reservations", lambda ask: fetch_reservations(ask.runner), "slurmctld"),
     Part(
@@ -194,6 +220,7 @@ PARTS: Final[tuple[Part, ...]] = (
         "slurmdbd",
         every_hours=1,
         tells_window=False,
+        window=lambda ask: Window(EARLIEST, ask.until),
         finish=lambda parsed, ask: parsed if ask.cluster is None else of_cluster(parsed, ask.cluster),
     ),
     Part("sdiag", "slurm.diag", lambda ask: fetch_diag(ask.runner), "slurmctld"),
@@ -217,6 +244,7 @@ def accounting(_: SlurmSettings) -> Part:
         lambda ask: fetch_accounting(ask.runner, since=ask.since, until=ask.until, clusters=ask.clusters),
         "slurmdbd",
         needed=True,
+        window=requested_window,
     )
 
 
@@ -228,5 +256,6 @@ def by_id(_: SlurmSettings, job_ids: Sequence[str]) -> Part:
         lambda ask: fetch_jobs(ask.runner, job_ids, clusters=ask.clusters),
         "slurmdbd",
         tells_window=False,
+        request="sacct",
         finish=lambda parsed, _: without_time(parsed),
     )

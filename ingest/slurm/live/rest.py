@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ingest.slurm.commands.slurmrestd import Client, RestRoad
-from ingest.slurm.live.questions import Part
+from ingest.slurm.live.questions import Part, requested_window
 from ingest.slurm.live.recheck import without_time
 from ingest.slurm.load_files import seen_until_now
 
@@ -53,6 +53,7 @@ def settings() -> Part:
         lambda ask: road(ask.config).settings(),
         "slurmdbd",
         needed=True,
+        transport="rest",
         finish=lambda parsed, _: replace(parsed, warnings=[*parsed.warnings, NOT_TOLD]),
     )
 
@@ -66,6 +67,7 @@ def around() -> tuple[Part, ...]:
             lambda ask: road(ask.config).nodes(),
             "slurmctld",
             needed=True,
+            transport="rest",
             finish=lambda parsed, _: seen_until_now(parsed),
         ),
         Part(
@@ -73,6 +75,7 @@ def around() -> tuple[Part, ...]:
             "slurm.reservations",
             lambda ask: road(ask.config).reservations(),
             "slurmctld",
+            transport="rest",
         ),
     )
 
@@ -85,6 +88,8 @@ def accounting() -> Part:
         lambda ask: road(ask.config).accounting(ask.since, ask.until),
         "slurmdbd",
         needed=True,
+        transport="rest",
+        window=requested_window,
     )
 
 
@@ -96,5 +101,6 @@ def by_id(job_ids: Sequence[str]) -> Part:
         lambda ask: road(ask.config).jobs(job_ids),
         "slurmdbd",
         tells_window=False,
+        transport="rest",
         finish=lambda parsed, _: without_time(parsed),
     )

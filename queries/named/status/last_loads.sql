@@ -15,6 +15,6 @@ SELECT
     CASE WHEN BOOL_AND(rows_new IS NOT NULL) THEN CAST(SUM(rows_new) FILTER (counted_here) AS BIGINT) END AS rows_new,
     CAST(SUM(rows_skipped) FILTER (counted_here) AS BIGINT) AS rows_skipped,
     CAST(SUM(rows_rejected) FILTER (counted_here) AS BIGINT) AS rows_rejected,
-    list_sort(list_distinct(flatten(LIST(warnings)))) AS warnings
+    list_distinct(flatten(LIST(warnings))) AS warnings
 FROM told
 GROUP BY cluster, source;

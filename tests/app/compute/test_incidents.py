@@ -13,6 +13,7 @@ from ingest.prometheus.health import events as health
 from ingest.prometheus.store import samples as writing
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
+from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
 from tests.support.health_readings import Series, every, of_gpu, of_node, samples
@@ -76,7 +77,7 @@ def load(warehouse: Path, readings: list[Series], *, times: int = 1) -> None:
                 covers_from=found.covers_from,
                 covers_until=found.covers_until,
             )
-            writing.load(writer, Config(), [parsed], "c", origin="test", digest="", now=NOW)
+            writing.load(writer, Config(), [parsed], "c", request=from_file("test"), digest="", now=NOW)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from app.window import Window
 from ingest.context import Given
 from ingest.slurm.load import load
 from ingest.slurm.parsers import parse
+from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import words
 from tests.support.parsing import at, text
@@ -87,7 +88,7 @@ def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> P
     with open_writer(root, verb="test", now=now) as writer:
         for kind, data, window in inputs:
             given = Given(origin=kind, cluster="c", **{name: at(T + seconds) for name, seconds in window.items()})  # type: ignore[arg-type]  # only since and until
-            load(writer, parse(kind, data, given), origin=kind, data=data, now=now, cluster="c")
+            load(writer, parse(kind, data, given), request=from_file(kind), data=data, now=now, cluster="c")
         if compute:
             computing.compute(writer, Config(), now=now)
     return root

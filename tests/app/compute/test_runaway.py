@@ -20,7 +20,8 @@ from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column
 from ingest.slurm.load import load
 from ingest.slurm.scheduler.runaway import parse_runaway
-from ingest.tables import SCHEMAS
+from ingest.store.request import from_file
+from ingest.tables import SCHEMAS, TEXTS, WARNINGS
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -152,10 +153,11 @@ def _load(
 ) -> pl.DataFrame:
     counts = ("rows_read", "rows_loaded", "rows_duplicate", "rows_skipped")
     return pl.DataFrame(
-        {"cluster": [cluster], "source": [source], "origin": ["test"], "digest": [digest or f"{source} {until}"],
+        {"cluster": [cluster], "source": [source], "origin": ["test"], "transport": ["command"], "partial": [False],
+         "digest": [digest or f"{source} {until}"],
          "loaded_at": [NOW], "covers_from": [at(since)], "covers_until": [at(until)],
          **{name: [0] for name in counts}, "rows_rejected": [refused], "columns": [[]], "warnings": [[]]},
-        schema_overrides={"columns": pl.List(pl.String), "warnings": pl.List(pl.String)},
+        schema_overrides={"columns": TEXTS, "warnings": WARNINGS},
     )  # fmt: skip
 
 
@@ -329,7 +331,7 @@ def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> 
         for number in order:
             given = Given(origin="x", cluster="c", until=at(50 + number))
             parsed = parse_runaway(lists[number], given)
-            load(writer, parsed, origin="x", data=lists[number], now=NOW, cluster="c")
+            load(writer, parsed, request=from_file("x"), data=lists[number], now=NOW, cluster="c")
     with open_reader(root) as reader:
         assert reader.table("runaway_jobs").height == 1
         assert reader.table("runaway_attempts").is_empty()

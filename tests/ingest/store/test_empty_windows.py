@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.slurm.accounting.sacct import fetch_accounting
-from ingest.slurm.commands.runner import Completed
-from ingest.slurm.commands.slurmrestd import Client, fetch_accounting_rest
 from ingest.slurm.load import load
-from ingest.store import windows as load_windows
-from ingest.store.windows import Window
+from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.support.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
-from tests.support.slurm_answers import NEWEST, answer
-from tests.support.web import Answer, web
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
+
+    from ingest.slurm.commands.runner import Completed
 
 NOW = BORN + days(40)
 
@@ -101,7 +97,7 @@ def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_fo
     earlier = Parsed("slurm.accounting", frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     earlier = replace(earlier, covers_from=BORN + days(first), covers_until=BORN - days(32))
     with open_writer(tmp_path, verb="test", now=NOW) as writer:
-        load(writer, earlier, origin="old.txt", data=b"", now=NOW, cluster="c1")
+        load(writer, earlier, request=from_file("old.txt"), data=b"", now=NOW, cluster="c1")
     ingest(tmp_path, slurm, since=BORN - days(60))
     assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
 
@@ -165,6 +161,8 @@ def test_whoever_may_not_see_others_jobs_is_warned_and_leaves_their_time_to_some
     assert [each for each in told.warnings if "hides other users' jobs" in each]
     loads = table(tmp_path, "loads").filter(source="slurm.accounting")
     assert loads["covers_from"].null_count() == loads["covers_until"].null_count() == loads.height == 8
+    assert loads["partial"].all()
+    assert loads["requested_from"].null_count() == 0
     slurm.jobs, slurm.admin_level = [*slurm.jobs, *others], "Operator"
     told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
     assert told.notes == []
@@ -190,20 +188,3 @@ def test_where_nobody_hides_or_nobody_tells_accounting_speaks_for_its_time(tmp_p
     told = ingest(tmp_path, slurm)
     assert table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].null_count() == 0
     assert any("who may see which jobs (Access/permission denied)" in each for each in told.warnings) == (say != "uid")
-
-
-def test_what_a_question_asked_for_is_read_from_its_own_words() -> None:
-    window = Window(datetime(2026, 11, 1, 2, tzinfo=UTC), datetime(2026, 11, 8, 3, 4, 5, tzinfo=UTC))
-
-    def sacct(command: list[str], _: object) -> Completed:
-        return Completed(0, b"JobIDRaw JobID" if "-e" in command else b"", b"")
-
-    for clusters in ((), ("c1",)):
-        origin = fetch_accounting(sacct, since=window.since, until=window.until, clusters=clusters).origin
-        assert load_windows.asked_by(origin) == window
-    for version in ("0.0.38", NEWEST):
-        with web(lambda *_, version=version: Answer(answer(version, jobs=[]))) as server:
-            origin = fetch_accounting_rest(Client(server.url, version=version), window.since, window.until).origin
-        assert load_windows.asked_by(origin) == window
-    for file in ("sacct.txt", "sacct -S 2026-99-01T00:00:00 -E 2026-99-02T00:00:00", "sacct -j: 3 open jobs, 1 to 3"):
-        assert load_windows.asked_by(file) is None

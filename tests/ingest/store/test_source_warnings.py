@@ -9,6 +9,7 @@ import pytest
 
 from ingest.slurm.commands.runner import Completed
 from ingest.store.loads import write_account
+from ingest.store.request import LoadRequest
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
 from tests.support.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
@@ -17,6 +18,7 @@ from tests.support.parsing import DATA
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ingest.store.request import Transport
     from ingest.tables import SourceName
 
 MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
@@ -85,11 +87,19 @@ def test_a_new_cluster_knows_no_weekend_yet(tmp_path: Path) -> None:
 # --- staying away
 
 
-def load(root: Path, source: SourceName, origin: str, now: datetime, columns: list[str] | None = None) -> None:
+def load(
+    root: Path,
+    source: SourceName,
+    origin: str,
+    now: datetime,
+    columns: list[str] | None = None,
+    *,
+    transport: Transport = "file",
+) -> None:
     """The account of a load, without rows."""
     parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0, columns=columns or [])
     with open_writer(root, verb="test", now=now) as writer, writer.transaction():
-        write_account(writer, parsed, origin=origin, digest=f"{origin} {now}", now=now)
+        write_account(writer, parsed, request=LoadRequest(origin, transport), digest=f"{origin} {now}", now=now)
 
 
 def others(root: Path) -> None:
@@ -98,20 +108,21 @@ def others(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "origin"),
+    ("source", "transport"),
     [
-        ("slurm.accounting", "sacct -a -D -X -P"),
-        ("slurm.qos", "sacctmgr -P show qos"),
-        ("slurm.nodes", "scontrol -M c1 show node -o"),
-        ("slurm.accounting", "slurmrestd http://ctl:6820/slurmdb/v0.0.40/jobs"),
-        ("prometheus.gpu", 'http://prometheus:9090 {cluster="c1"}'),
+        ("slurm.accounting", "command"),
+        ("slurm.qos", "command"),
+        ("slurm.accounting", "rest"),
+        ("prometheus.gpu", "remote_read"),
+        ("prometheus.gpu", "export"),
+        ("prometheus.gpu", "json"),
     ],
 )
 def test_what_was_asked_for_day_by_day_and_no_longer_is_is_stale(
-    tmp_path: Path, source: SourceName, origin: str
+    tmp_path: Path, source: SourceName, transport: Transport
 ) -> None:
     for day in range(3):
-        load(tmp_path, source, origin, MONDAY + days(day))
+        load(tmp_path, source, "x", MONDAY + days(day), transport=transport)
     others(tmp_path)
     assert warned(tmp_path) == [(source, "stale")]
     load(tmp_path, source, "by-hand.txt", MONDAY + days(29))
@@ -128,7 +139,7 @@ def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceNam
 
 def test_what_was_asked_for_again_and_again_on_two_days_only_is_not_stale(tmp_path: Path) -> None:
     for number in range(6):
-        load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number))
+        load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number), transport="command")
     others(tmp_path)
     assert warned(tmp_path) == []
 

@@ -20,6 +20,7 @@ from ingest.prometheus.settings import THRESHOLDS
 from ingest.prometheus.store.samples import load, tells_news
 from ingest.prometheus.tables import NODES as TABLE
 from ingest.row_counts import row_counts
+from ingest.store.request import from_file
 from ingest.tables import (
     CLUSTER_SAMPLES,
     GPU_HOURS,
@@ -92,7 +93,7 @@ def parsed(frames: dict[str, pl.DataFrame], *, covers: bool = True) -> Parsed:
 def put(warehouse: Path, *pieces: dict[str, pl.DataFrame], settings: Config | None = None) -> Path:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         for piece in pieces:
-            load(writer, settings or Config(), [parsed(piece)], "c", origin="test", digest="", now=NOW)
+            load(writer, settings or Config(), [parsed(piece)], "c", request=from_file("test"), digest="", now=NOW)
     return warehouse
 
 

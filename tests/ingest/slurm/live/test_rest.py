@@ -83,6 +83,11 @@ def test_accounting_inventory_and_name_come_from_slurmrestd_alone(tmp_path: Path
     said = "\n".join(warning for report in reports if report.parsed for warning in report.parsed.warnings)
     assert "slurmrestd tells no node events" in said
     assert ("not tried on a real Slurm" in said) == (version != "0.0.38")
+    loads = {load["request"]: load for load in rows(tmp_path, "loads")}
+    assert {load["transport"] for load in loads.values()} == {"rest"}
+    assert {request for request, load in loads.items() if load["requested_from"] is not None} == {"slurmrestd jobs"}
+    accounting = loads["slurmrestd jobs"]
+    assert (accounting["requested_from"], accounting["requested_until"], accounting["partial"]) == (SINCE, NOW, False)
 
 
 def test_the_token_comes_from_the_environment_variable_that_is_named(

@@ -11,6 +11,7 @@ from app.cli import main as cli
 from ingest.context import Given
 from ingest.slurm.load import load as load_input
 from ingest.slurm.parsers import parse
+from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import at
 
@@ -39,7 +40,7 @@ def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
             load_input(
                 writer,
                 parse("slurm.nodes", data, Given(origin="nodes.txt", cluster="c", until=at(T + seconds))),
-                origin="nodes.txt",
+                request=from_file("nodes.txt"),
                 data=data,
                 now=at(T + 86_400),
                 cluster="c",
