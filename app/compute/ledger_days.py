@@ -16,7 +16,7 @@ from metrics.ledger.inputs import day_of
 from metrics.ledger.sweep import named, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import date, datetime
 
     from metrics.ledger.inputs import Inputs
@@ -49,8 +49,8 @@ def write_days(
     for first, last in inputs.spans():
         prints |= inputs.within(first, last).fingerprints()
     kept = [number for number, said in prints.items() if before.get(_date(number), ("", now))[0] == said]
-    days = pl.DataFrame({"day": [_date(number) for number in kept]}, schema={"day": pl.Date})
-    writer.run("delete_ledger_days", {"kept": days}, cluster=cluster)
+    for since, until in _gaps(kept):
+        writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
     for first, last in _together(changed, inputs):
         some = inputs.within(first, last)
@@ -81,6 +81,16 @@ def _known(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:
 
 def _date(number: int) -> date:
     return day_of(number).date()
+
+
+def _gaps(kept: Sequence[int]) -> Iterator[tuple[datetime | None, datetime | None]]:
+    """The time that is not in one of these days, in order: from one midnight to another, None where it has no end."""
+    since: int | None = None
+    for day in sorted(kept):
+        if since is None or since < day:
+            yield None if since is None else day_of(since), day_of(day)
+        since = day + 1
+    yield None if since is None else day_of(since), None
 
 
 def _together(days: Collection[int], inputs: Inputs) -> Iterator[tuple[int, int]]:

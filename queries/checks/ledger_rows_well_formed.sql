@@ -3,7 +3,7 @@ SELECT *
 FROM gpu_time
 WHERE started_at >= ended_at
    OR gpus <= 0
-   OR CAST(started_at AS DATE) <> CAST(ended_at - INTERVAL 1 MICROSECOND AS DATE)
+   OR epoch_us(started_at) // 86400000000 <> (epoch_us(ended_at) - 1) // 86400000000
    OR CASE state
         WHEN 'unavailable' THEN category NOT IN ('maintenance', 'down', 'drained', 'unknown')
         WHEN 'idle' THEN category NOT IN ('no_demand', 'pending_demand')

@@ -2,7 +2,7 @@
 CREATE OR REPLACE VIEW gpu_time_daily AS
 SELECT
     cluster,
-    CAST(started_at AS DATE) AS day,
+    CAST(make_timestamp(epoch_us(started_at)) AS DATE) AS day,
     state,
     category,
     cause,

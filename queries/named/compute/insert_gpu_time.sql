@@ -22,4 +22,4 @@ FROM ledger AS l
 LEFT JOIN straggling AS s
     ON l.category = 'productive' AND l.evidence = 'log'
     AND l.scheduler = s.scheduler AND l.job_id = s.job_id AND l.submitted_at = s.submitted_at
-    AND CAST(l.started_at AS DATE) = s.day;
+    AND CAST(make_timestamp(epoch_us(l.started_at)) AS DATE) = s.day;

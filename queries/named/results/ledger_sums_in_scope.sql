@@ -33,7 +33,7 @@ SELECT
     c.cluster,
     CASE $dimension
         WHEN 'cluster' THEN c.cluster
-        WHEN 'day' THEN CAST(CAST(c.started_at AS DATE) AS VARCHAR)
+        WHEN 'day' THEN CAST(CAST(make_timestamp(epoch_us(c.started_at)) AS DATE) AS VARCHAR)
         WHEN 'run' THEN COALESCE(r.run_id, '(no attempt)')
     END AS subject,
     c.state,
