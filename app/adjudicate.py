@@ -21,6 +21,7 @@ from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.clusters import clusters, one_cluster
 from app.compute import pipeline as computing
+from app.compute.unchanged import inputs_digest
 from app.corrections import records as adjudications
 from app.corrections.describe import equal, in_words, some
 from app.corrections.records import Correction, key_of, stamp
@@ -188,7 +189,8 @@ def _caught_up(writer: Writer, settings: Config, done: Done, *, now: datetime, p
 
 def _compute(writer: Writer, settings: Config, *, now: datetime, progress: Callable[[str], None]) -> None:
     stored = StoredClaims.read(settings.claims)
-    computing.compute(writer, settings, now=now, verdicts=stored.verdicts, progress=progress)
+    inputs = None if stored.error else inputs_digest(settings, since=None, until=None)
+    computing.compute(writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=progress)
 
 
 def say(done: Done, *, quiet: bool) -> None:

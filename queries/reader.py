@@ -129,6 +129,11 @@ class Connection:
             row = self._connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
         return None if row is None else str(row[0])
 
+    def fact_of_version(self, key: str) -> str | None:
+        """A fact about this very data version; None if it was stored with another one, or never."""
+        version, _, value = (self.meta(key) or "").partition(" ")
+        return value if version == str(self.data_version) else None
+
     @property
     def data_version(self) -> int:
         """Number of the last committed change."""

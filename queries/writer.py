@@ -292,6 +292,10 @@ class Writer(Connection):
                 directory.copy_and_point(self.root / directory.DATABASE, target)
             directory.sweep(self.root, [path for (path,) in gone if path not in live])
 
+    def put_fact_of_version(self, key: str, value: str) -> None:
+        """Store a fact about the data version that the open transaction makes, for `fact_of_version`."""
+        self._put_meta(key, f"{self._next_version} {value}")
+
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
         self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])

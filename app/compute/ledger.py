@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from app.compute.inputs import Facts
-    from app.compute.ledger_days import Days
+    from app.compute.outcome import Days
     from app.config.settings import Rules
     from app.window import Window
     from queries.warehouse import Writer

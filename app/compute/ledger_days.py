@@ -6,11 +6,11 @@ Late data change the inputs of the days that they speak of, and so do rules, cor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.compute.outcome import Days
 from metrics import frames
 from metrics.ledger.inputs import day_of
 from metrics.ledger.sweep import named, pieces
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
     from metrics.ledger.inputs import Inputs
     from queries.warehouse import Writer
-
-
-@dataclass(frozen=True)
-class Days:
-    """How many days the ledger has, and how many of them were computed now."""
-
-    changed: int
-    known: int
 
 
 def write_days(

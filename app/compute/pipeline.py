@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,8 +9,10 @@ import polars as pl
 from app.compute.incidents import write_incidents
 from app.compute.inputs import Facts, spoken_for, with_gpus
 from app.compute.ledger import write_ledger
+from app.compute.outcome import Computed
 from app.compute.restarts import events_at_nodes, restart_table
 from app.compute.stored_results import write_results
+from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.run_logs import read_logs
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from app.compute.ledger_days import Days
+    from app.compute.outcome import Days
     from app.config.settings import Config, Rules
     from app.results.run_logs import Logs
     from app.window import Source
-    from queries.warehouse import CheckResult, Writer
+    from queries.warehouse import Writer
 
 DERIVED = (
     "inventory",
@@ -66,17 +67,6 @@ BY_DAY = ("gpu_time", "ledger_days")
 """Tables of which it replaces the days that changed: see `app.compute.ledger_days`."""
 
 
-@dataclass(frozen=True)
-class Computed:
-    """What a computation did."""
-
-    clusters: list[Window]
-    empty: list[str]
-    warnings: list[CheckResult]
-    days: list[Days]
-    """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
-
-
 def compute(
     writer: Writer,
     settings: Config,
@@ -85,6 +75,7 @@ def compute(
     since: datetime | None = None,
     until: datetime | None = None,
     full: bool = False,
+    inputs: str | None = None,
     verdicts: Callable[[Source, Window], pl.DataFrame] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Computed:
@@ -97,6 +88,8 @@ def compute(
         since: leave out the time before; the data's own beginning if None.
         until: leave out the time after; the last moment the data speak for if None.
         full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
+        inputs: stored with the new data version, so that a computation of the same can be left out
+            (`app.compute.unchanged`); nothing is stored if None.
         verdicts: makes the rows of the table `verdicts` of a cluster from its new numbers
             (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
         progress: receives what is being done.
@@ -127,6 +120,8 @@ def compute(
             )
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
+        if inputs is not None:
+            writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from app import clock
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
+from app.compute.unchanged import code_digest, inputs_digest
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.service import integrity
@@ -116,6 +117,7 @@ class Worker:
     def start(self) -> None:
         """Begin with a cycle at once."""
         self._started = clock.now()
+        code_digest()
         self._thread = threading.Thread(target=self._run, name="trackside-worker", daemon=True)
         self._thread.start()
 
@@ -245,7 +247,10 @@ class Worker:
         stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
         if stale:
             claims = StoredClaims.read(self.settings.claims)
-            done = computing.compute(writer, self.settings, now=now, verdicts=claims.verdicts, progress=self._tell)
+            inputs = None if claims.error else inputs_digest(self.settings, since=None, until=None)
+            done = computing.compute(
+                writer, self.settings, now=now, inputs=inputs, verdicts=claims.verdicts, progress=self._tell
+            )
             if claims.error is not None:
                 self._warn("compute", f"no verdict is stored: {claims.error}")
             for window in done.clusters:

@@ -73,7 +73,7 @@ SCENARIOS = {
     "ingest slurm, live": Scenario(("ingest", "slurm")),
     "ingest prometheus": Scenario(PROMETHEUS, (SLURM,)),
     "ingest runlog": Scenario(RUNLOG, (SLURM,)),
-    "compute": Scenario(COMPUTE, LOADED, 1.5),
+    "compute": Scenario((*COMPUTE, "--full"), LOADED, 1.5),  # a second one would have nothing to do
     "adjudicate": Scenario(CAUSE, (*LOADED, COMPUTE)),
     "retention": Scenario(("retention",), (*LOADED, COMPUTE)),
     "serve": Scenario(SERVE, (PROMETHEUS,), 1.5),

@@ -61,7 +61,7 @@ def computed(folder: Path, text: str, *arguments: str) -> dict[str, dict[str, ob
         ("ingest", "slurm", str(folder / "sacct.txt")),
         ("ingest", "prometheus", "--cluster", "c", str(folder / "gpus.om")),
         ("compute", *arguments),
-        ("compute", *arguments),  # what it replaces is not doubled
+        ("compute", "--full", *arguments),  # what it replaces is not doubled
     ):
         done = trackside(*verb, "--warehouse", str(folder / "w"))
         assert done.returncode == 0, done.stderr

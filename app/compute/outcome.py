@@ -1,0 +1,31 @@
+"""What a computation reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.window import Window
+    from queries.warehouse import CheckResult
+
+
+@dataclass(frozen=True)
+class Days:
+    """How many days the ledger has, and how many of them were computed now."""
+
+    changed: int
+    known: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a computation did."""
+
+    clusters: list[Window]
+    empty: list[str]
+    warnings: Sequence[CheckResult]
+    days: list[Days]
+    """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""

@@ -1,0 +1,87 @@
+"""Whether a computation would repeat the last one: then nothing is computed, and no new version is published.
+
+A computation depends on the rows of the warehouse, the rules, the claims, the requested period and the code. It does
+not depend on the clock: the windows of its results end with the data, so only new coverage moves them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from app.compute.outcome import Computed, Days
+from app.window import Window
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.config.settings import Config
+    from queries.warehouse import Writer
+
+FACT: Final = "computed"
+"""Fact of the warehouse: `inputs_digest` of the computation that made its data version."""
+
+_PACKAGES: Final = ("app", "ingest", "metrics", "queries")
+_ENGINES: Final = ("duckdb", "numpy", "polars", "scipy")
+_CODE: Final = frozenset({".py", ".sql", ".toml"})
+
+
+def inputs_digest(settings: Config, *, since: datetime | None, until: datetime | None) -> str:
+    """Digest of everything outside the warehouse that a computation and its verdicts depend on.
+
+    Args:
+        settings: rules, and the path of the claims file.
+        since: beginning of the requested period.
+        until: its end.
+    """
+    # The default claims are part of the code.
+    claims = b"default" if settings.claims is None else b"file\0" + _content(settings.claims)
+    parts = (code_digest(), settings.rules.model_dump_json().encode(), claims, f"{since}|{until}".encode())
+    return hashlib.blake2b(b"\0".join(hashlib.sha256(part).digest() for part in parts), digest_size=16).hexdigest()
+
+
+def last_outcome(writer: Writer, inputs: str) -> Computed | None:
+    """What a computation would report; None if anything that it depends on has changed since the last one.
+
+    Args:
+        writer: the warehouse.
+        inputs: as `inputs_digest` returns it.
+    """
+    if writer.fact_of_version(FACT) != inputs:
+        return None
+    done = Computed([], [], writer.checks(), [])
+    for cluster in writer.query("clusters")["cluster"]:
+        computed = writer.query("computed", cluster=cluster)
+        if computed.is_empty():
+            done.empty.append(cluster)
+            continue
+        done.clusters.append(Window(cluster, computed["since"].item(), computed["until"].item()))
+        done.days.append(Days(0, writer.query("ledger_days", cluster=cluster).height))
+    return done
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:  # the computation reports it
+        return repr(error).encode()
+
+
+@functools.cache
+def code_digest() -> bytes:
+    """Digest of our source files and of the versions of the engines: development versions have one number.
+
+    It is made once a process. A process that runs for long calls it when it starts: files may be replaced later.
+    """
+    root = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for file in sorted(each for each in (root / package).rglob("*") if each.suffix in _CODE):
+            digest.update(f"{file.relative_to(root)}\0{file.stat().st_size}\0".encode())
+            digest.update(file.read_bytes())
+    for name in _ENGINES:
+        digest.update(f"{name}\0{metadata.version(name)}\0".encode())
+    return digest.digest()
