@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from app.window import Window
     from queries.warehouse import CheckResult
 
@@ -26,6 +24,6 @@ class Computed:
 
     clusters: list[Window]
     empty: list[str]
-    warnings: Sequence[CheckResult]
+    warnings: list[CheckResult]
     days: list[Days]
     """Of each of the clusters: how many days its ledger has, and how many of them were computed anew."""
