@@ -19,11 +19,11 @@ def row_counts(reader: Reader) -> pl.DataFrame:
         `cluster`, `source`, `fed` (the table) and `n`, sorted; tables without a row of a source are left out.
     """
     tables = dict.fromkeys(name for source in SOURCES for name in source.counted or source.feeds)
-    counts = {name: reader.row_counts(name) for name in tables}
+    counts = reader.row_counts(tables)
     found = [
-        counts[name]
-        .filter(pl.col("source").eq_missing(source.name) | pl.col("source").is_null())
-        .select("cluster", pl.lit(source.name).alias("source"), pl.lit(name).alias("fed"), "n")
+        counts.filter(
+            pl.col("fed") == name, pl.col("source").eq_missing(source.name) | pl.col("source").is_null()
+        ).select("cluster", pl.lit(source.name).alias("source"), "fed", "n")
         for source in SOURCES
         for name in source.counted or source.feeds
     ]

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 import polars as pl
 
-from queries import integrity, recovery, sql_files
+from queries import check_outcomes, integrity, recovery, sql_files
+from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, WriteError
 from queries.memo import Memo
 from queries.opening import KINDS, duckdb_errors, explained, first_line
 from queries.sample_views import sample_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 Params = dict[str, Any]
@@ -30,12 +31,12 @@ MADE = 12
 
 
 @dataclass(frozen=True)
-class CheckResult:
-    """A data check's outcome: how many rows offend, and the first of them."""
+class CheckResult(CheckOutcome):
+    """A data check that failed: how many rows it returned, and the first of them."""
 
-    check: sql_files.Check
-    count: int
     sample: pl.DataFrame
+    was_run: bool = True
+    """Whether its samples could be read; else its one row is the error."""
 
 
 class Connection:
@@ -104,19 +105,12 @@ class Connection:
             raise QueryError(f"there is no table {name!r}; the tables are: {', '.join(sorted(self.relations()))}")
         return self.frame(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from our own list
 
-    def row_counts(self, table: str) -> pl.DataFrame:
-        """Rows of a table by `cluster`, and by `source` where it has one (else null): `n`.
+    def row_counts(self, tables: Iterable[str]) -> pl.DataFrame:
+        """Rows of each table (`fed`) by `cluster`, and by `source` where it has one (else null): `n`.
 
         Rows in Parquet files are counted by the manifest, in which they were counted when they were written.
         """
-        declared = next(each for each in sql_files.all_tables() if each.shown == table)
-        if table in sql_files.sample_tables():
-            rows = "SELECT cluster, NULL::VARCHAR AS source, CAST(SUM(rows) AS BIGINT) AS n FROM partitions"
-            return self.frame(
-                f"{rows} WHERE removed_version IS NULL AND table_name = $table GROUP BY ALL", {"table": table}
-            )
-        source = "source" if "source" in {column.name for column in declared.columns} else "NULL::VARCHAR AS source"
-        return self.frame(f"SELECT cluster, {source}, COUNT(*) AS n FROM {declared.name} GROUP BY ALL", {})  # noqa: S608 - our names
+        return self.frame(" UNION ALL ".join(_row_count(sql_files.table(name)) for name in tables))
 
     def relations(self) -> frozenset[str]:
         """Names of all tables and views a person can read."""
@@ -158,23 +152,45 @@ class Connection:
 
         A warning that needs damaged samples reports that it could not be checked; the other checks still run.
         """
-        frame = []
+        failed = []
         for check in sql_files.checks():
+            was_run = True
             try:
                 rows = self.frame(check.sql)
             except CorruptWarehouseError as error:
                 if check.severity == "stop":
                     raise
                 unchecked = f"not checked, for samples are damaged (trackside doctor lists them): {check.description}"
-                rows = pl.DataFrame({"error": [str(error)]})
+                rows, was_run = pl.DataFrame({"error": [str(error)]}), False
                 check = replace(check, description=unchecked)  # noqa: PLW2901 - the same check
             if rows.height:
-                frame.append(CheckResult(check, rows.height, rows.head(5)))
-        return frame
+                failed.append(CheckResult(check, rows.height, rows.head(5), was_run))
+        return failed
+
+    def failed_checks(self) -> Sequence[CheckOutcome]:
+        """The data checks that failed: those stored with this data version if no sample file is gone, else run now.
+
+        Sample files are compared by their sizes, not by their contents: `trackside doctor` reads them.
+        """
+        text = self.meta(check_outcomes.META)
+        stored = None if text is None else check_outcomes.from_text(text, self.data_version)
+        if stored is None or integrity.damaged(self.root, self.files(), digest=False):
+            return self.checks()
+        return stored
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+
+
+def _row_count(table: sql_files.Table) -> str:
+    """SQL that counts the rows of a table."""
+    of_table = f"SELECT {sql_files.literal(table.shown)} AS fed, cluster"
+    if table.shown in sql_files.sample_tables():
+        rows = f"{of_table}, NULL::VARCHAR AS source, CAST(SUM(rows) AS BIGINT) AS n FROM partitions"
+        return f"{rows} WHERE removed_version IS NULL AND table_name = {sql_files.literal(table.shown)} GROUP BY ALL"
+    source = "source" if "source" in {column.name for column in table.columns} else "NULL::VARCHAR AS source"
+    return f"{of_table}, {source}, COUNT(*) AS n FROM {table.name} GROUP BY ALL"
 
 
 class Reader(Connection):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 import polars as pl
 
-from queries import directory, integrity, parquet_days, sql_files, upgrade
+from queries import check_outcomes, directory, integrity, parquet_days, sql_files, upgrade
 from queries.errors import CheckError, QueryError
 from queries.opening import disk_errors, duckdb_errors
 from queries.reader import CheckResult, Connection
@@ -166,6 +166,8 @@ class Writer(Connection):
     def stop_on_failed_checks(self) -> list[CheckResult]:
         """Run all checks: raise on those that stop, return those that warn.
 
+        The outcome is stored with the data version of the open transaction: nothing may be changed in it afterwards.
+
         Raises:
             CheckError: a `stop` check failed. Within a transaction nothing is committed then.
         """
@@ -177,6 +179,8 @@ class Writer(Connection):
                 f"{self.root}: a data check failed, so nothing was changed.\n{details}\n"
                 "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
             )
+        if all(result.was_run for result in failed):
+            self._put_meta(check_outcomes.META, check_outcomes.as_text(failed, self._next_version))
         return failed
 
     # Samples ---------------------------------------------------------------------------------------------------

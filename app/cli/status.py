@@ -67,7 +67,7 @@ def status(reader: Reader, *, now: datetime) -> None:
         )
         if rejects.height > REASONS:
             console.say(f"... and {rejects.height - REASONS} more reasons")
-    results = reader.checks()
+    results = reader.failed_checks()
     if results:
         console.say()
     for result in results:
@@ -104,7 +104,7 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
         "rejects": reader.query("status_rejects").to_dicts(),
         "checks": [
             {"name": each.check.name, "severity": each.check.severity, "says": each.check.description, "n": each.count}
-            for each in reader.checks()
+            for each in reader.failed_checks()
         ],
     }
 

@@ -11,10 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from app.errors import UsageError
-from app.show import metric
 from app.show import questions as package
 from app.show.selection import split_by
-from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,17 +104,25 @@ def question(
 
 def questions() -> dict[str, Entry]:
     """Every question by its name: the files of `app.show.questions` are imported."""
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    for name in names:
-        import_module(f"{package.__name__}.{name}")
-    return {name: _entries[name] for name in names}
+    return {name: _imported(name) for name in _names()}
+
+
+def _names() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+
+
+def _imported(name: str) -> Entry:
+    import_module(f"{package.__name__}.{name}")
+    return _entries[name]
 
 
 def question_of(what: str) -> Entry:
-    """The question of that name, or the one about the metric of that name."""
-    known = questions()
-    if what in known:
-        return known[what]
+    """The question of that name, or the one about the metric of that name; only the file of a question is imported."""
+    if what in _names():
+        return _imported(what)
+    from app.show import metric  # noqa: PLC0415 - the catalogue imports all that computes a metric
+    from metrics.catalog import BY_NAME  # noqa: PLC0415 - as above
+
     by = ("cluster", *BY_NAME[what].by)
     return Entry(what, BY_NAME[what].title, "", by, "cluster", metric.questions()[what], (), (), "cluster")
 
@@ -127,7 +133,6 @@ def refuse_options(entry: Entry, given: Question) -> None:
     Raises:
         UsageError: there is one.
     """
-    known = questions().values()
     for option, present in (
         ("run", given.run is not None),
         ("at", given.at is not None),
@@ -135,7 +140,7 @@ def refuse_options(entry: Entry, given: Question) -> None:
     ):
         if not present or option in entry.takes:
             continue
-        takers = ", ".join(each.name for each in known if option in each.takes)
+        takers = ", ".join(each.name for each in questions().values() if option in each.takes)
         instead = f"; `show {entry.name}` can be split with --by" if option == "run" else ""
         raise UsageError(f"--{option} is for `show {takers}`{instead}")
 

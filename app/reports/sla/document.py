@@ -447,7 +447,7 @@ def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
         ],
         "checks": [
             {"name": each.check.name, "says": each.check.description, "n": each.count, "severity": each.check.severity}
-            for each in source.checks()
+            for each in source.failed_checks()
         ],
         "checks_are_of": sorted(str(name) for name in source.query("clusters")["cluster"]),
     }

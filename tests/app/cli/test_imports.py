@@ -1,0 +1,90 @@
+"""What each verb imports: a library that takes long to import is imported by the verbs that use it, and no other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.command import trackside
+from tests.support.dumps import tiny
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = (
+    "dash",
+    "dash_mantine_components",
+    "grafanalib",
+    "jinja2",
+    "jsonschema",
+    "metrics.catalog",  # imports all that computes a metric
+    "msgspec",
+    "numpy",
+    "pandas",
+    "plotly",
+    "polars",
+    "prometheus_api_client",
+    "requests",
+    "scipy",
+    "waitress",
+)
+PROGRAM = (
+    "import atexit, sys\n"
+    "atexit.register(lambda: print('imported', *(m for m in sys.modules if sys.modules[m]), file=sys.stderr))\n"
+    "from trackside import main\n"
+    "sys.exit(main())\n"
+)
+ENGINE = {"numpy", "polars"}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("imports")
+    for arguments in (["ingest", "slurm", *tiny(60).write(folder)], ["compute"]):
+        done = trackside(*arguments, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
+def imported(*arguments: str) -> set[str]:
+    """The heavy modules that a process of the command line has imported when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode in {0, 3, 4}, done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("imported "))
+    return set(HEAVY) & set(line.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["--help"], set()),
+        (["show", "--help"], {*ENGINE, "scipy"}),
+        (["docs", "tutorial"], {"polars"}),
+    ],
+    ids=" ".join,
+)
+def test_heavy_modules_imported_without_a_warehouse(command: list[str], expected: set[str]) -> None:
+    assert imported(*command) <= expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["sql", "SELECT 1"], ENGINE),
+        (["status"], ENGINE),
+        (["status", "--format", "json"], ENGINE),
+        (["export", "attempts"], ENGINE),
+        (["show", "goodput"], ENGINE),
+        (["show", "runs"], ENGINE),
+        (["show", "mttf"], {*ENGINE, "scipy"}),
+        (["verify"], {*ENGINE, "scipy", "metrics.catalog"}),
+    ],
+    ids=" ".join,
+)
+def test_heavy_modules_imported_by_a_verb(warehouse: Path, command: list[str], expected: set[str]) -> None:
+    assert imported(*command, "--warehouse", str(warehouse)) == expected

@@ -1,0 +1,90 @@
+"""The outcome of the data checks that is stored: what it is of, and when the checks are run again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from queries import check_outcomes, sql_files
+from queries.check_outcomes import as_text, from_text
+from queries.reader import Reader
+from queries.warehouse import open_reader, open_writer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def attempt() -> pl.DataFrame:
+    row = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": NOW, "state": "PENDING"}
+    return pl.DataFrame([row | {"n_nodes": 0, "n_gpus": 0}])
+
+
+def session(job: str) -> pl.DataFrame:
+    """A session of a run log without an attempt, which a check warns of."""
+    row = {"cluster": "c", "scheduler": "slurm", "job_id": job, "run_id": job, "rank": 0, "started_at": NOW}
+    return pl.DataFrame([row | {"ended_at": NOW, "origin": "x"}])
+
+
+def put(root: Path, name: str, *, checked: bool) -> None:
+    with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
+        writer.append_new("stored.attempts", attempt(), keys=["cluster", "job_id"])
+        writer.append("run_sessions", session(name))
+        if checked:
+            writer.stop_on_failed_checks()
+
+
+def outcome(root: Path) -> list[tuple[str, str, int]]:
+    with open_reader(root) as reader:
+        return triples(reader.failed_checks())
+
+
+def triples(results: object) -> list[tuple[str, str, int]]:
+    assert isinstance(results, list)
+    return [(each.check.name, each.check.description, each.count) for each in results]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Reader]:
+    """The readers that have run the checks."""
+    done: list[Reader] = []
+    run = Reader.checks
+
+    def counted(self: Reader) -> object:
+        done.append(self)
+        return run(self)
+
+    monkeypatch.setattr(Reader, "checks", counted)
+    return done
+
+
+def test_stored_outcome_is_read_and_equals_running_the_checks(tmp_path: Path, runs: list[Reader]) -> None:
+    put(tmp_path / "w", "a", checked=True)
+    stored = outcome(tmp_path / "w")
+    assert runs == []
+    with open_reader(tmp_path / "w") as reader:
+        assert stored == triples(reader.checks())
+    assert stored
+
+
+def test_checks_run_again_after_a_change(tmp_path: Path, runs: list[Reader]) -> None:
+    put(tmp_path / "w", "a", checked=True)
+    before = outcome(tmp_path / "w")
+    put(tmp_path / "w", "b", checked=False)
+    after = outcome(tmp_path / "w")
+    assert len(runs) == 1
+    assert after != before
+
+
+def test_outcome_of_another_version_or_of_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = sql_files.checks()[0]
+    text = as_text([check_outcomes.CheckOutcome(check, 3)], 7)
+    assert from_text(text, 7) == [check_outcomes.CheckOutcome(check, 3)]
+    assert from_text(text, 8) is None
+    monkeypatch.setattr(check_outcomes, "_digest", lambda: "other")
+    assert from_text(text, 7) is None
