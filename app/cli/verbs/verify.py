@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.claims.file import read_claims
 from app.cli.options import add_claims, add_format, add_period, add_verb
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
     from app import console
     from app.claims import verify
+    from app.claims.file import read_claims
     from app.cli.rows import RowFormat
     from app.cli.run_context import settings_and_root
     from app.periods import Period, computed_and_asked
