@@ -50,8 +50,8 @@ class Rate:
 def loss_share(interval_s: FloatArray, write_s: FloatArray, mttf_s: FloatArray) -> FloatArray:
     """Share of time (0-1) expected to be lost to saves and to work done again; restarting itself is not in it.
 
-    `1 - (t/M) / (exp((t + w)/M) - 1)`: 1 less `metrics.theory.ettr_exact` without restart and queue. Without failures
-    (M infinite) `w / (t + w)`; nan where anything is.
+    `1 - (t/M) / (exp((t + w)/M) - 1)`: 1 less the exact expected ETTR (tests/metrics/oracles/theory.py) without
+    restart and queue. Without failures (M infinite) `w / (t + w)`; nan where anything is.
 
     >>> hour = np.array([3600.0])
     >>> float(loss_share(hour, np.array([60.0]), np.array([86400.0])).round(4)[0])

@@ -1,7 +1,7 @@
 """What ETTR a run is to be expected to have, from what was measured: how often it fails, and what each failure costs.
 
-The closed forms are those of `metrics.theory`, as expressions for many runs at once. The inputs are measured where logs
-and accounting tell them; where they do not, they are the cluster's, and else Meta's assumptions.
+The closed forms are those of tests/metrics/oracles/theory.py, as expressions for many runs at once. The inputs are
+measured where logs and accounting hold them; where they do not, they are the cluster's, and else Meta's assumptions.
 Source: Kokolis et al. (HPCA 2025), expected ETTR; metric-definitions 1.5.
 """
 
@@ -119,7 +119,7 @@ def expected(told: pl.DataFrame) -> pl.DataFrame:
         told: as `inputs` returns it.
 
     Returns:
-        Those columns and `lost_share`, 0-1 all; null without a failure rate. As `metrics.theory` for one run.
+        Those columns and `lost_share`, 0-1 all; null without a failure rate. As the oracles for one run.
     """
     mttf, write, dt = pl.col("mttf_s"), pl.col("write_s"), pl.col("interval_s")
     restart, queue, productive = pl.col("restart_s"), pl.col("queue_s"), pl.col("productive_s")
@@ -128,7 +128,7 @@ def expected(told: pl.DataFrame) -> pl.DataFrame:
     scheduled = (productive + restart) / left
     wall = scheduled * (1 + queue / mttf) + queue
     period = (dt + write) / mttf
-    # As in metrics.theory.ettr_exact: nothing here can overflow, and without failures it is the training share.
+    # As in the oracle ettr_exact: nothing here can overflow, and without failures it is the training share.
     saved = dt / mttf * (-(restart / mttf) - period).exp() / (1 - (-period).exp())
     rare = mttf.is_infinite() | (period < _TOO_RARE)
     forms = told.with_columns(lost_share=(restart + dt / 2) / mttf).with_columns(

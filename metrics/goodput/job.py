@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,6 @@ MIN_STEP_S = 1.0
 
 ANOMALOUS_MADS = 3.0
 """A step slower than the median by more than this many median absolute deviations is no measure of the ideal one."""
-
-DEVIATION_STEPS = 100
-"""The latest steps that a step deviation is of."""
-
-BASELINE_STEPS = 1_000
-"""The steps before those that cumulative deviations are compared with."""
 
 
 @dataclass(frozen=True)
@@ -242,26 +236,3 @@ def ideal_step_s(times: Floats, *, min_s: float = MIN_STEP_S) -> float | None:
     median = np.median(real)
     limit = median + ANOMALOUS_MADS * np.median(np.abs(real - median))
     return float(real[real <= limit].mean())
-
-
-def step_deviation(
-    times: Floats, *, mode: Literal["interval", "cumulative"] = "interval", min_s: float = MIN_STEP_S
-) -> float | None:
-    """How far the latest steps are from the ideal one, in seconds; None where there is no step.
-
-    With fewer than 100 steps the mean of all deviations; else the 90th percentile (linear) of those of the last 100.
-    In `cumulative` mode, with 1100 or more, that percentile less the median of the 1000 before: what has become worse.
-
-    >>> round(step_deviation(np.array([10.0, 10.0, 10.0, 13.0])), 2)  # the ideal is 10
-    0.75
-    """
-    ideal = ideal_step_s(times, min_s=min_s)
-    if ideal is None:
-        return None
-    off = np.abs(times - ideal)
-    if len(off) < DEVIATION_STEPS:
-        return float(off.mean())
-    latest = float(np.percentile(off[-DEVIATION_STEPS:], 90))
-    if mode == "interval" or len(off) < DEVIATION_STEPS + BASELINE_STEPS:
-        return latest
-    return latest - float(np.median(off[-DEVIATION_STEPS - BASELINE_STEPS : -DEVIATION_STEPS]))

@@ -21,9 +21,6 @@ from metrics.intervals import split_days
 SLOWDOWN = 1.1
 """A step straggles from so many times the ideal on (what-if analysis, OSDI'25)."""
 
-SCORE = 0.75
-"""A rank straggles below this share of the fastest one's speed (NVIDIA resiliency extension)."""
-
 
 def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: float = MIN_STEP_S) -> pl.DataFrame:
     """Share of the time of an attempt's kept steps that was over the ideal step, by UTC day.
@@ -84,17 +81,3 @@ def waste(slowdown: float) -> float:
     if not slowdown >= 1:
         raise ValueError(f"a slowdown is at least 1, not {slowdown}")
     return 1 - 1 / slowdown
-
-
-def straggler_score(median_s: float, fastest_median_s: float) -> float:
-    """Speed of a rank beside the fastest one, by the median times of a section; below `SCORE` it straggles.
-
-    Raises:
-        ValueError: times are above zero.
-
-    >>> round(straggler_score(1 / 0.591, 1.0), 3)
-    0.591
-    """
-    if not (median_s > 0 and fastest_median_s > 0):
-        raise ValueError(f"medians of {median_s} and {fastest_median_s} s cannot be compared")
-    return fastest_median_s / median_s

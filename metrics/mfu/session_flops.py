@@ -62,7 +62,7 @@ def _computed(convention: Convention, *, recompute: pl.Expr) -> pl.Expr:
 
 
 def active_params_expr() -> pl.Expr:
-    """Parameters active per token: as told; of a mixture of experts by `metrics.mfu.flops.active_params`; else all.
+    """Parameters active per token: as logged; of a mixture of experts without the experts not chosen; else all.
 
     Where the parameters of the experts are not told, those of all routed experts follow from their sizes: `2 h f` (a
     gated MLP: `3 h f`) each.
@@ -99,7 +99,7 @@ def _head_dim() -> pl.Expr:
 
 
 def _megatron(*, causal: bool, recompute: pl.Expr) -> pl.Expr:
-    """`metrics.mfu.flops.megatron_flops_per_token`; null for hybrid models: what their other layers cost is unknown."""
+    """Megatron-LM's count (tests/metrics/oracles/flops.py); null for hybrid models: their other layers are unknown."""
     layers, hidden = _positive("layers").cast(pl.Float64), _positive("hidden").cast(pl.Float64)
     whole = pl.when(pl.col("attention_layers").is_null() | (pl.col("attention_layers") == pl.col("layers"))).then(1.0)
     square = pl.col("seq_len") / hidden / (2 if causal else 1)

@@ -15,6 +15,7 @@ from scipy import stats
 
 from metrics import statistics
 from metrics.statistics import Direction, FloatArray, Interval
+from tests.metrics.oracles import ratios
 
 CLAIM_D = 3.66
 
@@ -407,12 +408,12 @@ RUNS = pl.DataFrame({"productive": [95.0, 40.0, 8.0], "wall": [100.0, 50.0, 20.0
     ("ratio", "expected"),
     [
         (statistics.ratio_of_sums(PRODUCTIVE, WALL), 0.84118),
-        (statistics.mean_of_ratios(PRODUCTIVE, WALL), 0.71667),
+        (ratios.mean_of_ratios(PRODUCTIVE, WALL), 0.71667),
         (statistics.ratio_of_sums(PRODUCTIVE * GPUS, WALL * GPUS), 0.94463),
-        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, WALL * GPUS), 0.94463),
+        (ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, WALL * GPUS), 0.94463),
         # weights 1, 1, 1 and GPUs alone are other quantities: (972.8 + 51.2 + 3.2) / 1096
-        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, pl.lit(1)), 0.71667),
-        (statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS), 1027.2 / 1096),
+        (ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, pl.lit(1)), 0.71667),
+        (ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS), 1027.2 / 1096),
     ],
 )
 def test_three_averages_of_the_same_runs(ratio: pl.Expr, expected: float) -> None:
@@ -421,8 +422,8 @@ def test_three_averages_of_the_same_runs(ratio: pl.Expr, expected: float) -> Non
 
 ALL_RATIOS = [
     statistics.ratio_of_sums(PRODUCTIVE, WALL),
-    statistics.mean_of_ratios(PRODUCTIVE, WALL),
-    statistics.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS),
+    ratios.mean_of_ratios(PRODUCTIVE, WALL),
+    ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS),
 ]
 
 

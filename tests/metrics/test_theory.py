@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics import theory
-from metrics.theory import EttrInputs
+from tests.metrics.oracles import theory as oracle
+from tests.metrics.oracles.theory import EttrInputs
 
 MINUTE_S = 60.0
 DAY_S = 86400.0
@@ -91,7 +92,7 @@ def test_gpu_days_per_failure_as_a_rate_per_1000_node_days() -> None:
 
 
 def test_a_measured_mttf_gives_back_its_rate() -> None:
-    per_gpu_day = theory.failures_per_gpu_day_of_mttf(7.9 / 24, gpus=1024)
+    per_gpu_day = oracle.failures_per_gpu_day_of_mttf(7.9 / 24, gpus=1024)
     assert theory.failures_per_1000_node_days(per_gpu_day) == approx(23.73, rel=3e-4)
     assert 1 / per_gpu_day == approx(337.1, rel=3e-4)
 
@@ -117,7 +118,7 @@ def test_no_failures_mean_an_infinite_mttf() -> None:
 def test_rates_convert_back_and_forth(rate: float, gpus_per_node: int) -> None:
     per_gpu_day = theory.failures_per_gpu_day(rate, gpus_per_node=gpus_per_node)
     assert theory.failures_per_1000_node_days(per_gpu_day, gpus_per_node=gpus_per_node) == pytest.approx(rate)
-    assert theory.failures_per_gpu_day_of_mttf(theory.mttf_d(per_gpu_day, 1024), 1024) == pytest.approx(per_gpu_day)
+    assert oracle.failures_per_gpu_day_of_mttf(theory.mttf_d(per_gpu_day, 1024), 1024) == pytest.approx(per_gpu_day)
 
 
 # --- 9.2: Llama 3 -------------------------------------------------------------------------------------
@@ -183,9 +184,9 @@ def test_llama_3_rates() -> None:
     ],
 )
 def test_expected_ettr_closed_form(run: EttrInputs, expected: float, published: float | None) -> None:
-    assert theory.ettr(run) == approx(expected, rel=3e-4)
+    assert oracle.ettr(run) == approx(expected, rel=3e-4)
     if published is not None:
-        assert theory.ettr(run) == pytest.approx(published, abs=0.025)
+        assert oracle.ettr(run) == pytest.approx(published, abs=0.025)
 
 
 @pytest.mark.parametrize(
@@ -198,18 +199,18 @@ def test_expected_ettr_closed_form(run: EttrInputs, expected: float, published: 
     ],
 )
 def test_expected_ettr_exact_form(run: EttrInputs, expected: float) -> None:
-    assert theory.ettr_exact(run) == approx(expected, rel=3e-4)
+    assert oracle.ettr_exact(run) == approx(expected, rel=3e-4)
 
 
 def test_expected_ettr_with_queue() -> None:
     run = inputs(1000, 6.50, 5, 30, q=1)
-    assert theory.ettr_with_queue(run) == approx(0.9056, rel=1e-4)
-    assert theory.ettr_of_run(run, productive_s=7 * DAY_S) == approx(0.90510, rel=1e-5)
+    assert oracle.ettr_with_queue(run) == approx(0.9056, rel=1e-4)
+    assert oracle.ettr_of_run(run, productive_s=7 * DAY_S) == approx(0.90510, rel=1e-5)
 
 
 @pytest.mark.parametrize(("nodes", "expected"), [(1000, 0.8416), (2000, 0.6837)])
 def test_approximation_of_a_week_beside_the_simulation(nodes: int, expected: float) -> None:
-    assert theory.ettr_of_run(inputs(nodes, 6.50, 5, 60), productive_s=7 * DAY_S) == approx(expected, rel=1e-4)
+    assert oracle.ettr_of_run(inputs(nodes, 6.50, 5, 60), productive_s=7 * DAY_S) == approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_twelve_thousand_gpus_reach_ninety_percent_at_one_failure_per_1000_node_
     mttf_s = mttf_h(1.0, 12000) * 3600
     best_s = theory.young_interval_s(300, mttf_s)
     run = EttrInputs(mttf_s=mttf_s, restart_s=300, checkpoint_interval_s=best_s, checkpoint_write_s=300)
-    assert theory.ettr(run) == pytest.approx(0.9, abs=0.01)
+    assert oracle.ettr(run) == pytest.approx(0.9, abs=0.01)
 
 
 def simulated_ettr(run: EttrInputs, productive_s: float, runs: int, seed: int) -> tuple[float, float]:
@@ -262,14 +263,14 @@ def test_simulated_week_agrees_with_the_exact_form_and_the_printed_value(
     # The printed +/- is one standard error (about 400 runs), so two of them is the fair distance.
     assert simulated == pytest.approx(printed, abs=2 * printed_error)
     # The exact form is the long run's; a week ends on a kept checkpoint, worth under 0.001.
-    assert simulated == pytest.approx(theory.ettr_exact(run), abs=3 * error + 0.001)
+    assert simulated == pytest.approx(oracle.ettr_exact(run), abs=3 * error + 0.001)
 
 
 def test_simulation_agrees_with_the_exact_form_when_losses_are_large() -> None:
     run = inputs(2000, 6.50, 10, 45, w=3, q=10)
     simulated, error = simulated_ettr(run, productive_s=30 * DAY_S, runs=1000, seed=7)
     assert run.lost_share > 0.1
-    assert simulated == pytest.approx(theory.ettr_exact(run), abs=3 * error + 0.001)
+    assert simulated == pytest.approx(oracle.ettr_exact(run), abs=3 * error + 0.001)
 
 
 runs = st.builds(
@@ -285,10 +286,10 @@ runs = st.builds(
 @given(runs)
 def test_every_form_stays_between_zero_and_one(run: EttrInputs) -> None:
     for value in (
-        theory.ettr(run),
-        theory.ettr_with_queue(run),
-        theory.ettr_of_run(run, DAY_S),
-        theory.ettr_exact(run),
+        oracle.ettr(run),
+        oracle.ettr_with_queue(run),
+        oracle.ettr_of_run(run, DAY_S),
+        oracle.ettr_exact(run),
     ):
         assert 0 <= value <= 1
 
@@ -296,13 +297,13 @@ def test_every_form_stays_between_zero_and_one(run: EttrInputs) -> None:
 @given(runs)
 def test_queueing_and_a_first_start_only_cost(run: EttrInputs) -> None:
     rounding = 1 + 1e-12
-    assert theory.ettr_of_run(run, DAY_S) <= theory.ettr_with_queue(run) * rounding
-    assert theory.ettr_with_queue(run) <= theory.ettr(run)
+    assert oracle.ettr_of_run(run, DAY_S) <= oracle.ettr_with_queue(run) * rounding
+    assert oracle.ettr_with_queue(run) <= oracle.ettr(run)
 
 
 @given(runs)
 def test_a_run_without_end_has_the_long_run_value(run: EttrInputs) -> None:
-    assert theory.ettr_of_run(run, productive_s=1e15) == pytest.approx(theory.ettr_with_queue(run), rel=1e-6)
+    assert oracle.ettr_of_run(run, productive_s=1e15) == pytest.approx(oracle.ettr_with_queue(run), rel=1e-6)
 
 
 @given(restart_s=st.floats(0, 600), interval_s=st.floats(60, 7200), queue_s=st.floats(0, 600))
@@ -310,19 +311,19 @@ def test_the_approximation_meets_the_exact_form_when_failures_are_rare(
     restart_s: float, interval_s: float, queue_s: float
 ) -> None:
     run = EttrInputs(mttf_s=1e7, restart_s=restart_s, checkpoint_interval_s=interval_s, queue_s=queue_s)
-    assert theory.ettr_with_queue(run) == pytest.approx(theory.ettr_exact(run), abs=1e-6)
+    assert oracle.ettr_with_queue(run) == pytest.approx(oracle.ettr_exact(run), abs=1e-6)
 
 
 def test_without_failures_only_checkpoint_writes_cost() -> None:
     run = EttrInputs(mttf_s=math.inf, restart_s=300, checkpoint_interval_s=90, checkpoint_write_s=10, queue_s=60)
-    for form in (theory.ettr, theory.ettr_with_queue, theory.ettr_exact):
+    for form in (oracle.ettr, oracle.ettr_with_queue, oracle.ettr_exact):
         assert form(run) == pytest.approx(0.9)
 
 
 def test_hopeless_runs_make_no_progress() -> None:
     run = EttrInputs(mttf_s=1, restart_s=3600, checkpoint_interval_s=3600)
-    assert theory.ettr(run) == theory.ettr_of_run(run, DAY_S) == 0
-    assert theory.ettr_exact(run) == 0
+    assert oracle.ettr(run) == oracle.ettr_of_run(run, DAY_S) == 0
+    assert oracle.ettr_exact(run) == 0
 
 
 @pytest.mark.parametrize(
@@ -372,7 +373,7 @@ def test_young_interval_is_the_best_of_the_closed_form(mttf_s: float, write_s: f
 @given(mttf_s=st.floats(600, 1e5), write_s=st.floats(1, 60), factor=st.floats(0.5, 2))
 def test_daly_interval_is_close_to_the_best_of_the_exact_form(mttf_s: float, write_s: float, factor: float) -> None:
     def exact(interval_s: float) -> float:
-        return theory.ettr_exact(
+        return oracle.ettr_exact(
             EttrInputs(mttf_s=mttf_s, restart_s=0, checkpoint_interval_s=interval_s, checkpoint_write_s=write_s)
         )
 
@@ -384,24 +385,24 @@ def test_daly_interval_is_close_to_the_best_of_the_exact_form(mttf_s: float, wri
 
 
 def test_google_runtime_goodput() -> None:
-    assert theory.google_runtime_goodput(60, 30, 5, 5) == approx(0.42857, rel=1e-5)
+    assert oracle.google_runtime_goodput(60, 30, 5, 5) == approx(0.42857, rel=1e-5)
 
 
 @pytest.mark.parametrize(("share", "minutes"), [(0.97, 158.1), (0.98, 105.4), (0.96, 210.8)])
 def test_minutes_a_headline_allows_for_each_failure(share: float, minutes: float) -> None:
-    assert theory.lost_s_per_failure(share, 3.66 * DAY_S) / MINUTE_S == approx(minutes, rel=2e-4)
+    assert oracle.lost_s_per_failure(share, 3.66 * DAY_S) / MINUTE_S == approx(minutes, rel=2e-4)
 
 
 @pytest.mark.parametrize(
     ("attempts", "runtime_s", "gpus", "lost_gpu_h"), [(1, 5 * 3600, 1024, 512), (8, 3 * 3600, 8, 32), (1, 720, 8, 1.6)]
 )
 def test_imputed_loss(attempts: int, runtime_s: float, gpus: int, lost_gpu_h: float) -> None:
-    assert attempts * theory.lost_goodput_gpu_s(runtime_s, gpus) / 3600 == pytest.approx(lost_gpu_h)
+    assert attempts * oracle.lost_goodput_gpu_s(runtime_s, gpus) / 3600 == pytest.approx(lost_gpu_h)
 
 
 def test_second_order_share_of_the_loss() -> None:
-    first = theory.lost_goodput_gpu_s(5 * 3600, 1024)
-    second = 8 * theory.lost_goodput_gpu_s(3 * 3600, 8)
+    first = oracle.lost_goodput_gpu_s(5 * 3600, 1024)
+    second = 8 * oracle.lost_goodput_gpu_s(3 * 3600, 8)
     assert second / (first + second) == approx(0.0588, rel=5e-4)
 
 
@@ -409,4 +410,4 @@ def test_second_order_share_of_the_loss() -> None:
 def test_imputed_loss_is_the_same_for_a_frame(attempts: list[tuple[float, int]]) -> None:
     frame = pl.DataFrame(attempts, schema={"runtime_s": pl.Float64, "gpus": pl.Int64}, orient="row")
     lost = frame.select(theory.lost_goodput_gpu_s_expr(pl.col("runtime_s"), pl.col("gpus"))).to_series()
-    assert lost.to_list() == [theory.lost_goodput_gpu_s(runtime_s, gpus) for runtime_s, gpus in attempts]
+    assert lost.to_list() == [oracle.lost_goodput_gpu_s(runtime_s, gpus) for runtime_s, gpus in attempts]

@@ -23,6 +23,7 @@ from metrics.checkpoints.advice import (
     restart_overheads,
 )
 from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
+from tests.metrics.oracles import theory as oracle
 from tests.metrics.tables import at, attempt, attempts, joined, rows
 
 MINUTE = 60.0
@@ -110,8 +111,8 @@ def best(write_s: float, mttf_s: float) -> float:
 @given(INTERVALS, WRITES, MTTFS)
 def test_the_loss_is_what_the_exact_expected_ettr_leaves_without_restarts(every: float, w: float, m: float) -> None:
     assume(every < 500 * m)
-    inputs = theory.EttrInputs(mttf_s=m, restart_s=0.0, checkpoint_interval_s=every, checkpoint_write_s=w)
-    assert loss(every, w, m) == pytest.approx(1 - theory.ettr_exact(inputs), abs=1e-9)
+    inputs = oracle.EttrInputs(mttf_s=m, restart_s=0.0, checkpoint_interval_s=every, checkpoint_write_s=w)
+    assert loss(every, w, m) == pytest.approx(1 - oracle.ettr_exact(inputs), abs=1e-9)
 
 
 @given(INTERVALS, WRITES)
@@ -156,8 +157,8 @@ def test_a_gain_is_never_negative_and_its_ends_enclose_it(every: float, w: float
 def test_a_gain_is_the_difference_of_two_expected_ettrs_times_the_gpu_time_held() -> None:
     found = advice(rate_of(M_S), write_s=60.0)
     kept = [
-        theory.ettr_exact(
-            theory.EttrInputs(mttf_s=M_S, restart_s=300.0, checkpoint_interval_s=every, checkpoint_write_s=60.0)
+        oracle.ettr_exact(
+            oracle.EttrInputs(mttf_s=M_S, restart_s=300.0, checkpoint_interval_s=every, checkpoint_write_s=60.0)
         )
         for every in (found["optimal_s"], 3600.0)
     ]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from metrics import theory
 from metrics.ettr.ettr import ordered
 from metrics.ettr.expected import FORMS, LARGE_LOSS, expected, inputs, over_runs, starts
+from tests.metrics.oracles import theory as oracle
 from tests.metrics.tables import attempt, attempts, joined
 
 DAY_S = 86_400.0
@@ -66,12 +67,12 @@ seconds = st.floats(0, 1e4)
 def test_every_form_is_that_of_one_run(mttf_s: float, costs: tuple[float, ...], kept_s: float) -> None:
     found = of(run(mttf_s, *costs, productive_s=kept_s)).row(0, named=True)
     u0, dt, w, q = costs
-    one = theory.EttrInputs(mttf_s=mttf_s, restart_s=u0, checkpoint_interval_s=dt, checkpoint_write_s=w, queue_s=q)
+    one = oracle.EttrInputs(mttf_s=mttf_s, restart_s=u0, checkpoint_interval_s=dt, checkpoint_write_s=w, queue_s=q)
     slow = {
-        "closed_form": theory.ettr(one),
-        "with_queue": theory.ettr_with_queue(one),
-        "finite": theory.ettr_of_run(one, kept_s),
-        "exact": theory.ettr_exact(one),
+        "closed_form": oracle.ettr(one),
+        "with_queue": oracle.ettr_with_queue(one),
+        "finite": oracle.ettr_of_run(one, kept_s),
+        "exact": oracle.ettr_exact(one),
     }
     for form in FORMS:
         assert found[form] == pytest.approx(slow[form], rel=1e-6, abs=1e-12)

@@ -23,10 +23,10 @@ from metrics.failures.lemons import (
     flag_from,
     lemon_nodes,
     p_above_rest,
-    power_of,
     shrunken,
 )
 from tests.metrics.failures import slow_lemons
+from tests.metrics.oracles.lemons import power_of
 from tests.metrics.tables import Row, at, interruption, rows
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from metrics.goodput.job import (
     JobGoodput,
     ideal_step_s,
     job_goodput,
-    step_deviation,
 )
+from tests.metrics.oracles.step_deviation import step_deviation
 
 FIVE = [5.0, 8.0, 11.0, 14.0, 17.0]
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.mfu import flops
-from metrics.mfu.flops import CONVENTIONS, flops_per_token, megatron_flops_per_token
+from metrics.mfu.flops import CONVENTIONS, flops_per_token
 from metrics.mfu.session_flops import active_params_expr, flops_per_token_expr
+from tests.metrics.oracles import flops as oracle
+from tests.metrics.oracles.flops import megatron_flops_per_token
 
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
 LOGGED: dict[str, Any] = LLAMA | {"params": 8_030_261_248.0, "head_dim": 128, "seq_len": 8192, "gated": True,
@@ -140,9 +141,9 @@ def test_of_a_hybrid_only_layers_with_full_attention_have_the_term_of_the_sequen
 
 def test_amd_counters_give_executed_flop() -> None:
     # 64 lanes; a fused multiply-add is two operations; matrix operations are counted by 512.
-    assert flops.amd_executed_flops(add=1e9, mul=0, trans=0, fma=0, mfma_mops=0) == 64e9
-    assert flops.amd_executed_flops(add=0, mul=0, trans=0, fma=1e9, mfma_mops=0) == 128e9
-    assert flops.amd_executed_flops(add=1, mul=2, trans=4, fma=8, mfma_mops=16) == 64 * (1 + 2 + 4 + 16) + 512 * 16
+    assert oracle.amd_executed_flops(add=1e9, mul=0, trans=0, fma=0, mfma_mops=0) == 64e9
+    assert oracle.amd_executed_flops(add=0, mul=0, trans=0, fma=1e9, mfma_mops=0) == 128e9
+    assert oracle.amd_executed_flops(add=1, mul=2, trans=4, fma=8, mfma_mops=16) == 64 * (1 + 2 + 4 + 16) + 512 * 16
 
 
 SIZES = st.fixed_dictionaries(

@@ -6,11 +6,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from metrics.mfu import flops
 from metrics.mfu import mfu as m
 from metrics.mfu.flops import flops_per_token
 from metrics.mfu.mfu import fleet, step_mfu, summary
 from metrics.mfu.peaks import check_peak, gpu_of, peak, peaks
+from tests.metrics.oracles import flops as oracle
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
@@ -64,9 +64,9 @@ def test_half_of_attention_is_half_of_attention() -> None:
 
 
 def test_llama_3_8b_in_torchtitans_form() -> None:
-    params = flops.llama_params(**LLAMA)
+    params = oracle.llama_params(**LLAMA)
     assert params == 8_030_261_248
-    per_token = flops.torchtitan_flops_per_token(
+    per_token = oracle.torchtitan_flops_per_token(
         matmul_params=params - 128256 * 4096, layers=32, heads=32, qk_head_dim=128, v_head_dim=128, seq_len=8192
     )
     assert per_token == 57_914_449_920
@@ -76,8 +76,8 @@ def test_llama_3_8b_in_torchtitans_form() -> None:
 
 
 def test_llama_3_8b_in_megatrons_forms() -> None:
-    assert flops.megatron_flops_per_token(**LLAMA, seq_len=8192) == 57_912_852_480
-    assert flops.megatron_flops_per_token(**LLAMA, seq_len=8192, causal=True) == 51_470_401_536
+    assert oracle.megatron_flops_per_token(**LLAMA, seq_len=8192) == 57_912_852_480
+    assert oracle.megatron_flops_per_token(**LLAMA, seq_len=8192, causal=True) == 51_470_401_536
 
 
 def test_megatrons_form_for_gpt_is_the_one_of_its_paper() -> None:
@@ -90,20 +90,20 @@ def test_megatrons_form_for_gpt_is_the_one_of_its_paper() -> None:
         "vocab": 51200,
     }
     paper = 72 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (12 * 96 * 12288))
-    assert flops.megatron_flops_per_token(**size, seq_len=2048, gated=False) == pytest.approx(paper)
+    assert oracle.megatron_flops_per_token(**size, seq_len=2048, gated=False) == pytest.approx(paper)
 
 
 def test_mixtral_8x7b_has_13_of_47_billion_parameters_active() -> None:
     layers, hidden, ffn, experts = 32, 4096, 14336, 8
-    dense = flops.llama_params(hidden=hidden, layers=layers, ffn_hidden=ffn, heads=32, kv_heads=8, vocab=32000)
+    dense = oracle.llama_params(hidden=hidden, layers=layers, ffn_hidden=ffn, heads=32, kv_heads=8, vocab=32000)
     expert = layers * experts * 3 * hidden * ffn
     total = dense + expert * 7 // 8 + layers * hidden * experts  # seven more experts and the router
     assert total == 46_702_792_704
-    assert flops.active_params(total, expert_params=expert, experts=experts, top_k=2) == 12_879_925_248
+    assert oracle.active_params(total, expert_params=expert, experts=experts, top_k=2) == 12_879_925_248
 
 
 def test_tied_embeddings_count_once() -> None:
-    assert flops.llama_params(**LLAMA) - flops.llama_params(**LLAMA, tied=True) == 128256 * 4096
+    assert oracle.llama_params(**LLAMA) - oracle.llama_params(**LLAMA, tied=True) == 128256 * 4096
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,20 @@
+"""The score by which a rank is called a straggler, beside `metrics.ledger.straggling`."""
+
+from __future__ import annotations
+
+SCORE = 0.75
+"""A rank straggles below this share of the fastest one's speed (NVIDIA resiliency extension)."""
+
+
+def straggler_score(median_s: float, fastest_median_s: float) -> float:
+    """Speed of a rank beside the fastest one, by the median times of a section; below `SCORE` it straggles.
+
+    Raises:
+        ValueError: times are above zero.
+
+    >>> round(straggler_score(1 / 0.591, 1.0), 3)
+    0.591
+    """
+    if not (median_s > 0 and fastest_median_s > 0):
+        raise ValueError(f"medians of {median_s} and {fastest_median_s} s cannot be compared")
+    return fastest_median_s / median_s
