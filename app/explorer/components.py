@@ -225,15 +225,18 @@ def grid(
     height: int | None = None,
     empty: str = "Nothing in this period.",
     file: str = "",
+    total: int | None = None,
 ) -> Component:
     """A sortable table with an export button.
+
+    `rows` may be only the first `ROWS_SHOWN` of a `total`, so that nothing is made for rows that are not shown.
 
     Each cell carries its number (for sorting and export) and its text (as every other page writes it). Texts are never
     read as markup.
     """
     if rows.is_empty():
         return html.P(empty, className="nothing")
-    shown = rows.head(ROWS_SHOWN)
+    shown, total = rows.head(ROWS_SHOWN), rows.height if total is None else total
     definitions = [_definition(each) for each in columns]
     low = shown.height <= 12 or height is None
     table = dag.AgGrid(
@@ -261,10 +264,8 @@ def grid(
         style={"height": None if low else f"{height}px", "width": "100%"},
     )  # fmt: skip
     more = (
-        html.P(
-            f"The first {shown.height:,} of {rows.height:,} rows. Narrow the filters to see others.", className="small"
-        )
-        if rows.height > shown.height
+        html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
+        if total > shown.height
         else None
     )
     return html.Div([table, more], className="grid-box")

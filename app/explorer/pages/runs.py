@@ -47,7 +47,7 @@ def narrowed(rows: pl.DataFrame, view: View) -> pl.DataFrame:
 def layout(rows: pl.DataFrame, view: View) -> Component:
     """The page."""
     shown = narrowed(rows, view)
-    linked = shown.with_columns(
+    linked = shown.head(components.ROWS_SHOWN).with_columns(
         href=pl.col("run_id").map_elements(lambda run: view.link("/run", id=run), return_dtype=pl.String)
     )
     search = dmc.TextInput(
@@ -63,7 +63,7 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
         dmc.Select(
             id={"type": "filter", "name": name},
             label=name.capitalize(),
-            data=sorted({str(value) for value in rows[name].drop_nulls()} | ({view.get(name)} - {""})),
+            data=sorted({str(value) for value in rows[name].drop_nulls().unique()} | ({view.get(name)} - {""})),
             value=view.get(name) or None,
             clearable=True,
             searchable=True,
@@ -94,6 +94,7 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
                         components.column("ettr_high", "at most", "ratio", width=84, minWidth=80),
                     ],
                     name="runs",
+                    total=shown.height,
                     height=640,
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
