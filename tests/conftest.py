@@ -11,7 +11,7 @@ from tests import tiers
 from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
-from tests.support.warehouses import prepared_schema
+from tests.support.warehouses import prepared, use_threads
 
 pytest_plugins = ("tests.scheduling",)
 profiles.load()
@@ -19,9 +19,11 @@ os.environ.setdefault(clock.NOT_BEFORE, "2026-11-22T00:00:00Z")  # the captures 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _prepared_schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """New warehouses start as copies of an empty one, but for the tests of queries/, which makes them."""
-    with prepared_schema(tmp_path_factory.mktemp("schema")):
+def _prepared_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """New warehouses start as copies, but for the tests of queries/, which makes them."""
+    base = tmp_path_factory.getbasetemp()
+    common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with prepared(tmp_path_factory.mktemp("schema"), common / "warehouses"):
         yield
 
 
@@ -41,6 +43,13 @@ def own_slurm_lab() -> Iterator[SlurmLab]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what is not of this run's tier."""
     tiers.leave_out(items)
+    tiers.take_fewer_examples(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Warehouses of quick tests are small: one thread of DuckDB is enough. Slow tests use all, as the product does."""
+    use_threads(several=item.get_closest_marker("slow") is not None or item.get_closest_marker("lab") is not None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests import tiers
 
@@ -37,3 +39,24 @@ def test_real_components_are_for_the_real_tier_and_for_single_tests(monkeypatch:
         monkeypatch.setenv("TRACKSIDE_TEST_TIER", tier)
         wanted[tier] = tiers.real_components_wanted()
     assert wanted == {"fast": False, "slow": False, "real": True, "": True}
+
+
+@pytest.mark.parametrize(
+    ("tier", "examples", "taken"),
+    [("fast", 100, 25), ("fast", 20, 10), ("fast", 5, 5), ("slow", 100, 100), ("real", 100, 100), ("", 100, 100)],
+)
+def test_only_the_quick_tier_takes_fewer_examples(
+    tier: str, examples: int, taken: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    @settings(max_examples=examples)
+    @given(st.integers())
+    def law(number: int) -> None:
+        calls.append(number)
+
+    monkeypatch.setenv("TRACKSIDE_TEST_TIER", tier)
+    item = pytest.Function.from_parent(request.node.parent, name="law", callobj=law)
+    tiers.take_fewer_examples([item, item])
+    law()
+    assert len(calls) == taken

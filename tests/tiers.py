@@ -4,6 +4,8 @@
     make test SLOW=1     and those marked `slow`: many kills, many loads in any order, days of telemetry
     make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
 
+`make test` takes a quarter of a property's random examples, the other two take all.
+
 The Makefile passes the tier in `TRACKSIDE_TEST_TIER`. Without it (`pytest PATH`) all is run that the machine has
 components for.
 """
@@ -14,10 +16,13 @@ import os
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 FAST: Final = "fast"
 SLOW: Final = "slow"
 REAL: Final = "real"
+
+FEWEST_EXAMPLES: Final = 10
 
 _LEFT_OUT: Final = {
     "slow": (frozenset({FAST}), "slow; run it with: make test SLOW=1"),
@@ -44,3 +49,19 @@ def leave_out(items: list[pytest.Item]) -> None:
                 if item.get_closest_marker(marker):
                     item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: item.get_closest_marker("skip") is not None)
+
+
+def take_fewer_examples(items: list[pytest.Item]) -> None:
+    """In the quick tier, take the first quarter of a property's random examples, but not fewer than ten.
+
+    A property that asks for fewer than ten keeps its number. The examples of `@example` are always taken.
+    """
+    if tier() != FAST:
+        return
+    functions = {id(each): each for each in (getattr(item, "obj", None) for item in items)}.values()
+    for function in functions:
+        if not getattr(function, "is_hypothesis_test", False):
+            continue
+        own = function._hypothesis_internal_use_settings  # noqa: SLF001 - no public way after @given
+        few = min(own.max_examples, max(FEWEST_EXAMPLES, own.max_examples // 4))
+        function._hypothesis_internal_use_settings = settings(own, max_examples=few)  # noqa: SLF001 - as above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from queries.warehouse import open_writer
 from tests.support.dumps import tiny
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -33,6 +34,14 @@ NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 
 def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> Path:
     """Half a month of a cluster of which Slurm alone tells: goodput and ETTR are bounds without a point."""
+
+    def make(place: Path) -> None:
+        _load_accounting(place, jobs=jobs, compute=compute)
+
+    return _copy_of(f"accounting-{jobs}-{compute}", make, folder, "accounting")
+
+
+def _load_accounting(folder: Path, *, jobs: int, compute: bool) -> None:
     root, settings = folder / "accounting", Config()
     with open_writer(root, verb="test", now=NOW) as writer:
         reports = ingesting.ingest_files(
@@ -41,11 +50,18 @@ def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> P
         assert first_error(reports) is None
         if compute:
             computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(settings.claims).verdicts)
-    return root
 
 
 def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
     """A simulated cluster read from accounting, telemetry and run logs: goodput and ETTR have points."""
+
+    def make(place: Path) -> None:
+        _load_everything(place, gpus=gpus, days=days)
+
+    return _copy_of(f"everything-{gpus}-{days}", make, folder, "everything")
+
+
+def _load_everything(folder: Path, *, gpus: int, days: int) -> None:
     simulate.simulate(simulate.Settings(gpus=gpus, days=days, seed=2026), folder)
     root, settings, sources = folder / "everything", Config(), folder / "sources"
     with open_writer(root, verb="test", now=NOW) as writer:
@@ -59,6 +75,29 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
         reports += runlogs.ingest_files(writer, logs, cluster="demo", now=NOW, progress=_silent)
         assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(settings.claims).verdicts)
+
+
+def _copy_of(key: str, make: Callable[[Path], None], folder: Path, name: str) -> Path:
+    """The warehouse `name` in `folder`, copied from the one that the first test of the session made for `key`.
+
+    A folder that contains the warehouse already is loaded into once more.
+    """
+    assert _prepared is not None
+    root = folder / name
+    if root.exists():
+        make(folder)
+        return root
+    made = _prepared.shared / key
+    with made.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of pytest-xdist may be making it
+        if not (made / "done").exists():
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+            make(made)
+            (made / "done").touch()
+    shutil.copytree(made, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("done"))
+    with open_writer(root, verb="test", now=NOW):
+        pass  # views contain paths of files: a writer replaces them when the folder is another
     return root
 
 
@@ -69,8 +108,10 @@ def _silent(_what: str, _done: int, _all: int) -> None:
 class _Prepared:
     """An empty warehouse file with its schema: DuckDB needs a fifth of a second to make one, and a copy needs none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, shared: Path) -> None:
         self.wanted = True
+        self.one_thread = True
+        self.shared = shared
         self._file = folder / "empty.duckdb"
         self._steps = sql_files.schema_steps()
 
@@ -83,20 +124,33 @@ class _Prepared:
                     upgrade.apply_missing_steps(made, {})
             with contextlib.suppress(OSError):  # then it is the product that has to say why not
                 shutil.copyfile(self._file, path)
-        return connect(path, root, read_only=read_only)
+        connection = connect(path, root, read_only=read_only)
+        if self.one_thread:
+            connection.execute("SET threads = 1")
+        return connection
 
 
 _prepared: _Prepared | None = None
 
 
 @contextlib.contextmanager
-def prepared_schema(folder: Path) -> Iterator[None]:
-    """New warehouses in this process are copies of an empty one that is made once; `from_scratch` excepted."""
+def prepared(folder: Path, shared: Path) -> Iterator[None]:
+    """Make what tests copy: an empty warehouse in `folder`, and in `shared` the computed ones of all workers.
+
+    New warehouses in this process are copies of the empty one, except within `from_scratch`.
+    """
     global _prepared  # noqa: PLW0603 - one a process
-    _prepared = _Prepared(folder)
+    shared.mkdir(exist_ok=True)
+    _prepared = _Prepared(folder, shared)
     with mock.patch.object(warehouse, "connect", _prepared.connect):
         yield
     _prepared = None
+
+
+def use_threads(several: bool) -> None:
+    """Have DuckDB use all cores in the next connections, or one thread: few rows take a sixth less time with one."""
+    if _prepared is not None:
+        _prepared.one_thread = not several
 
 
 @contextlib.contextmanager
