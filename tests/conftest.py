@@ -48,8 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Warehouses of quick tests are small: one thread of DuckDB is enough. Slow tests use all, as the product does."""
-    use_threads(several=item.get_closest_marker("slow") is not None or item.get_closest_marker("lab") is not None)
+    """Tests of app/ compute small warehouses again and again: one thread is enough. The others use all cores."""
+    use_threads(several=not item.nodeid.startswith("tests/app/") or item.get_closest_marker("lab") is not None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -57,6 +57,7 @@ def test_guide_test_passes(checkout: Path) -> None:
     _python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/metrics/goodput/test_lost_share.py")
 
 
+@pytest.mark.slow
 def test_guide_metric_is_shown_and_explained(checkout: Path, tmp_path: Path) -> None:
     warehouse = str(from_accounting(tmp_path, jobs=40))
     show = ("-m", "app.cli.main", "show", "lost_share", "--warehouse", warehouse)

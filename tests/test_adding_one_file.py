@@ -60,11 +60,13 @@ def _python(checkout: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_guide_verb_runs_and_is_listed(checkout: Path, warehouse: str) -> None:
     assert "list the clusters that data are loaded of" in _python(checkout, "-m", "app.cli.main", "--help")
     assert _python(checkout, "-m", "app.cli.main", "clusters", "--warehouse", warehouse) == "tiny\n"
 
 
+@pytest.mark.slow
 def test_guide_question_answers_and_is_listed(checkout: Path, warehouse: str) -> None:
     show = ("-m", "app.cli.main", "show")
     assert "attempts of each partition" in _python(checkout, *show, "--help")

@@ -18,6 +18,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_in_process_is_as_in_its_own(command: str, tmp_path: Path) -> None:
     env = {"TRACKSIDE_WAREHOUSE": str(tmp_path / "w"), "COLUMNS": "70"}

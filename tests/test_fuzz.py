@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
 from tests.fuzz.targets import TARGETS, targets_of_modules
@@ -56,6 +57,7 @@ def examples(folder: Path, module: str, hash_seed: str) -> list[str]:
     return file.read_text().split("\n")
 
 
+@pytest.mark.slow
 def test_the_examples_do_not_depend_on_imports_or_the_process(tmp_path: Path) -> None:
     first = examples(tmp_path, "json", "1")
     assert len(first) == settings.get_profile("same").max_examples
@@ -89,6 +91,7 @@ def test_a_law_that_holds_is_explored_until_the_time_is_over(tmp_path: Path) -> 
     assert len((tmp_path / "test_laws.py.count").read_text()) > 5  # more than in `make test`
 
 
+@pytest.mark.slow
 def test_a_broken_law_is_found_kept_and_tried_first_in_the_next_run(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "number < 1000", seed=1)
     assert done.returncode == 1

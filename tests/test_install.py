@@ -109,6 +109,7 @@ def test_command_starts_beside_strangers(installed: Installed, command: tuple[st
     assert "trackside" in installed.output(*command, "--version", PYTHONPATH=str(installed.elsewhere))
 
 
+@pytest.mark.slow
 def test_numbers_from_the_wheel(installed: Installed, computed: str) -> None:
     shown = installed.output("trackside", "show", "lost", "--format", "json", "--warehouse", computed)
     assert json.loads(shown)
@@ -116,6 +117,7 @@ def test_numbers_from_the_wheel(installed: Installed, computed: str) -> None:
     assert verified.returncode in {0, 3, 4}, verified.stderr
 
 
+@pytest.mark.slow
 def test_sandbox_starts_from_the_wheel(installed: Installed, computed: str) -> None:
     select = ("trackside", "sql", "SELECT count(*) AS n FROM attempts", "--format", "json", "--warehouse", computed)
     assert json.loads(installed.output(*select, PYTHONPATH=str(installed.elsewhere)))[0]["n"] >= 60

@@ -13,7 +13,7 @@ components for.
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
@@ -58,8 +58,8 @@ def take_fewer_examples(items: list[pytest.Item]) -> None:
     """
     if tier() != FAST:
         return
-    functions = {id(each): each for each in (getattr(item, "obj", None) for item in items)}.values()
-    for function in functions:
+    functions: dict[int, Any] = {id(each): each for each in (getattr(item, "obj", None) for item in items)}
+    for function in functions.values():
         if not getattr(function, "is_hypothesis_test", False):
             continue
         own = function._hypothesis_internal_use_settings  # noqa: SLF001 - no public way after @given

@@ -38,6 +38,7 @@ def shown(folder: Path, file: Path, *arguments: str) -> pl.DataFrame | str:
     return pl.read_parquet(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_method_returns_the_rows_of_show(
     question: str, folder: Path, warehouse: trackside.Warehouse, tmp_path: Path
@@ -50,6 +51,7 @@ def test_method_returns_the_rows_of_show(
         assert_frame_equal(getattr(warehouse, question)(since="4d"), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "by"), [(name, by) for name in QUESTIONS for by in api.QUESTIONS[name].splits])
 def test_every_listed_split_is_taken(question: str, by: str, warehouse: trackside.Warehouse) -> None:
     refusal = ""

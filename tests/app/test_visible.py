@@ -94,6 +94,7 @@ def test_data_for_machines_are_as_they_were(what: str, root: Path, capsysbinary:
     assert [row["user"] for row in rows] == [NAME]
 
 
+@pytest.mark.slow
 def test_a_spreadsheet_runs_no_cell_of_a_safe_file(root: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     sql = 'SELECT user AS "=u", -1.5 AS n, list_value(user) AS l FROM attempts'
     text = run(capsysbinary, root, "sql", sql, "--format", "csv", "--spreadsheet-safe")

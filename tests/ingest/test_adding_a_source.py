@@ -48,6 +48,7 @@ def test_a_source_by_the_guide_is_one_folder_and_its_schema_file() -> None:
     assert [name for name in names if name.startswith("queries")] == ["queries/schema/0100_power.sql"]
 
 
+@pytest.mark.slow
 def test_a_source_by_the_guide_loads_counts_and_refuses(copy: Path) -> None:
     assert "facility power" in trackside(copy, "ingest", "--help").stdout
     for _ in range(2):  # loading twice equals loading once

@@ -98,6 +98,7 @@ def test_jobs_count_for_the_part_of_the_hour_that_they_ran(tmp_path: Path) -> No
     assert found(tmp_path / "a", [32.0] * 24, accounting=half) == [("c", DAY, DAY + 24 * HOUR, 32, 16)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exporter", "more"),
     [

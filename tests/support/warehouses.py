@@ -110,7 +110,7 @@ class _Prepared:
 
     def __init__(self, folder: Path, shared: Path) -> None:
         self.wanted = True
-        self.one_thread = True
+        self.one_thread = False
         self.shared = shared
         self._file = folder / "empty.duckdb"
         self._steps = sql_files.schema_steps()
@@ -149,7 +149,7 @@ def prepared(folder: Path, shared: Path) -> Iterator[None]:
 
 def use_threads(several: bool) -> None:
     """Have DuckDB use all cores in the next connections, or one thread: few rows take a sixth less time with one."""
-    if _prepared is not None:
+    if _prepared is not None:  # it is None before the first test of a session
         _prepared.one_thread = not several
 
 

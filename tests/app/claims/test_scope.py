@@ -84,6 +84,7 @@ def test_users_add_up_to_what_was_allocated(reader: Reader, window: Window) -> N
     assert sum(each.denominator or 0 for each in parts) == pytest.approx(whole.denominator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [*METRICS, "mttf"])
 def test_leaving_out_a_part_is_measuring_the_rest(reader: Reader, window: Window, metric: str) -> None:
     """An exclusion at the window's end is the same as a window that ends there."""

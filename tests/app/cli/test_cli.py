@@ -90,6 +90,7 @@ def test_answers_can_be_split(what: str, by: str, warehouse: Path) -> None:
     assert len(json.loads(done.stdout)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["goodput", "ettr", "mttf", "restarts", "lost", "runs", "nodes"])
 def test_every_number_explains_itself(what: str, warehouse: Path) -> None:
     said = trackside("show", what, "--explain", "--warehouse", str(warehouse)).stdout
@@ -195,6 +196,7 @@ def test_the_configuration_is_found_and_its_paths_are_its_own(warehouse: Path, t
     assert trackside("show", "runs", "--warehouse", str(warehouse), env=elsewhere).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_files_ending_says_its_format(warehouse: Path, tmp_path: Path) -> None:
     for verb in (["show", "runs"], ["export", "runs"], ["sql", "SELECT * FROM runs"]):
         for ending, read in ((".json", pl.read_json), (".csv", pl.read_csv), (".parquet", pl.read_parquet)):
@@ -224,6 +226,7 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", sorted(set(QUESTIONS) - set(NOT_BY_ACCOUNTING)))
 def test_several_clusters_are_shown_side_by_side_and_told_apart(what: str, two_clusters: Path) -> None:
     done = trackside("show", what, "--warehouse", str(two_clusters))

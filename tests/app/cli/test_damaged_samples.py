@@ -121,6 +121,7 @@ def test_a_damaged_file_is_not_rewritten(root: Path) -> None:
     assert file_of(root).read_bytes() == content
 
 
+@pytest.mark.slow
 def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOW)
     monkeypatch.setattr(Worker, "_configured", lambda _: iter(()))  # a Slurm on this machine is not read

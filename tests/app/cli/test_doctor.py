@@ -68,6 +68,7 @@ def test_a_broken_warehouse_is_a_failure(tmp_path: Path) -> None:
     assert "fail" in done.stdout
 
 
+@pytest.mark.slow
 def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     where = ("--warehouse", str(tmp_path / "w"))

@@ -218,6 +218,7 @@ def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_old_mistakes_are_listed_and_moved_to_the_rejects(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_reader(old) as reader:
         before = future_rows.stored(reader, now=NOW)

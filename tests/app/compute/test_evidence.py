@@ -70,6 +70,7 @@ def test_a_log_tells_what_its_job_did_and_no_other(root: Path) -> None:
     assert spent(root, "8") == {("unattributed", "accounting"): 8 * HOUR}
 
 
+@pytest.mark.slow
 def test_waiting_for_data_is_no_productive_time_whose_mfu_is_known(root: Path) -> None:
     """Job 7 waits for data in 4 s of each step of 10 s; job 8 trains as long, and logs no tokens."""
     lines = [json.loads(line) for line in log().splitlines()]
@@ -132,6 +133,7 @@ def test_telemetry_tells_where_there_is_no_log(root: Path, tmp_path: Path) -> No
     assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
 
 
+@pytest.mark.slow
 def test_one_idle_gpu_widens_the_bounds_and_refutes_no_claim(tmp_path: Path) -> None:
     """Eight GPUs busy for an hour, then seven of them: 15 of 16 GPU-hours were active, whatever lockstep says."""
     header, own, _ = SACCT.splitlines(keepends=True)
@@ -188,6 +190,7 @@ def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(roo
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_is_found_by_its_jobs_id_and_an_unknown_one_says_so(root: Path) -> None:
     ingest(root, log())
     for what in ("ettr", "mfu", "runs"):
@@ -198,6 +201,7 @@ def test_a_run_is_found_by_its_jobs_id_and_an_unknown_one_says_so(root: Path) ->
         assert "no run and no job is called 'nope'" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_an_interruption_cost_is_lost_and_stalled_time_and_the_next_startup(root: Path, tmp_path: Path) -> None:
     first, own, other = SACCT.splitlines(keepends=True)
     killed = first + own.replace("COMPLETED", "NODE_FAIL") + other

@@ -145,6 +145,7 @@ def test_only_what_may_be_why_explains_an_end(warehouse: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_computing_again_changes_nothing(warehouse: Path) -> None:
     before = [table(warehouse, name, "node") for name in ("health_incidents", "attempt_health")]
     with open_writer(warehouse, verb="test", now=NOW) as writer:

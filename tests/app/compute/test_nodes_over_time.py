@@ -165,6 +165,7 @@ def test_a_node_that_grew_has_more_gpus_from_then_on(tmp_path: Path) -> None:
     assert spent(root)["n1"] == 8 * 6000 + 16 * 4000
 
 
+@pytest.mark.slow
 def test_inventories_in_any_order_are_one_history(tmp_path: Path) -> None:
     inventories = [THREE, nodes(2000, n1=4, n3=8), nodes(4000, n1=8, n2=8, n3=8)]
     found = [

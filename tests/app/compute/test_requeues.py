@@ -154,6 +154,7 @@ def test_cancelled_by_nobody_is_known_by_nobody(reader: Reader) -> None:
     assert [row["cancelled_by"] for row in attempts(reader, "102")] == [None]
 
 
+@pytest.mark.slow
 def test_a_sibling_that_was_revoked_holds_no_gpu(reader: Reader) -> None:
     (row,) = attempts(reader, "105")
     assert (row["n_nodes"], row["n_gpus"], row["started_at"]) == (0, 0, None)

@@ -90,6 +90,7 @@ def test_what_holds_without_a_configuration(loaded: Path) -> None:
     assert [found[job][0][2] for job in "5678"] == [ALONE] * 4
 
 
+@pytest.mark.slow
 def test_rules_can_be_turned_off_and_on(loaded: Path) -> None:
     found = joined(loaded, run_env="", run_comment_key="", run_wckey=True, run_names=[r"^(?P<run>.*)-part\d+$"])
     assert [found[job][0][2] for job in "1234"] == [ALONE] * 4
@@ -97,6 +98,7 @@ def test_rules_can_be_turned_off_and_on(loaded: Path) -> None:
     assert (found["7"], found["8"]) == ([("key", 1, "wckey")], [("key", 2, "wckey")])
 
 
+@pytest.mark.slow
 def test_jobs_that_are_alike_are_joined_where_that_is_wanted(loaded: Path) -> None:
     found = joined(loaded, join_by_name=True)
     (run, number, rule), (first, _, alone) = found["8"][0], found["7"][0]

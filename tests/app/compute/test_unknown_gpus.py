@@ -116,6 +116,7 @@ class Computed:
         return row["value"], pytest.approx(row["bound_low"]), pytest.approx(row["bound_high"])
 
 
+@pytest.mark.slow
 def test_unknown_gpus_give_bounds_and_no_value_and_say_what_to_switch_on(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)))
     assert found.gpus() == {"1": (None, "unknown")}
@@ -129,6 +130,7 @@ def test_unknown_gpus_give_bounds_and_no_value_and_say_what_to_switch_on(tmp_pat
     assert found.notes[0].startswith("1 of 1 attempts held an unknown number of GPUs")
 
 
+@pytest.mark.slow
 def test_what_is_left_beside_several_unknown_jobs_and_a_known_one_is_there_once_and_nobodys(tmp_path: Path) -> None:
     jobs = [
         job(1, "n1", 0, 24 * HOUR, 4),
@@ -145,6 +147,7 @@ def test_what_is_left_beside_several_unknown_jobs_and_a_known_one_is_there_once_
     assert found.ledger["gpu_seconds"].sum() == found.capacity
 
 
+@pytest.mark.slow
 def test_a_cpu_job_on_a_gpu_node_holds_none_where_the_cluster_records_gpus(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n1", 10, 90, 8)], inventory(n1=8)))
     assert found.gpus() == {"1": (0, "accounting"), "2": (8, "accounting")}
@@ -152,11 +155,13 @@ def test_a_cpu_job_on_a_gpu_node_holds_none_where_the_cluster_records_gpus(tmp_p
     assert found.notes == ()
 
 
+@pytest.mark.slow
 def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -> None:
     jobs = [job(1, "n1", -5 * 24 * HOUR, -4 * 24 * HOUR), job(2, "n1", 10, 90, 8)]
     assert Computed(tmp_path, texts(jobs, inventory(n1=8))).gpus()["1"] == (None, "unknown")
 
 
+@pytest.mark.slow
 def test_a_request_that_the_tres_lack_shows_that_nothing_was_recorded_yet(tmp_path: Path) -> None:
     jobs = [job(1, "n1", 0, 60, line="sbatch --gres=gpu:4 job.sh"), job(2, "n1", 0, 60), job(3, "n1", 120, 180, 8)]
     found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
@@ -179,6 +184,7 @@ def test_the_submit_line_tells_gpus(tmp_path: Path, line: str, gpus: float | Non
     assert found.gpus() == {"1": (gpus, told)}
 
 
+@pytest.mark.slow
 def test_jobs_on_nodes_without_gpus_held_none(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)))
     assert found.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
@@ -199,6 +205,7 @@ def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
     assert found[0][0]["1"] == (0, "accounting")
 
 
+@pytest.mark.slow
 def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
     jobs = [job(n, "n1", 60 * n, 60 * n + 30, state="NODE_FAIL") for n in range(3)]
     found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
@@ -212,6 +219,7 @@ def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
     assert found.answers["waste"].rows.is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpus", "value", "least", "said"),
     [
@@ -259,6 +267,7 @@ def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp
             assert wide["bound_low"] <= true["numerator"] / true["denominator"] <= wide["bound_high"]
 
 
+@pytest.mark.slow
 def test_what_an_older_version_stored_as_0_becomes_unknown(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
     assert found.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0

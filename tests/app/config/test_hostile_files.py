@@ -31,6 +31,7 @@ HOSTILE_TOML: Final = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE_TOML)
 def test_hostile_toml_is_a_mistake_in_the_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / "hostile.toml"

@@ -186,6 +186,7 @@ def test_a_node_state_is_overruled_and_the_time_is_booked_as_said(root: Path) ->
     assert "down" not in sums
 
 
+@pytest.mark.slow
 def test_jobs_are_put_into_a_run_and_taken_out_of_it(root: Path) -> None:
     assert "runs: 4 -> 3" in adjudicate(root, *JOIN)
     with open_reader(root) as reader:
@@ -238,6 +239,7 @@ def test_the_order_of_corrections_that_do_not_conflict_is_irrelevant(root: Path,
     assert_equal(without_ids[root], without_ids[other])
 
 
+@pytest.mark.slow
 def test_a_correction_holds_when_sources_are_read_again_and_when_more_comes(root: Path) -> None:
     for arguments in EACH.values():
         adjudicate(root, *arguments, "--no-compute")

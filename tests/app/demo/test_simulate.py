@@ -310,6 +310,7 @@ def by_category(made: Made) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_the_bounds_of_the_headline_numbers_contain_the_truth(made: Made) -> None:
     truth = json.loads((made.folder / "truth.json").read_text())["headlines"]
     with open_reader(made.warehouse) as reader:

@@ -129,6 +129,7 @@ def test_days_add_up_to_the_period(warehouse: Path) -> None:
     assert len(told["daily"]["days"]) == 12
 
 
+@pytest.mark.slow
 def test_a_period_that_is_partly_covered_says_so_and_delivered_objectives_stay_open(warehouse: Path) -> None:
     told = made(warehouse, "2026-10")
     assert 0.4 < told["covered"]["share"] < 0.5
@@ -140,6 +141,7 @@ def test_a_period_that_is_partly_covered_says_so_and_delivered_objectives_stay_o
     assert made(warehouse, COVERED)["covered"]["share"] == 1
 
 
+@pytest.mark.slow
 def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
     root, settings = tmp_path / "w", Config()
     header = "JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n"
@@ -359,6 +361,7 @@ def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> 
     assert told["covered"]["share"] == 1
 
 
+@pytest.mark.slow
 def test_refused_rows_and_silence_are_in_the_statement_on_the_data(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=30)
     bad = tmp_path / "bad.txt"

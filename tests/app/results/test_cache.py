@@ -30,6 +30,7 @@ def publish(root: Path) -> None:
         writer.delete("verdicts", pl.DataFrame({"cluster": ["nobody's"]}))
 
 
+@pytest.mark.slow
 def test_answers_of_data_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=5)
     answers = AnswerCache(root)
@@ -40,6 +41,7 @@ def test_answers_of_data_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     assert len(answers) == 1
 
 
+@pytest.mark.slow
 def test_the_same_question_is_worked_out_once(tmp_path: Path) -> None:
     asked = []
 

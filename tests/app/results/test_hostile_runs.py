@@ -147,6 +147,7 @@ QUESTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
 def test_every_question_has_an_answer_in_finite_numbers(
     beside: Path, question: tuple[str, ...], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

@@ -140,6 +140,7 @@ def test_only_the_node_that_failed_is_blamed_for_a_het_job(het: tuple[Path, str]
     assert found == {"n1": (0, False), "n2": (0, False)} | {failed: (1, True)}
 
 
+@pytest.mark.slow
 def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> None:
     root, node = het
     window = whole(root)

@@ -61,6 +61,7 @@ def shown(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> li
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["runs", "ettr", "restarts", "interruptions", "checkpoints"])
 def test_a_run_is_found_in_whichever_cluster_has_it(what: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = shown(capsys, root, what, "--run", "2")
@@ -145,6 +146,7 @@ def stored(root: Path) -> list[dict[str, Any]]:
         return reader.table("cluster_metrics").sort("cluster", "metric", "window_from", "subject").to_dicts()
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_claims_file_stops_no_number(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claims, config = root.parent / "claims.toml", root.parent / "trackside.toml"
     claims.write_text('[[claim]]\nid = "x"\nmetric = "occupancy"\ntarget = 101\n')

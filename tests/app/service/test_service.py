@@ -122,6 +122,7 @@ def test_slurmrestd_is_read_where_there_are_no_commands(
     assert bool(told) == (road == "rest")
 
 
+@pytest.mark.slow
 def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = configured(
         prometheus=Prometheus(url="http://me:secret@127.0.0.1:1", retries=0, timeout_s=1.0, cluster="tiny")
@@ -180,6 +181,7 @@ def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
     assert worker.last_success is not None
 
 
+@pytest.mark.slow
 def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def nothing(path: str, params: Mapping[str, str]) -> Answer:
         return answered([] if "match[]" in params else ["up"]) if path.endswith("/values") else matrix()
@@ -234,6 +236,7 @@ def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path
     assert settings.serve.runlogs[1] == "/var/log/**/*.jsonl"
 
 
+@pytest.mark.slow
 def test_a_source_that_works_again_is_well_again(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=broken)
     worker.cycle(now=NOW)
@@ -292,6 +295,7 @@ def test_while_another_process_writes_a_cycle_is_left_out(tmp_path: Path, capsys
     assert worker.failures(NOW) == []
 
 
+@pytest.mark.slow
 def test_a_stop_in_a_cycle_ends_it_between_two_steps_and_loses_nothing(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY)
 
@@ -347,6 +351,7 @@ def test_health_does_not_wait_for_a_scrape(tmp_path: Path, monkeypatch: pytest.M
         asking.join()
 
 
+@pytest.mark.slow
 def test_an_edited_claims_file_is_judged_at_once_and_a_mistake_in_it_is_unwell(tmp_path: Path) -> None:
     def claimed(text: str) -> None:
         claims.write_text(

@@ -347,6 +347,7 @@ ASKED = [("lemons",), ("checkpoints",), ("waste",), ("waste", "--by", "state"), 
 each_question = pytest.mark.parametrize("asked", ASKED, ids=" ".join)
 
 
+@pytest.mark.slow
 @each_question
 def test_every_format_has_the_rows_of_all_clusters(
     root: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path, asked: tuple[str, ...]
@@ -373,6 +374,7 @@ def test_every_number_is_explained(root: Path, capfd: pytest.CaptureFixture[str]
     assert {"subject", "value", "n"} <= set(told["numbers"][0])
 
 
+@pytest.mark.slow
 @each_question
 def test_a_window_in_which_nothing_ran_says_so(
     root: Path, capfd: pytest.CaptureFixture[str], asked: tuple[str, ...]

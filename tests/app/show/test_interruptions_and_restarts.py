@@ -59,6 +59,7 @@ def shown(root: Path, *asked: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_interruption_says_where_it_can_come_from_and_what_its_nodes_told(root: Path) -> None:
     found = {each["job_id"]: each for each in shown(root, "interruptions")}
     assert (found["7"]["domains"], found["7"]["events"]) == ("software,hardware", "node_down (n2)")

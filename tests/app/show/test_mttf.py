@@ -58,6 +58,7 @@ def asked(reader: Reader, window: Window, by: str) -> Answer:
     return mttf(reader, window, Question(by=by))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", SPLITS)
 def test_every_split_has_rows_and_explains_each_number(by: str, reader: Reader, window: Window) -> None:
     found = asked(reader, window, by)

@@ -252,6 +252,7 @@ def without_samples(writer: Writer) -> None:
                 writer.write_partition(table, "c", day, empty)
 
 
+@pytest.mark.slow
 def test_where_samples_are_gone_hours_tell_the_same_of_whole_hours(tmp_path: Path, reader: Reader) -> None:
     root = filled(tmp_path, gpus=readings())
     with open_writer(root, verb="test", now=NOW) as writer:

@@ -123,6 +123,7 @@ def test_text_whose_lines_end_is_read_whole(tmp_path: Path) -> None:
     assert b"".join(Input(name).with_short_lines()) == line * 20
 
 
+@pytest.mark.slow
 def test_json_in_one_line_is_text_whose_strings_end(tmp_path: Path) -> None:
     name = packed(tmp_path / "one.gz", b'{"name":"job"},', 3 << 20)
     (tmp_path / "json.gz").write_bytes(gzip.compress(b'\xef\xbb\xbf{"jobs":[') + Path(name).read_bytes())
@@ -151,6 +152,7 @@ print(sum(map(len, getattr(Input(sys.argv[1]), sys.argv[3])())))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["in_lines", "with_short_lines"])
 def test_a_line_of_a_gigabyte_in_a_small_file_needs_little_memory(tmp_path: Path, how: str) -> None:
     name = packed(tmp_path / "bomb.gz", b"x" * (1 << 20), 1 << 10)

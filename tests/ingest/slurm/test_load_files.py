@@ -140,6 +140,7 @@ def test_a_length_back_from_now_says_nothing_about_a_file(shell: Shell) -> None:
 # --- when it was made ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", TIMELESS, ids=lambda file: file.name)
 def test_what_tells_no_time_is_of_the_time_of_the_files_loaded_with_it(file: Path, shell: Shell) -> None:
     assert shell("ingest", "slurm", file, SACCT) == 0

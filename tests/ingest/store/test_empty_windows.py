@@ -31,6 +31,7 @@ def no_events(command: list[str]) -> Completed | None:
     return AWAY if "event" in command else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", ["there", "away"])
 def test_empty_windows_are_asked_for_once_and_never_speak_for_the_cluster(tmp_path: Path, events: str) -> None:
     slurm = young()
@@ -65,6 +66,7 @@ def test_a_backfill_that_ends_before_there_was_a_cluster_is_asked_for_once_too(t
         assert len(slurm.windows()) == asked
 
 
+@pytest.mark.slow
 def test_again_asks_for_all_of_them(tmp_path: Path) -> None:
     slurm = young()
     ingest(tmp_path, slurm, since=BORN - days(60))
@@ -122,6 +124,7 @@ def test_a_database_that_was_new_and_then_restored_hides_no_job(tmp_path: Path) 
     assert table(tmp_path, "load_gaps").is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", ["there", "away"])
 def test_an_accounting_that_was_empty_while_nothing_told_of_the_cluster_hides_no_job(
     tmp_path: Path, events: str
@@ -137,6 +140,7 @@ def test_an_accounting_that_was_empty_while_nothing_told_of_the_cluster_hides_no
     assert sorted(table(tmp_path, "attempts")["job_id"]) == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_a_sign_of_life_that_node_events_told_an_earlier_ingest_still_counts(tmp_path: Path) -> None:
     slurm = young()
     old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)

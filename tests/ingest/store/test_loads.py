@@ -67,6 +67,7 @@ def test_reverse_order_equals_order(dump: Dump, reference: Path, tmp_path: Path)
     assert_same(load(tmp_path / "w", backwards.write(tmp_path)[::-1]), reference)
 
 
+@pytest.mark.slow
 def test_an_older_dump_loaded_later_takes_nothing_back(dump: Dump, reference: Path, tmp_path: Path) -> None:
     files = dump.write(tmp_path)
     older = []

@@ -66,12 +66,14 @@ def test_a_weekend_without_jobs_is_no_silence(tmp_path: Path, number: int) -> No
     assert silences(tmp_path, slurm, until=MONDAY + days(8)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [60, 250])
 def test_silence_over_the_days_behind_a_weekend_is_heard(tmp_path: Path, number: int) -> None:
     slurm = FakeSlurm(weekdays(number, since=MONDAY - days(28), until=MONDAY + days(5)), MONDAY + days(4.5))
     assert silences(tmp_path, slurm, until=MONDAY + days(9)) == ["Tue 09"]
 
 
+@pytest.mark.slow
 def test_a_busy_cluster_without_jobs_for_a_day_is_heard(tmp_path: Path) -> None:
     jobs = [Job(each, MONDAY - days(14) + hours(0.1 * each)) for each in range(1, 14 * 240)]
     for job in jobs:
@@ -107,6 +109,7 @@ def others(root: Path) -> None:
     load(root, "slurm.config", "config.txt", MONDAY + days(30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "transport"),
     [
@@ -155,6 +158,7 @@ def people(command: list[str]) -> Completed | None:
     return Completed(0, USERS, b"") if "show user" in words else None
 
 
+@pytest.mark.slow
 def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, MONDAY - days(1), MONDAY - days(1))], MONDAY, people)
     for _ in range(3):

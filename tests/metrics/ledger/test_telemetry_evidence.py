@@ -469,6 +469,7 @@ def test_what_each_gpu_did_lies_within_the_bounds(
         assert active == pytest.approx(productive + found["1", "stalled", "lockstep"])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(worlds(), worlds(), worlds(), st.sampled_from([2, 2.25, 2.9]), st.sampled_from([9.1, 9.5, 10]))
 def test_the_neighbours_activity_changes_nothing_amid_an_attempt(

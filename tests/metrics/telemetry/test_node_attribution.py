@@ -223,6 +223,7 @@ def _single(value: float) -> float:
     return pl.Series([value], dtype=pl.Float32).cast(pl.Float64).item()  # type: ignore[no-any-return]  # a float
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(clusters())
 def test_it_agrees_with_the_slow_twin(made: tuple[list[Sample], list[Stay]]) -> None:
@@ -244,6 +245,7 @@ def test_it_agrees_with_the_slow_twin(made: tuple[list[Sample], list[Stay]]) -> 
                     assert told[each][name] == sums[name]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_all_that_was_seen_is_accounted_for_once_whatever_the_order(
@@ -268,6 +270,7 @@ def test_all_that_was_seen_is_accounted_for_once_whatever_the_order(
         assert row["value_own"] == pytest.approx(row["attributed_value"] + row["checks_value"], rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(clusters(), st.integers(0, 250))
 def test_two_windows_add_up_to_the_whole(made: tuple[list[Sample], list[Stay]], cut: int) -> None:

@@ -283,6 +283,7 @@ def test_the_process_of_a_query_has_no_secret_in_its_environment(tmp_path: Path)
     assert b"a-secret-token" not in environment
 
 
+@pytest.mark.slow
 def test_a_forged_serialisation_with_a_pointer_is_refused(tmp_path: Path) -> None:
     import duckdb
 
@@ -341,6 +342,7 @@ def test_the_time_that_the_process_takes_to_start_is_not_the_querys(
     assert rows["n"].to_list() == [42]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["o'brien", 'a "b"; c', "ä [x] *"])
 def test_a_warehouse_may_lie_anywhere(name: str, tmp_path: Path) -> None:
     root = tmp_path / name

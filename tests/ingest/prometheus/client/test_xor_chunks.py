@@ -92,6 +92,7 @@ def test_a_chunk_that_is_cut_is_refused(samples: list[Sample], data: st.DataObje
         decoded(chunk, chunk[:cut], chunk)
 
 
+@pytest.mark.slow
 def test_a_chunk_with_a_flipped_bit_is_what_the_plain_decoder_makes_of_it() -> None:
     chunk = write_chunk([(T + 15_000 * n, bits_of(n % 7 / 10)) for n in range(30)])
     for bit in range(8 * len(chunk)):

@@ -143,6 +143,7 @@ def test_what_it_tells(reference: Path) -> None:
     assert ("ecc", "n1", "0", None, 4005) in set(events.iter_rows())
 
 
+@pytest.mark.slow
 def test_any_order_and_any_way_of_packing_tell_the_same(reference: Path, tmp_path: Path) -> None:
     ways: dict[str, str | bytes] = {
         "by-time.om": by_time(),

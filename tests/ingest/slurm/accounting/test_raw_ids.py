@@ -51,6 +51,7 @@ def loaded(root: Path, *files: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         return tuple(reader.table(name).sort("job_id", "submitted_at") for name in ("attempts", "attempt_nodes"))  # type: ignore[return-value]  # two names, two tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [*itertools.permutations(("raw", "plain")), ("plain", "raw", "plain", "raw")])
 def test_a_dump_with_raw_ids_and_one_without_make_the_same_attempts(tmp_path: Path, order: tuple[str, ...]) -> None:
     files = dumps(tmp_path)
@@ -103,6 +104,7 @@ def test_one_attempt_that_tells_its_raw_id_tells_it_of_all_of_its_job(tmp_path: 
     assert nodes["job_id"].to_list() == ["10", "10"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_user_told_later_changes_no_first_submission(tmp_path: Path, order: tuple[int, ...]) -> None:
     head = "Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobID"

@@ -98,6 +98,7 @@ def test_any_size_of_block_gives_the_same_warehouse(
         assert not [result for result in reader.checks() if result.check.severity == "stop"]
 
 
+@pytest.mark.slow
 def test_files_in_any_order_with_overlaps_and_repeats_give_the_same_warehouse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

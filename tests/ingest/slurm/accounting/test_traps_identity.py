@@ -166,6 +166,7 @@ STATES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", traps(*STATES))
 def test_a_state_is_one_word_whatever_hangs_on_it(trap: Trap) -> None:
     spring(trap)

@@ -76,6 +76,7 @@ def test_a_name_may_hold_the_delimiter_and_line_breaks(name: str, columns: list[
     assert names(data) == ["train", name, "train"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delimiter", ["|#", "^|^", ";|;", "\x1f"])
 @pytest.mark.parametrize("name", [*TORN, "a|b#c", "|^", ";;||"])
 def test_a_rare_delimiter_leaves_pipes_alone(name: str, delimiter: str) -> None:

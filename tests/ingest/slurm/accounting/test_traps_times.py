@@ -21,6 +21,7 @@ NO_TIME = ("Unknown", "None", "NONE", "NA", "N/A", "n/a", "", "0", "INVALID", "(
 MARKS = ("4294967294", "4294967295", "18446744073709551614", "1970-01-01T00:00:00Z", "2106-02-07T06:28:14Z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [*NO_TIME, *MARKS])
 def test_a_word_or_mark_for_no_time_is_never_a_time(word: str) -> None:
     spring(Trap("start", {**NEVER, "Start": word}, {**HELD_NOTHING, "ended_at": at(END), "state": "CANCELLED"}))

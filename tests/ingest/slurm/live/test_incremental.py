@@ -237,6 +237,7 @@ def test_the_oldest_window_of_a_backfill_is_asked_for_again(tmp_path: Path) -> N
     assert table(tmp_path, "load_gaps").is_empty()
 
 
+@pytest.mark.slow
 def test_a_quiet_stretch_of_the_first_ingest_is_no_gap_even_without_events(tmp_path: Path) -> None:
     quiet = [Job(each, NOW - days(ago), NOW - days(ago), NOW - days(ago)) for each, ago in enumerate((20, 12), 1)]
     slurm = FakeSlurm(quiet, NOW, failing=lambda command: AWAY if "event" in command else None)
@@ -246,6 +247,7 @@ def test_a_quiet_stretch_of_the_first_ingest_is_no_gap_even_without_events(tmp_p
     assert ends.max() == NOW
 
 
+@pytest.mark.slow
 def test_a_window_that_fails_is_a_gap_and_the_next_ingest_goes_back_to_it(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(60, since=NOW - days(28), until=NOW), NOW)
     bad = NOW - days(16)
@@ -283,6 +285,7 @@ def test_what_lies_far_back_is_not_read_unasked(tmp_path: Path) -> None:
     assert slurm.windows() == [(NOW - days(1), NOW)]
 
 
+@pytest.mark.slow
 def test_loads_side_by_side_leave_no_gap(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29), NOW - days(28))], NOW)
     ingest(tmp_path, slurm, window_days=0.5)
@@ -631,6 +634,7 @@ def test_columns_that_come_and_go_are_told(tmp_path: Path) -> None:
     assert warned(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_a_source_that_is_no_longer_read_is_told(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW - days(20))
     daily(tmp_path, slurm, 4)

@@ -87,6 +87,7 @@ def test_equal_snapshots_are_one_spell() -> None:
     assert loaded([(T, A), (T + 1, A), (T + 2, A)]) == [("n1", T, T + 2, 8), ("n2", T, T + 2, 8)]
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_comes_late_cuts_the_spell_where_it_was_seen_before_and_after() -> None:
     snapshots = [(T, A), (T + 1, A), (T + 2, B), (T + 3, A), (T + 4, A)]
     spells = [("n1", T, T + 1, 8), ("n1", T + 2, T + 2, 4), ("n1", T + 3, T + 4, 8), ("n2", T, T + 4, 8)]

@@ -121,6 +121,7 @@ def test_rules_are_as_they_were_last_seen(reference: dict[str, pl.DataFrame]) ->
     assert set(reference["runaway_jobs"]["last_seen_at"]) == {ASKED + timedelta(hours=1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_in_any_order_and_repeated_the_rows_are_the_same(
     reference: dict[str, pl.DataFrame], tmp_path: Path, seed: int
