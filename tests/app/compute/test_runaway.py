@@ -411,10 +411,11 @@ def test_with_all_found_out_no_more_is_held_than_there_is(tmp_path: Path) -> Non
     found = [row for _, rows_ in told for row in rows_]
     made = make(tmp_path, *(row for jobs, _ in told for row in jobs), runaway=found, inventory=places)
     assert "ledger_allocation_above_inventory" not in made.warned()
-    assert len(ends(made)) == len(found) > 50
-    assert {because for _, because in ends(made).values()} == {LISTED, GIVEN}
+    ended = ends(made)
+    assert len(ended) == len(found) > 50
+    assert {because for _, because in ended.values()} == {LISTED, GIVEN}
     with open_reader(made.root) as reader:
         capacity = reader.frame("SELECT SUM(gpu_seconds) AS s FROM capacity")["s"].item()
         assert reader.frame("SELECT SUM(gpu_seconds) AS s FROM gpu_time")["s"].item() == capacity
     for row in found:
-        assert row["submitted_at"] <= at(ends(made)[str(row["job_id"])][0]) <= row["first_seen_at"]  # type: ignore[operator]  # times
+        assert row["submitted_at"] <= at(ended[str(row["job_id"])][0]) <= row["first_seen_at"]  # type: ignore[operator]  # times
