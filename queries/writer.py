@@ -183,6 +183,10 @@ class Writer(Connection):
             self._put_meta(check_outcomes.META, check_outcomes.as_text(failed, self._next_version))
         return failed
 
+    def stamp(self, key: str) -> None:
+        """Note under this key that something is of the data version that the open transaction commits."""
+        self._put_meta(key, str(self._next_version))
+
     # Samples ---------------------------------------------------------------------------------------------------
 
     def write_partition(self, table: str, cluster: str, day: date, rows: pl.DataFrame) -> None:

@@ -17,6 +17,7 @@ from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, CachedSource
+from app.results.stored import RESULTS_VERSION
 from app.window import Window
 from metrics import frames
 from metrics.corrections import corrected_runs, corrected_states
@@ -120,6 +121,7 @@ def compute(
             )
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
+        writer.stamp(RESULTS_VERSION)
         if inputs is not None:
             writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)

@@ -26,6 +26,8 @@ class Question:
     run: str | None = None
     at: float | None = None
     convention: str | None = None
+    details: bool = True
+    """Whether the tables of the arithmetic behind the rows are needed, too."""
 
     @property
     def dimension(self) -> str:

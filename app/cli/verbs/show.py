@@ -66,7 +66,13 @@ def run(options: argparse.Namespace) -> int:
 
     _, root = settings_and_root(options)
     entry = registry.question_of(options.what)
-    question = Question(by=options.by, run=options.run_id, at=options.at, convention=options.convention)
+    question = Question(
+        by=options.by,
+        run=options.run_id,
+        at=options.at,
+        convention=options.convention,
+        details=options.explain,
+    )
     registry.refuse_options(entry, question)
     with open_reader(root) as reader:
         requested = windows(reader, Period(options.cluster, options.since, options.until))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
 from app.results.capacity import nodes_by_accounting
 from app.results.goodput import goodput_rows, mpg_rows
 from app.results.job_goodput import JobAccounts, bucket_rows, job_accounts, job_goodput_rows, job_goodput_run_rows
+from app.results.stored import stored_rows
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
 
@@ -42,23 +43,13 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
     dimension = question.dimension
     if dimension == "bucket":
         return _buckets(source, window)
-    rows = [goodput_rows(source, window, dimension)]
-    names: tuple[str, ...] = _OF_LEDGER
-    queries: tuple[str, ...] = ("ledger_sums", "inventoried", "nodes_by_accounting")
-    details: tuple[Details, ...] = ()
-    if dimension in {"cluster", "run"}:
-        accounts = job_accounts(source, window)
-        details = _job_details(source, window, accounts)
-        queries += ("steps", "run_sessions", "run_events", "runs")
-        names = (*names, "goodput_job")
-        if dimension == "run":
-            rows.append(job_goodput_run_rows(source, window, accounts=accounts))
-        else:
-            rows += [job_goodput_rows(source, window, accounts=accounts), mpg_rows(source, window)]
-            names = (*names, *_OF_PRODUCT)
+    stored = stored_rows(source, window, _STORED) if dimension == "cluster" and not question.details else None
+    rows, names, queries, details = (
+        _computed(source, window, dimension) if stored is None else (stored, _STORED, ("stored_cluster_metrics",), ())
+    )
     return Answer(
         "Goodput",
-        pl.concat(rows),
+        rows,
         {
             "subject": (dimension, "text"),
             "metric": ("metric", "text"),
@@ -76,6 +67,29 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         when_empty=NO_TIME,
         details=details,
     )
+
+
+_STORED: Final = (*sorted(_OF_LEDGER), "goodput_job", *_OF_PRODUCT)
+"""Metrics of a cluster in the order of their rows."""
+
+_Parts: TypeAlias = tuple[pl.DataFrame, tuple[str, ...], tuple[str, ...], tuple[Details, ...]]
+
+
+def _computed(source: Reader, window: Window, dimension: str) -> _Parts:
+    """Rows, metrics, named queries and details, computed from the ledger and the run logs."""
+    rows = [goodput_rows(source, window, dimension)]
+    queries = ("ledger_sums", "inventoried", "nodes_by_accounting")
+    if dimension not in {"cluster", "run"}:
+        return rows[0], _OF_LEDGER, queries, ()
+    accounts = job_accounts(source, window)
+    names: tuple[str, ...] = (*_OF_LEDGER, "goodput_job")
+    if dimension == "run":
+        rows.append(job_goodput_run_rows(source, window, accounts=accounts))
+    else:
+        rows += [job_goodput_rows(source, window, accounts=accounts), mpg_rows(source, window)]
+        names = (*names, *_OF_PRODUCT)
+    of_logs = ("steps", "run_sessions", "run_events", "runs")
+    return pl.concat(rows), names, (*queries, *of_logs), _job_details(source, window, accounts)
 
 
 _UNITS = (

@@ -1,0 +1,35 @@
+"""Numbers as `compute` has stored them: read where a standard window is asked for and nothing was changed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from metrics import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.window import Source, Window
+
+RESULTS_VERSION: Final = "results_version"
+"""Fact of the warehouse: the data version that the last computation committed."""
+
+
+def stored_rows(source: Source, window: Window, metrics: Sequence[str]) -> pl.DataFrame | None:
+    """The stored result rows of these metrics of a cluster, in the order of `metrics`; None where none can be read.
+
+    A metric that has no row in the window, such as job goodput without run logs, has none here either.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time; only standard windows are stored.
+        metrics: names of metrics that `app.compute.stored_results` writes for every standard window.
+    """
+    stored = source.query("stored_cluster_metrics", cluster=window.cluster, since=window.since, until=window.until)
+    if stored.is_empty():
+        return None
+    by_metric = frames.conform(stored, frames.RESULT).partition_by("metric", as_dict=True)
+    rows = [by_metric[name,] for name in metrics if (name,) in by_metric]
+    return pl.concat([frames.empty(frames.RESULT), *rows])

@@ -1,0 +1,9 @@
+-- One row is a number of a cluster in a standard window as it was stored; none unless the last computation is the newest change.
+SELECT cm.*
+FROM cluster_metrics AS cm
+WHERE
+    cm.cluster = $cluster
+    AND cm.window_from = $since
+    AND cm.window_until = $until
+    AND cm.dimension = 'cluster'
+    AND (SELECT value FROM meta WHERE key = 'results_version') = (SELECT value FROM meta WHERE key = 'data_version');

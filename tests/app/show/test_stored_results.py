@@ -1,0 +1,59 @@
+"""Stored results are what `show` prints of a standard window, and equal what it computes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from app.compute.stored_results import standard_windows
+from app.results import stored
+from app.show.answer import Question
+from app.show.questions.goodput import goodput
+from app.window import Window
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import trackside
+from tests.support.dumps import tiny
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from queries.warehouse import Reader
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    for arguments in (["ingest", "slurm", *tiny(60).write(folder)], ["compute"]):
+        done = trackside(*arguments, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
+def windows(reader: Reader) -> list[Window]:
+    computed = reader.query("computed", cluster="tiny").row(0, named=True)
+    return standard_windows(Window("tiny", computed["since"], computed["until"]))
+
+
+def test_stored_goodput_equals_computed_goodput_of_every_standard_window(warehouse: Path) -> None:
+    with open_reader(warehouse) as reader:
+        for window in windows(reader):
+            assert stored.stored_rows(reader, window, ()) is not None
+            read, computed = (goodput(reader, window, Question(details=details)) for details in (False, True))
+            assert_frame_equal(read.rows, computed.rows, check_exact=True)
+            assert (read.notes, read.title, read.columns) == (computed.notes, computed.title, computed.columns)
+            assert read.rows.height
+
+
+def test_other_windows_and_changed_data_are_computed(warehouse: Path) -> None:
+    with open_reader(warehouse) as reader:
+        whole = windows(reader)[0]
+        part = Window("tiny", whole.since, datetime(2026, 10, 3, 5, tzinfo=UTC))
+        assert stored.stored_rows(reader, part, ()) is None
+        assert goodput(reader, part, Question(details=False)).rows.height
+    with open_writer(warehouse, verb="t", now=whole.until) as writer, writer.transaction():
+        pass  # anything may have been written in it
+    with open_reader(warehouse) as reader:
+        assert stored.stored_rows(reader, whole, ()) is None
