@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from ingest.errors import OptionError
+from ingest.load_warnings import LoadWarning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -64,4 +65,5 @@ def foreign(cluster: str | None, told: Iterable[str]) -> list[str]:
     (['rows name other clusters than alpha: beta'], [])
     """
     others = sorted(set(told) - {str(cluster)})
-    return [f"rows name other clusters than {cluster}: {', '.join(others)}"] if cluster and others else []
+    detail = f"{cluster}: {', '.join(others)}"
+    return [LoadWarning("other_clusters", len(others), detail)] if cluster and others else []

@@ -1,42 +1,140 @@
-"""What a person should know about a load: records, and the one formatter that makes messages of them."""
+"""What a person should know about a load: records of code, count and detail, and the formatter of their messages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MESSAGES: Final[Mapping[str, str]] = {
+    # Texts of all kinds
     "text": "{detail}",
+    "characters_replaced": "{count} damaged characters (not UTF-8) were replaced",
+    "delimiter_in_text": (
+        "{count} rows: which text holds the delimiter cannot be told; what may be part of it is left out ({detail})"
+    ),
+    "delimiter_in_sacct_text": (
+        "{count} rows: which text holds the delimiter cannot be told; what may be part of it is left out ({detail}). "
+        "Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
+    ),
+    "other_clusters": "rows name other clusters than {detail}",
+    "header_only": "{count} rows: header only; {detail}",
+    "empty_list": "{count} rows: an empty list; {detail}",
+    # Slurm: accounting
+    "values_unread": "{detail}: {count} values could not be read",
+    "state_unknown": "unknown state {detail}: {count} rows",
+    "nodes_miscounted": "{count} rows tell another number of nodes than their node list; the list was believed",
+    "end_guessed": "{count} rows have ended but tell no End; Start + Elapsed was taken for it",
+    "times_truncated": (
+        "{count} rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window "
+        "asked for. Their End is not believed, but what their Start was cannot be told. Export again without it"
+    ),
+    "times_truncated_in_list": (
+        "{count} jobs run and tell an End: slurmdbd cuts Start and End to the window of a request, unless it says "
+        "otherwise. Their End is not believed, but what their Start was cannot be told. Request the list again with "
+        "disable_truncate_usage_time=true"
+    ),
+    "end_before_start": (
+        "{count} rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when "
+        "they start"
+    ),
+    "local_time_ambiguous": (
+        "{count} rows have a local time in the hour that occurs twice in autumn, and nothing tells which was meant; "
+        "the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+    ),
+    "resources_implausible": ("{count} rows tell more CPUs or memory than their nodes can have, which are left out"),
+    "gpu_parts": "{count} rows hold only parts of GPUs (shard or mps), which count as no GPU here",
+    "running_for_long": (
+        "{count} rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
+    ),
+    "ran_without_node": "{count} rows ran for some time but name no node, or no Start; they hold no GPUs here",
+    "no_gpus_accounted": (
+        "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
+        "in slurm.conf; until then their use cannot be known from accounting"
+    ),
+    "steps_only": (
+        "no job rows: all {count} rows are job steps (9.batch, 9.0), and steps do not tell what a job held. "
+        "Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
+    ),
+    # Slurm: the rest
+    "command_message": "{detail}",
+    "columns_lacking": (
+        "this sacct knows no column {detail} (sacct -e lists them): was Slurm upgraded? They stay empty."
+    ),
+    "exit_codes_lacking": "JSON v{detail} tells no plain exit codes, they are null; sacct -P tells them",
+    "json_version_unverified": "{detail}",
+    "others_jobs_hidden": (
+        "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts "
+        "as read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
+    ),
+    "runaway_jobs": (
+        "{count:,} runaway job(s): accounting takes them for open, and the controller does not know them. To list "
+        "them: trackside export runaway_jobs (sacctmgr show runawayjobs does, too, and offers to close them)"
+    ),
+    "no_events_by_rest": (
+        "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
+        "files now and then, or idle and broken nodes look the same"
+    ),
+    "nodes_removed": "{detail}",
+    "several_switches": "{detail}",
+    # Telemetry
+    "values_implausible": "{detail}: {count:,} values are outside what it can be, and were left out",
+    "node_values_implausible": "{count:,} values of {detail} are outside what their metric can be, and were left out",
+    "percent_or_ratio": "{detail}",
+    "counter_jumps": "{count:,} intervals of {detail} are left out: their counters jumped by more than can be",
+    "readings_sparse": "{detail}",
+    "counters_sparse": "{detail}",
+    "values_conflict": "{count:,} readings have another value than one of the same series and time: the larger counts",
+    "file_cut": "the file ends in the middle of a line; what came before is loaded",
+    "no_known_metric": "no metric that we know is in it, so there is nothing to load",
+    "no_samples": "{detail}",
+    "server_message": "{detail}",
+    # Run logs
+    "run_value_implausible": "{detail}",
+    "steps_implausible": "{detail}",
+    "steps_backwards": "{count} steps begin before the step logged before them: the node's clock was set back",
+    "losses_not_numbers": "{count} steps have a loss that is not a number; they count, without it",
+    "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
-"""The message of each code, with `{count}` and `{detail}`. `text` is what loads of earlier versions kept as a text."""
+"""The message of each code, with `{count}` and `{detail}`. `text`: nothing is known but the text, as of earlier
+versions' loads. A message that is `{detail}` alone has more particulars than these two."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadWarning:
-    """One warning, as the column `warnings` of `loads` keeps it.
+class LoadWarning(str):
+    """One warning: its message, which knows the record that it was made of.
 
     Attributes:
         code: which warning, a key of `MESSAGES`.
-        count: how many rows, values or things it concerns; None where they are not counted.
+        number: the count: how many rows, values or things it concerns; None where they are not counted.
         detail: its particulars: names, or what somebody else reported.
+
+    >>> LoadWarning("state_unknown", 3, "SLEEPY")
+    'unknown state SLEEPY: 3 rows'
     """
 
+    __slots__ = ("code", "detail", "number")
+
     code: str
-    count: int | None = None
-    detail: str = ""
+    number: int | None
+    detail: str
 
-    @property
-    def message(self) -> str:
-        """The warning as people read it.
+    def __new__(cls, code: str, count: int | None = None, detail: str = "") -> LoadWarning:
+        """The message of a record."""
+        made = super().__new__(cls, MESSAGES[code].format(count=count, detail=detail))
+        made.code, made.number, made.detail = code, count, detail
+        return made
 
-        >>> LoadWarning("text", None, "slurmdbd was late").message
-        'slurmdbd was late'
-        """
-        count = "" if self.count is None else f"{self.count:,}"
-        return MESSAGES[self.code].format(count=count, detail=self.detail)
+
+def record(warning: str) -> dict[str, str | int | None]:
+    """A warning as the column `warnings` of `loads` keeps it.
+
+    >>> record("slurmdbd was late")
+    {'code': 'text', 'count': None, 'detail': 'slurmdbd was late'}
+    """
+    if isinstance(warning, LoadWarning):
+        return {"code": warning.code, "count": warning.number, "detail": warning.detail}
+    return {"code": "text", "count": None, "detail": warning}
 
 
 def messages(records: Iterable[Mapping[str, object]] | None) -> list[str]:
@@ -44,11 +142,24 @@ def messages(records: Iterable[Mapping[str, object]] | None) -> list[str]:
 
     A code of a newer version has no message here: its particulars stand for it.
     """
-    return [_message(dict(record)) for record in records or ()]
+    return [_message(each) for each in records or ()]
 
 
-def _message(record: dict[str, object]) -> str:
-    code, detail = str(record["code"]), str(record["detail"] or "")
-    count = record["count"]
-    known = code if code in MESSAGES else "text"
-    return LoadWarning(known, count if isinstance(count, int) else None, detail).message
+def _message(kept: Mapping[str, object]) -> str:
+    code, count, detail = (kept[name] for name in ("code", "count", "detail"))
+    known = str(code) if code in MESSAGES else "text"
+    return LoadWarning(known, count if isinstance(count, int) else None, str(detail or ""))
+
+
+def summed(warnings: Iterable[str]) -> list[str]:
+    """Warnings of several blocks: those that differ in their count only become one, with the sum.
+
+    >>> summed([LoadWarning("state_unknown", 3, "SLEEPY"), "slow", LoadWarning("state_unknown", 4, "SLEEPY"), "slow"])
+    ['unknown state SLEEPY: 7 rows', 'slow']
+    """
+    sums: dict[tuple[str, str], int | None] = {}
+    for warning in warnings:
+        kept = LoadWarning("text", None, warning) if not isinstance(warning, LoadWarning) else warning
+        before = sums.get((kept.code, kept.detail))
+        sums[kept.code, kept.detail] = kept.number if before is None else before + (kept.number or 0)
+    return [LoadWarning(code, count, detail) for (code, detail), count in sums.items()]

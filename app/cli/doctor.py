@@ -18,6 +18,7 @@ from app.formatting import display
 from app.service import integrity
 from ingest import registry
 from ingest.errors import SourceError
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu.server import READER, nothing_there
 from ingest.prometheus.load_live import READERS, names_of, wanted_of
@@ -198,7 +199,7 @@ def _slurmrestd(settings: Config) -> int:
             _line("fail", line)
         return exit_status(error) or 1
     _line("ok", f"slurmrestd {road.client.shown} answers for slurmdbd and slurmctld")
-    _line("-", rest.NOT_TOLD)
+    _line("-", LoadWarning("no_events_by_rest"))
     return 0
 
 

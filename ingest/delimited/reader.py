@@ -29,6 +29,7 @@ from ingest.delimited.header import SEARCHED_LINES, Header, Layout, another_head
 from ingest.delimited.repair import Assembler, Refused, Row, doubted
 from ingest.delimited.spreadsheet import MARK, plain, refuse_ambiguous
 from ingest.errors import TruncatedInputError, UnrecognisedInputError
+from ingest.load_warnings import LoadWarning
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def _utf8(data: bytes) -> tuple[bytes, int]:
 
 def damaged(count: int) -> list[str]:
     """The warning about characters that were replaced, if any were."""
-    return [f"{count} damaged characters (not UTF-8) were replaced"] if count else []
+    return [LoadWarning("characters_replaced", count)] if count else []
 
 
 class _Text:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ingest.delimited.header import MOST_COLUMNS, is_header
 from ingest.delimited.realign import Columns
+from ingest.load_warnings import LoadWarning
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -59,12 +60,8 @@ def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[
     Only sacct can be told to use another delimiter.
     """
     names = ", ".join(sorted({name for columns in doubts for name in columns}))
-    said = (
-        f"{doubts.total()} rows: which text holds the delimiter cannot be told; what may be part of it is left out "
-        f"({names})"
-    )
-    again = ". Export again with a delimiter that no text holds: --delimiter=$'\\x1f'" if of_sacct else ""
-    return [said + again] if doubts else []
+    code = "delimiter_in_sacct_text" if of_sacct else "delimiter_in_text"
+    return [LoadWarning(code, doubts.total(), names)] if doubts else []
 
 
 class Assembler:

@@ -73,6 +73,7 @@ from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.future import latest
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog.lines import (
     MAY_BE_NONE,
@@ -343,10 +344,11 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
     facts["restart_count"] = run.restart_count
     for name, value in facts.items():
         if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
-            warnings.append(
+            detail = (
                 f"run {run_id}: {name} is {value:g}, which cannot be (at most {RUN_LOG[name].most:g}: "
                 f"{RUN_LOG[name].why}); it counts as unknown"
             )
+            warnings.append(LoadWarning("run_value_implausible", 1, detail))
             facts[name] = None
     if facts["params_active"] is None and not _routes(run):
         facts["params_active"] = facts["params"]
@@ -377,7 +379,8 @@ def _recomputed(run: Run, run_id: str, warnings: list[str]) -> str | None:
     told = (text_or_none(run.recompute) or "").lower() or None
     if told is None or told in RECOMPUTED:
         return told
-    warnings.append(f"run {run_id}: recompute is {shorten(told, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out")
+    detail = f"run {run_id}: recompute is {shorten(told, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out"
+    warnings.append(LoadWarning("run_value_implausible", 1, detail))
     return None
 
 
@@ -461,10 +464,11 @@ def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
     if not wrong.any():
         return table[name]
     at = int(wrong.arg_true()[0])
-    log.warnings.append(
+    detail = (
         f"{wrong.sum()} steps have {name} that cannot be (the first in line {log.step_lines[at]}: {table[name][at]:g}; "
         f"at most {bound.most:g}: {bound.why}); they count, without it"
     )
+    log.warnings.append(LoadWarning("steps_implausible", int(wrong.sum()), detail))
     return table[name].set(wrong, None)
 
 
@@ -473,18 +477,16 @@ def _backwards(steps: pl.DataFrame) -> list[str]:
     back = steps.select((pl.col("ts").diff().over("session") < 0).sum()).item()
     if not back:
         return []
-    return [f"{back} steps begin before the step logged before them: the node's clock was set back"]
+    return [LoadWarning("steps_backwards", back)]
 
 
 def _warnings(log: _Log, steps: pl.DataFrame) -> list[str]:
-    found = []
+    found: list[str] = []
     if log.n_losses:
-        found.append(f"{log.n_losses} steps have a loss that is not a number; they count, without it")
+        found.append(LoadWarning("losses_not_numbers", log.n_losses))
     if steps.is_empty() and log.n_skipped and all(session.rank for session in log.sessions):
         ranks = sorted({session.rank for session in log.sessions})
-        found.append(
-            f"all lines are of rank {ranks[0]}, and only those of rank 0 count; pass rank=0 where one rank writes"
-        )
+        found.append(LoadWarning("no_rank_0", None, str(ranks[0])))
     return found
 
 

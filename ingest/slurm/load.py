@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ingest.future import without_future
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting import store as accounting
 from ingest.slurm.nodes import removals
 from ingest.slurm.nodes import store as nodes
@@ -65,8 +66,8 @@ def empty(parsed: Parsed) -> list[str]:
     if parsed.rows_read or not question:
         return []
     if parsed.columns:
-        return [f"0 rows: header only; {question}"]
-    return [f"0 rows: an empty list; {question}"] if parsed.source == "slurm.accounting" else []
+        return [LoadWarning("header_only", 0, question)]
+    return [LoadWarning("empty_list", 0, question)] if parsed.source == "slurm.accounting" else []
 
 
 def _under_clusters(parsed: Parsed, cluster: str | None) -> Parsed:

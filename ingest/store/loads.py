@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest.load_warnings import record
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container
     from datetime import datetime
 
     from ingest.source import Source
@@ -82,12 +83,7 @@ def _account(parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str,
             "covers_until": [parsed.covers_until],
             **{name: [count if first else 0] for name, count in counts.items()},
             "columns": [parsed.columns],
-            "warnings": [_records(parsed.warnings) if first else []],
+            "warnings": [[record(warning) for warning in parsed.warnings] if first else []],
         },
         schema_overrides=LOADS,
     )
-
-
-def _records(warnings: Sequence[str]) -> list[dict[str, str | int | None]]:
-    """Warnings as `loads` keeps them."""
-    return [{"code": "text", "count": None, "detail": text} for text in warnings]

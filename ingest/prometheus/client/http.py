@@ -23,6 +23,7 @@ from urllib3.util.retry import Retry
 
 from ingest.errors import ServerDownError, shorten
 from ingest.http_address import without_secrets
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.client.responses import (
     ADDRESS,
     AGAIN,
@@ -108,7 +109,7 @@ class Asking:
         """What the server warned of since this was last asked, each once, without secrets."""
         with self._lock:
             told, self._warnings = list(self._warnings), {}
-        return [self.hide(one) for one in told]
+        return [LoadWarning("server_message", 1, self.hide(message)) for message in told]
 
     def hide(self, text: str) -> str:
         """What the server said, without secrets; to be done before it is cut."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics_parser import AHEAD_S, Reading
 from ingest.prometheus.gpu import readings
@@ -91,4 +92,4 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
 def _nothing(text: Text) -> list[str]:
     names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
     nothing = names <= {HOST_INFO}
-    return ["no metric that we know is in it, so there is nothing to load"] if nothing else []
+    return [LoadWarning("no_known_metric")] if nothing else []

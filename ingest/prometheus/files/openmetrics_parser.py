@@ -21,6 +21,7 @@ import pyarrow as pa
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError, shorten
 from ingest.files.input import LONGEST_LINE
 from ingest.future import TOLERANCE
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S
 from ingest.tables import RAW_LIMIT, REAL, TEXT, WHOLE, Schema
 
@@ -125,8 +126,8 @@ class Reading:
         return Text(gathered, self._n_lines, refused, self._n_skipped, self._warnings(gathered))
 
     def _warnings(self, gathered: Gathered) -> list[str]:
-        cut = ["the file ends in the middle of a line; what came before is loaded"] if self._cut else []
-        return cut + conflicts(gathered)
+        cut = [LoadWarning("file_cut")] if self._cut else []
+        return [*cut, *conflicts(gathered)]
 
     def _lines(self, pieces: Iterable[bytes]) -> Iterator[pl.Series]:
         """Whole lines of each piece, and at last what stands behind the last end of a line."""
@@ -240,11 +241,7 @@ def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...
 def conflicts(gathered: Gathered) -> list[str]:
     """What to say of series with several values for one time."""
     count = gathered.n_conflicts
-    return (
-        [f"{count:,} readings have another value than one of the same series and time: the larger counts"]
-        if count
-        else []
-    )
+    return [LoadWarning("values_conflict", count)] if count else []
 
 
 def _as_lines(data: bytes) -> pl.Series:

@@ -114,7 +114,7 @@ class _Averaging:
             pl.DataFrame({"ts": numbers, "value": samples.values}).with_columns(name=pl.lit(name)), SAMPLES
         )
         judged = usable(exported, self.mapping)
-        self.warnings += [said if said.startswith(name) else f"{name}: {said}" for said in judged.warnings]
+        self.warnings += judged.warnings
         values[judged.values["ts"].to_physical().to_numpy()] = judged.values["value"].to_numpy()
         return values
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.labels import COLUMNS, in_base_units, in_percent
 from ingest.tables import GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
@@ -59,19 +60,20 @@ def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     values = in_base_units(exported.filter(~is_percent), mapping)
     good = values.drop_nulls("value").select(LONG.keys())
     strange = values.filter(pl.col("value").is_null())["name"].value_counts().sort("name").rows()
-    warnings = [f"{name}: {count:,} values are outside what it can be, and were left out" for name, count in strange]
+    warnings: list[str] = [LoadWarning("values_implausible", count, name) for name, count in strange]
     if percents:
         warnings.append(_of_percents(percents, exported.height - values.height))
     return Usable(good, exported.height - good.height, warnings)
 
 
 def _of_percents(names: list[str], count: int) -> str:
-    return (
+    detail = (
         f"{', '.join(names)}: read as a ratio, but there are values above 1, so somebody counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
         f"are ratios cannot be told: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
         "with scale = 0.01"
     )
+    return LoadWarning("percent_or_ratio", count, detail)
 
 
 def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
@@ -178,7 +180,8 @@ def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[str]:
     step = usual_step(samples)
     if step is None or step <= interval_s:
         return []
-    return [
+    detail = (
         f"values come only every {step:g} s, so of the {interval_s} s intervals many are empty; "
         f"set prometheus.interval_s to {round(step)} or more"
-    ]
+    )
+    return [LoadWarning("readings_sparse", None, detail)]

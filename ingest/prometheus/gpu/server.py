@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
@@ -291,10 +292,11 @@ def _seen(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFrame, width
 def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
     if samples.height or health.is_empty():
         return []
-    return [
+    detail = (
         "XIDs, but no samples: nothing says what the GPUs did, so this time is not covered and is asked for again. A "
         "server that never has samples is asked for prometheus.lookback_hours each time: ingest more often than that"
-    ]
+    )
+    return [LoadWarning("no_samples", health.height, detail)]
 
 
 def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
@@ -304,10 +306,11 @@ def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
         f"it has {len(others):,} metrics ({', '.join(others[:_NAMES_SHOWN])}{more})" if others else "it has none at all"
     )
     matching = f" that match {{{wanted.selector}}}" if wanted.selector else ""
-    return (
+    detail = (
         f"{url} answers, but has no DCGM series{matching} in that time; {has}. Check prometheus.selector, and that "
         "dcgm-exporter is scraped. Nothing was loaded, and the next ingest asks for this time again"
     )
+    return LoadWarning("no_samples", None, detail)
 
 
 READER: Final = Reader(SOURCE, lambda wanted: (*wanted.mapping.of_gpus, *XID_NAMES), read)

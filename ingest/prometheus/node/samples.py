@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import of_telemetry
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.node.cells import NEVER, Limits, Window, median, of_counters, of_gauges, picked, stretches, where
@@ -374,20 +375,15 @@ class NodeReadings:
         names = sorted({self.metrics[self._uses[use].entry].name for use in found.tolist()})
         more = ", ..." if len(names) > _NAMES_SHOWN else ""
         count = int(self._n_strange.sum())
-        return [
-            f"{count:,} values of {', '.join(names[:_NAMES_SHOWN])}{more} are outside what their metric can be, and "
-            "were left out"
-        ]
+        detail = f"{', '.join(names[:_NAMES_SHOWN])}{more}"
+        return [LoadWarning("node_values_implausible", count, detail)]
 
     def _of_jumps(self) -> list[str]:
         if not self._jumped:
             return []
         names = sorted(self._jumps)
         more = ", ..." if len(names) > _NAMES_SHOWN else ""
-        return [
-            f"{self._jumped:,} intervals of {', '.join(names[:_NAMES_SHOWN])}{more} are left out: "
-            "their counters jumped by more than can be"
-        ]
+        return [LoadWarning("counter_jumps", self._jumped, f"{', '.join(names[:_NAMES_SHOWN])}{more}")]
 
     def _of_sparse(self, frame: pl.DataFrame) -> list[str]:
         """Where gauges are read less often than the interval, most of the time nothing is known."""
@@ -397,17 +393,19 @@ class NodeReadings:
         median = gauges.select((step.dt.total_milliseconds() / 1000).median()).item()
         if not isinstance(median, float) or median <= self.interval_s:
             return []
-        return [
+        detail = (
             f"gauges come only every {median:g} s, so of the {self.interval_s} s intervals many are empty; "
             f"set prometheus.interval_s to {round(median)} or more"
-        ]
+        )
+        return [LoadWarning("readings_sparse", None, detail)]
 
     def _of_silent(self) -> list[str]:
         counters = [use for use, limits in enumerate(self._limits) if limits[0]]
         read = _room(self._n_read, len(self._known))[[self._uses[use].series for use in counters]]
         if self._n_rates or not np.any(read > 1):
             return []
-        return [f"counters are read less often than every {GONE_S} s, so nothing can be told of them"]
+        detail = f"counters are read less often than every {GONE_S} s, so nothing can be told of them"
+        return [LoadWarning("counters_sparse", None, detail)]
 
 
 def _rows(values: pl.DataFrame, things: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:

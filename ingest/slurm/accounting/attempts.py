@@ -17,6 +17,7 @@ import polars as pl
 
 from ingest import future
 from ingest.delimited.reader import LINE
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
 from ingest.slurm.accounting.gpu_requests import of_submit_lines
 from ingest.slurm.formats import values
@@ -335,58 +336,29 @@ def _labels(columns: Columns) -> pl.DataFrame:
     )
 
 
-UNSURE: Final = (
-    "rows have a local time in the hour that occurs twice in autumn, and nothing tells which was meant; the earlier "
-    "was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
-)
-
-
-BACKWARDS: Final = (
-    "rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when they start"
-)
-
-
-CUT: Final = (
-    "rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window asked for. "
-    "Their End is not believed, but what their Start was cannot be told. Export again without it"
-)
-
-
-CUT_LIST: Final = (
-    "jobs run and tell an End: slurmdbd cuts Start and End to the window of a request, unless it says otherwise. Their "
-    "End is not believed, but what their Start was cannot be told. Request the list again with "
-    "disable_truncate_usage_time=true"
-)
-"""The same of a list from slurmrestd: nobody ran sacct."""
-
-
 def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
     """What a person should know about these rows."""
-    unread = [
-        f"{name}: {count} values could not be read" for name, count in sorted(columns.unreadable.items()) if count
-    ]
+    unread = sorted((name, count) for name, count in columns.unreadable.items() if count)
     novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()
     return [
-        *unread,
-        *(f"unknown state {state}: {count} rows" for state, count in novel),
-        *_counted(good, "miscounted", "rows tell another number of nodes than their node list; the list was believed"),
-        *_counted(good, "guessed", "rows have ended but tell no End; Start + Elapsed was taken for it"),
-        *_counted(good, "cut", CUT),
-        *_counted(good.filter(pl.col("ended_at").is_not_null()), "backwards", BACKWARDS),
-        *_counted(good, "unsure", UNSURE),
-        *_counted(good, "oversized", "rows tell more CPUs or memory than their nodes can have, which are left out"),
-        *_counted(good, "parts", "rows hold only parts of GPUs (shard or mps), which count as no GPU here"),
-        *_counted(
-            good, "zombie", "rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
-        ),
-        *_counted(good, "nowhere", "rows ran for some time but name no node, or no Start; they hold no GPUs here"),
+        *(LoadWarning("values_unread", count, name) for name, count in unread),
+        *(LoadWarning("state_unknown", count, state) for state, count in novel),
+        *_counted(good, "miscounted", "nodes_miscounted"),
+        *_counted(good, "guessed", "end_guessed"),
+        *_counted(good, "cut", "times_truncated"),
+        *_counted(good.filter(pl.col("ended_at").is_not_null()), "backwards", "end_before_start"),
+        *_counted(good, "unsure", "local_time_ambiguous"),
+        *_counted(good, "oversized", "resources_implausible"),
+        *_counted(good, "parts", "gpu_parts"),
+        *_counted(good, "zombie", "running_for_long"),
+        *_counted(good, "nowhere", "ran_without_node"),
         *no_gpus(_gpus_seen(good)),
     ]
 
 
-def _counted(good: pl.DataFrame, column: str, sentence: str) -> list[str]:
+def _counted(good: pl.DataFrame, column: str, code: str) -> list[str]:
     count = int(good[column].fill_null(value=False).sum())
-    return [f"{count} {sentence}"] if count else []
+    return [LoadWarning(code, count)] if count else []
 
 
 def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
@@ -398,7 +370,6 @@ def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
 def no_gpus(seen: pl.DataFrame) -> list[str]:
     """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs: they are unknown, not 0."""
     return [
-        f"cluster {cluster}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
-        f"in slurm.conf; until then their use cannot be known from accounting"
+        LoadWarning("no_gpus_accounted", None, cluster)
         for cluster in sorted(seen.filter(pl.col("most").is_null())["cluster"])
     ]

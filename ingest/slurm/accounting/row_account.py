@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,20 +12,18 @@ import polars as pl
 from ingest.cluster_names import foreign
 from ingest.delimited.reader import LINE, damaged
 from ingest.delimited.repair import doubted
+from ingest.load_warnings import LoadWarning, summed
 from ingest.slurm.accounting.attempts import GPUS_SEEN, no_gpus
 from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ingest.delimited.reader import Rows
     from ingest.slurm.accounting.attempts import Facts
     from ingest.tables import SourceName
 
 SOURCE: Final[SourceName] = "slurm.accounting"
-
-_COUNT = re.compile(r"^\d+(?= )|(?<=: )\d+(?= (?:values|rows)\b)")
-"""Where a warning says how many."""
 
 
 @dataclass
@@ -80,7 +77,7 @@ class Tally:
         self._doubts += rows.doubts
         self._rejects.append(_rejects(rows, facts, self.origin))
         said = no_gpus(facts.gpus)
-        self._warnings = added_up([*self._warnings, *(each for each in facts.warnings if each not in said)])
+        self._warnings = summed([*self._warnings, *(each for each in facts.warnings if each not in said)])
         self._gpus = pl.concat([self._gpus, facts.gpus]).group_by("cluster").agg(pl.col("most").max())
         self._started = _earlier(self._started, attempts["started_at"].min())
         self._submitted = _earlier(self._submitted, attempts["submitted_at"].min())
@@ -120,24 +117,7 @@ class Tally:
         """A dump of steps tells of no allocation: whoever made it left out the rows that count."""
         if not self.steps or self.rows_believed or any(each.height for each in self._rejects):
             return []
-        return [
-            f"no job rows: all {self.steps} rows are job steps (9.batch, 9.0), and steps do not tell what a job held. "
-            f"Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
-        ]
-
-
-def added_up(warnings: Iterable[str]) -> list[str]:
-    """Warnings of several blocks: those that differ in their count only become one, with the sum.
-
-    >>> added_up(["2 rows are odd", "reqmem: 1 values could not be read", "3 rows are odd"])
-    ['5 rows are odd', 'reqmem: 1 values could not be read']
-    """
-    sums: dict[str, int] = {}
-    for warning in warnings:
-        count = _COUNT.search(warning)
-        told = _COUNT.sub("\0", warning, count=1)
-        sums[told] = sums.get(told, 0) + (int(count[0]) if count else 0)
-    return [told.replace("\0", str(total)) for told, total in sums.items()]
+        return [LoadWarning("steps_only", self.steps)]
 
 
 def _rejects(rows: Rows, facts: Facts, origin: str) -> pl.DataFrame:

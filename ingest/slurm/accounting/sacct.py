@@ -11,6 +11,7 @@ import polars as pl
 from ingest.delimited.header import Header, Layout, words
 from ingest.delimited.reader import BLOCK, read_blocks
 from ingest.errors import InputError, MissingColumnError, SourceError
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.attempts import read_facts
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.row_account import Tally
@@ -297,9 +298,7 @@ def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
         message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
         raise SourceError(message)
     lacking = [name for name in WANTED if name.lower() not in known and name not in NOT_EVERYWHERE]
-    said = (
-        f"this sacct knows no column {', '.join(lacking)} (sacct -e lists them): was Slurm upgraded? They stay empty."
-    )
+    said = LoadWarning("columns_lacking", len(lacking), ", ".join(lacking))
     return columns, [said] if lacking else []
 
 

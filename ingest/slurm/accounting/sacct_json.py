@@ -13,7 +13,8 @@ import polars as pl
 
 from ingest.delimited.header import words as names_of
 from ingest.delimited.reader import LINE
-from ingest.slurm.accounting.attempts import CUT, CUT_LIST, SCHEDULER, Facts, read_facts
+from ingest.load_warnings import LoadWarning
+from ingest.slurm.accounting.attempts import SCHEDULER, Facts, read_facts
 from ingest.slurm.accounting.json_job import Array, Association, Comments, Exit, Job, Required, Resources, Step, Tres
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
@@ -120,8 +121,8 @@ def parse_accounting_json(
     rejects = _rejects(rows, facts, named, origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
-    foreign = [f"rows name other clusters than {cluster}: {', '.join(others)}"] if others else []
-    said = [each.replace(CUT, CUT_LIST) for each in facts.warnings]
+    foreign = [LoadWarning("other_clusters", len(others), f"{cluster}: {', '.join(others)}")] if others else []
+    said = [_of_list(warning) for warning in facts.warnings]
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),
@@ -136,6 +137,13 @@ def parse_accounting_json(
         covers_from=since or first,
         covers_until=until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
     )
+
+
+def _of_list(warning: str) -> str:
+    """A warning of accounting as it is of a list from slurmrestd: nobody ran sacct."""
+    if isinstance(warning, LoadWarning) and warning.code == "times_truncated":
+        return LoadWarning("times_truncated_in_list", warning.number)
+    return warning
 
 
 _FAR: Final = 1 << 36
@@ -188,7 +196,7 @@ def _not_told(rows: Rows) -> list[str]:
     """For whom only reads the warnings: the codes that a person would look for first."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []
-    return [f"JSON v{rows.form.version} tells no plain exit codes, they are null; sacct -P tells them"]
+    return [LoadWarning("exit_codes_lacking", None, rows.form.version)]
 
 
 def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ingest.errors import SourceDownError, SourceMissingError
+from ingest.load_warnings import LoadWarning
 
 TIMEOUT_S: Final = 300
 """Slurm commands without a readable slurm.conf hang for a minute; sacct over a busy month may take longer."""
@@ -98,7 +99,8 @@ def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mappi
     said = done.stderr.decode(errors="replace")
     if done.returncode != 0:
         raise SourceDownError(command, done.returncode, said, hint)
-    return Fetched(done.stdout, origin_of(command), tuple(line.strip() for line in said.splitlines() if line.strip()))
+    lines = filter(None, map(str.strip, said.splitlines()))
+    return Fetched(done.stdout, origin_of(command), tuple(LoadWarning("command_message", 1, line) for line in lines))
 
 
 def origin_of(command: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, SourceError, TruncatedInputError, UnrecognisedInputError, shorten
+from ingest.load_warnings import LoadWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -352,15 +353,21 @@ def judged(told: str) -> tuple[str, list[str]]:
     found = _VERSION.search(told)
     newest, oldest = KNOWN[-1], KNOWN[0]
     if found is None:
-        return newest, [f"the JSON names no version; it was read as the newest one known, v{newest}"]
+        return newest, [_unverified(f"the JSON names no version; it was read as the newest one known, v{newest}")]
     version = found[0][1:]
     if version in VERIFIED:
         return version, []
     if version in KNOWN:
-        return version, [f"JSON v{version} was read by its documented field names; it was not tried on a real Slurm"]
+        return version, [
+            _unverified(f"JSON v{version} was read by its documented field names; it was not tried on a real Slurm")
+        ]
     older = tuple(map(int, found.groups())) < tuple(map(int, oldest.split(".")))
     nearest, which = (oldest, "oldest") if older else (newest, "newest")
-    return nearest, [f"JSON v{version} is not known; it was read as the {which} one known, v{nearest}"]
+    return nearest, [_unverified(f"JSON v{version} is not known; it was read as the {which} one known, v{nearest}")]
+
+
+def _unverified(message: str) -> str:
+    return LoadWarning("json_version_unverified", None, message)
 
 
 def _decoded(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - any JSON

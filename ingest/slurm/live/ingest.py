@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import InputError, OptionError, SourceError
-from ingest.load_warnings import messages
+from ingest.load_warnings import LoadWarning, messages
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
@@ -43,11 +43,6 @@ FAILURES: Final = 2
 
 BEFORE: Final = "end before the cluster's first sign of life and were empty"
 """Why windows need not be asked for that no load speaks for."""
-
-HIDDEN: Final = (
-    "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts as "
-    "read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
-)
 
 TOO_LARGE: Final = 2
 """Slurm said that a window is too much: as many parts of it are asked for."""
@@ -411,7 +406,7 @@ class _Live:
 
 def _in_part(accounting: Parsed) -> Parsed:
     """Accounting of some users' jobs speaks for no time: whoever may see all of them is to ask again."""
-    return replace(recheck.without_time(accounting), warnings=[*accounting.warnings, HIDDEN])
+    return replace(recheck.without_time(accounting), warnings=[*accounting.warnings, LoadWarning("others_jobs_hidden")])
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from ingest.context import Given
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.sacct import fetch_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
 from ingest.slurm.live.recheck import without_time
@@ -153,11 +154,7 @@ def _runaways(parsed: Parsed, _: Ask) -> Parsed:
     """Jobs whose end was lost hold GPUs for ever, unless somebody looks at them."""
     if not parsed.rows_loaded:
         return parsed
-    said = (
-        f"{parsed.rows_loaded:,} runaway job(s): accounting takes them for open, and the controller does not know "
-        "them. To list them: trackside export runaway_jobs (sacctmgr show runawayjobs does, too, and offers to close "
-        "them)"
-    )
+    said = LoadWarning("runaway_jobs", parsed.rows_loaded)
     return replace(parsed, warnings=[*parsed.warnings, said])
 
 

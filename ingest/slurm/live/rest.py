@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.commands.slurmrestd import Client, RestRoad
 from ingest.slurm.live.questions import Part, requested_window
 from ingest.slurm.live.recheck import without_time
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingest.slurm.settings import SlurmSettings
-
-NOT_TOLD: Final = (
-    "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
-    "files now and then, or idle and broken nodes look the same"
-)
-"""What a person should know who takes this road."""
 
 
 def road(config: SlurmSettings) -> RestRoad:
@@ -54,7 +49,7 @@ def settings() -> Part:
         "slurmdbd",
         needed=True,
         transport="rest",
-        finish=lambda parsed, _: replace(parsed, warnings=[*parsed.warnings, NOT_TOLD]),
+        finish=lambda parsed, _: replace(parsed, warnings=[*parsed.warnings, LoadWarning("no_events_by_rest")]),
     )
 
 

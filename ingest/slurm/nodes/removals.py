@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
+from ingest.load_warnings import LoadWarning
+
 if TYPE_CHECKING:
     from ingest.tables import Parsed
     from queries.warehouse import Writer
@@ -21,16 +23,17 @@ def removed(writer: Writer, parsed: Parsed) -> list[str]:
     seen, moment = parsed.frames.get("nodes"), parsed.covers_until
     if seen is None or moment is None or parsed.rows_rejected:
         return []
-    warnings = []
+    warnings: list[str] = []
     for (cluster,), nodes in seen.group_by("cluster", maintain_order=True):
         there = set(nodes["node"])
         counted = writer.query("nodes_counted", cluster=cluster, moment=moment).rows()
         lacking = [node for node, told in counted if not told and node not in there]
         if lacking:
             names = ", ".join(lacking[:SHOWN]) + (", ..." if len(lacking) > SHOWN else "")
-            warnings.append(
+            detail = (
                 f"this inventory lacks {len(lacking)} of the {len(counted)} nodes known before ({names}): they count "
                 f"as removed from {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC on. "
                 f"If it was only a part, load a whole one of the same time."
             )
+            warnings.append(LoadWarning("nodes_removed", len(lacking), detail))
     return warnings

@@ -11,6 +11,7 @@ import polars as pl
 
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.formats.nodelist import expand
 from ingest.tables import NODE_TOPOLOGY, RAW_LIMIT, REJECTS, Parsed
 
@@ -153,7 +154,8 @@ def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dic
     hung = [(child, switch.name) for switch in switches for child in switch.children]
     twice = sorted({child for child, parent in hung if above.setdefault(child, parent) != parent})
     if twice:
-        warnings.append(f"{origin}: {', '.join(twice[:3])} hang on several switches above; the first one counts")
+        detail = f"{origin}: {', '.join(twice[:3])} hang on several switches above; the first one counts"
+        warnings.append(LoadWarning("several_switches", len(twice), detail))
     way = {switch.name: _way(switch.name, above, origin) for switch in switches}
     homes: dict[str, _Place] = {}
     for switch in sorted(switches, key=lambda one: (bool(one.children), -len(way[one.name]))):
@@ -162,7 +164,8 @@ def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dic
     leaves = Counter(node for switch in switches if not switch.children for node in switch.nodes)
     several = sorted(node for node, count in leaves.items() if count > 1)
     if several:
-        warnings.append(f"{origin}: {len(several)} nodes hang on several switches, {several[0]} first; one counts")
+        detail = f"{origin}: {len(several)} nodes hang on several switches, {several[0]} first; one counts"
+        warnings.append(LoadWarning("several_switches", len(several), detail))
     return {node: ("tree", way[switch.name]) for node, switch in homes.items()}
 
 
