@@ -41,16 +41,18 @@ from ingest.prometheus.client.responses import (
     shown,
     warnings,
 )
+from ingest.retry import RetryPolicy, retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ingest.prometheus.client.auth import Login
+    from ingest.retry import RetryableError
 
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT_S: Final = 30.0
-"""Between two tries; a server that asks for a longer pause (Retry-After) gets this."""
+"""Between two tries, in seconds; a server that asks for a longer pause (Retry-After) gets this."""
 
 GRACE_S: Final = 2
 """How much longer we wait than the server may work."""
@@ -80,7 +82,7 @@ class Asking:
         self.url = without_secrets(url)
         self.limits = {"timeout": f"{timeout_s:g}s", **ONLY_WHOLE_ANSWERS}
         self._full_url, self._login = url, login
-        self._retries = retries
+        self._policy = RetryPolicy(retries, longest_pause_s=LONGEST_WAIT_S)
         self._sleep = sleep
         self._seen: list[bytes] = []
         self._warnings: dict[str, None] = {}
@@ -126,17 +128,12 @@ class Asking:
         """
         if self._closed.is_set():  # whoever asked ahead has no one any more who waits for it
             raise self.down("was hung up on", LATER)
-        for tried in range(self._retries + 1):
-            try:
-                return self.once(question)
-            except AgainError as error:
-                down = error.down
-                if self._closed.is_set() or (first and down.unreachable):
-                    break
-                pause_s = max(2.0**tried, error.pause_s)
-            if tried < self._retries:
-                self._sleep(min(pause_s, LONGEST_WAIT_S))
-        raise down
+        return retry(
+            lambda: self.once(question),
+            self._policy,
+            sleep=self._sleep,
+            give_up=lambda failure: self._closed.is_set() or (first and _is_unreachable(failure)),
+        )
 
     def once(self, question: Callable[[], Answer]) -> Answer:
         """Ask, and turn whatever goes wrong into what to do about it."""
@@ -264,6 +261,10 @@ class Asking:
         if isinstance(error, requests.exceptions.ChunkedEncodingError):
             return self.down("hung up in the middle of an answer", LATER, unreachable=True)
         return self.down(f"cannot be reached: {in_words(cause)}", LATER, unreachable=True)
+
+
+def _is_unreachable(failure: RetryableError) -> bool:
+    return isinstance(failure.error, ServerDownError) and failure.error.unreachable
 
 
 _TLS: Final = {

@@ -11,6 +11,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 
 from ingest.errors import SHOWN_CHARACTERS, ServerDownError, shorten
 from ingest.plausible import LATEST_EPOCH
+from ingest.retry import RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,13 +96,12 @@ class AnsweredError(Exception):
         return HINTS.get(self.status, LATER)
 
 
-class AgainError(Exception):
-    """It did not work, and may if asked again: `down` is what to say if not."""
+class AgainError(RetryableError):
+    """A request failed and may succeed when it is sent again: `down` is raised where no try is left."""
 
     def __init__(self, down: ServerDownError, *, pause_s: float = 0.0) -> None:
         self.down = down
-        self.pause_s = pause_s
-        super().__init__(str(down))
+        super().__init__(down, pause_s=pause_s)
 
 
 class PartialError(Exception):

@@ -20,7 +20,7 @@ from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
 from ingest.slurm.live.questions import Ask, Part, answer, request_of
-from ingest.slurm.live.retry import Asker, at_controller_of, timed_out, too_large
+from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_large
 from ingest.slurm.load import load
 from ingest.store import summary as live_telling
 from ingest.store import windows as load_windows
@@ -99,12 +99,12 @@ def ingest_live(
     except SourceError as error:
         return [Report("Slurm", error=error)]
     reports: list[Report] = []
-    asker = Asker(config.slurm, sleep, lambda what: progress(what, 0, 1))
+    retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1))
     for name in names:
-        live = _Live(writer, config, runner, now, asker, progress, tell, name, options.cluster or config.cluster)
+        live = _Live(writer, config, runner, now, retrier, progress, tell, name, options.cluster or config.cluster)
         live.ingest(_whole(options.since), until, again=again)
         reports += live.reports(several=len(names) > 1)
-        asker.another()
+        retrier.next_cluster()
     return reports
 
 
@@ -125,7 +125,7 @@ class _Live:
     config: SlurmSettings
     runner: Runner
     now: datetime
-    asker: Asker
+    retrier: Retrier
     progress: Callable[[str, int, int], None]
     tell: Callable[[str], None]
     asked_of: str | None
@@ -282,7 +282,7 @@ class _Live:
             InputError: it cannot be understood.
             OptionError: it is of another cluster than was asked for.
         """
-        fetched = self.asker.ask(lambda: part.fetch(ask), part.service, patient=part.needed)
+        fetched = self.retrier.request(lambda: part.fetch(ask), part.service, required=part.needed)
         parsed, data = answer(part, ask, fetched), fetched.data
         request = request_of(part, ask, fetched)
         if part.kind == "slurm.config":
@@ -335,21 +335,21 @@ class _Live:
                     continue
                 error, in_a_row = caught, in_a_row + 1
                 self.failed.append(Failed(part.title, error, window=window))
-                if self.asker.hangs(part.service) or not self._before(window):
+                if self.retrier.circuit_is_open(part.service) or not self._before(window):
                     break
                 continue
             done, in_a_row = done + 1, 0
             born = min((moment for moment in (born, parsed.covers_from) if moment), default=None)
             if size > self.config.slurm.answer_mb << 20:
                 longest = max(min(longest, (window.until - window.since) / 2), SHORTEST)
-            self.asker.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
+            self.retrier.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
         if error is not None:
             self.failed += [Failed(part.title, error, window=window) for window in waiting]
         return error is None
 
     def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
         """How much to ask for at a time, where a window was too much; None where asking for less cannot help."""
-        if not isinstance(error, SourceError) or self.asker.hangs(service):
+        if not isinstance(error, SourceError) or self.retrier.circuit_is_open(service):
             return None
         parts = TOO_LARGE if too_large(error) else TOO_SLOW if timed_out(error) else 1
         less = (window.until - window.since) / parts
@@ -359,9 +359,9 @@ class _Live:
             return None
         self.tell(f"{self._named(window)} is too much for {service}: asking for {less} at a time")
         if parts == TOO_SLOW:
-            self.asker.rest(service)
+            self.retrier.wait_for_less(service)
         else:
-            self.asker.wait(self.config.slurm.pause_s, "asking for less")
+            self.retrier.wait(self.config.slurm.pause_s, "asking for less")
         return less
 
     def _before(self, window: Window) -> bool:
@@ -389,7 +389,7 @@ class _Live:
             if parsed is None:
                 return
             forgotten += recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
-            self.asker.wait(self.config.slurm.pause_s, "more jobs without an end")
+            self.retrier.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.tell(
                 f"warning: {forgotten} job(s) without an end are no longer known to accounting; they stay open "

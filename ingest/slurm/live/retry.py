@@ -1,14 +1,14 @@
-"""Asking a running Slurm gently: one question at a time, with pauses, and longer ones after each failure."""
+"""Requests to a running Slurm: one at a time, again after growing pauses, with a circuit breaker for each service."""
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ingest.errors import ServerDownError, SourceDownError, SourceError
+from ingest.retry import RetryableError, RetryPolicy, retry
 from ingest.slurm.commands.slurmrestd import TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
@@ -19,93 +19,104 @@ if TYPE_CHECKING:
     from ingest.slurm.settings import Slurm
 
 LONGEST_WAIT_S: Final = 300.0
-"""However often it failed."""
+"""No pause between two tries is longer."""
+
+JITTER: Final = 0.3
+"""Pauses are longer or shorter by up to this share: clients that were refused together do not come again together."""
 
 TIMEOUTS: Final = 2
-"""So many questions in a row that nobody answered in time are no large questions, but a service that hangs."""
+"""So many requests in a row without an answer in time are no large requests, but a service that hangs."""
 
 _TOO_WIDE: Final = ("too wide of a date range", "exceeds size limit")
-"""How slurmdbd refuses a question for its size (MaxQueryTimeRange, the largest answer)."""
+"""How slurmdbd refuses a request for its size (MaxQueryTimeRange, the largest answer)."""
 
 HANGS: Final = "It hangs: it let time run out too often, and is not asked any more now; try again later."
-"""What is said of a question that was not even put."""
+"""The message for a request that was not even sent."""
 
 _FORBIDDEN: Final = ("permission denied", "access denied")
-"""How Slurm says that somebody may not ask that."""
+"""How Slurm refuses a request for missing permission."""
 
 
 @dataclass
-class Asker:
-    """Asks, and asks again where that may help.
+class Retrier:
+    """Sends requests, and sends them again where that may help: a circuit breaker for each service of Slurm.
 
-    A service that failed to the end is weary: every later question to it is put once, without waiting, until one is
-    answered. So a slurmdbd that is down is not asked over and over by part after part. One that hangs is not asked at
-    all any more: each question would take as long as the longest wait for an answer.
+    A service that failed to the end is degraded: every later request to it is sent once, without waiting, until one is
+    answered. So a slurmdbd that is down is not asked over and over by part after part. One that lets time run out too
+    often has an open circuit and gets no request at all any more: each would take as long as the longest wait for an
+    answer.
     """
 
     settings: Slurm
     sleep: Callable[[float], None] = time.sleep
     waiting: Callable[[str], None] = lambda _: None
-    _weary: set[Service] = field(default_factory=set)
-    _silent: Counter[tuple[Service, bool]] = field(default_factory=Counter)
+    _degraded: set[Service] = field(default_factory=set)
+    _timeouts: Counter[tuple[Service, bool]] = field(default_factory=Counter)
 
-    def ask(self, fetch: Callable[[], Fetched], service: Service, *, patient: bool = True) -> Fetched:
-        """The answer, after as many tries as configured; or after one where somebody is not `patient`.
+    def request(self, fetch: Callable[[], Fetched], service: Service, *, required: bool = True) -> Fetched:
+        """The answer, after as many tries as configured; or after one where the answer is not `required`.
 
         Raises:
-            SourceError: there is none, or asking again would not help.
+            SourceError: there is none, or another try would not help.
         """
-        if self.hangs(service, patient=patient):
+        if self.circuit_is_open(service, required=required):
             raise SourceDownError([service], None, "", HANGS)
-        tries = self.settings.retries if patient and service not in self._weary else 0
-        for tried in range(tries + 1):
-            try:
-                fetched = fetch()
-            except (SourceDownError, ServerDownError) as error:
-                self._silent[service, patient] += timed_out(error)
-                if refused(error):
-                    self._answered(service)
-                if not patient or refused(error):
-                    raise
-                if tried == tries or timed_out(error):
-                    self._weary.add(service)
-                    raise
-                self.wait(self._pause(tried), f"asking {service} again")
-            else:
+        policy = self._policy if required and service not in self._degraded else RetryPolicy(0)
+        try:
+            fetched = retry(
+                lambda: self._once(fetch, service, required=required),
+                policy,
+                sleep=lambda pause_s: self.wait(pause_s, f"asking {service} again"),
+            )
+        except (SourceDownError, ServerDownError) as error:
+            if refused(error):
                 self._answered(service)
-                return fetched
-        raise AssertionError  # the loop always returns or raises
+            elif required:
+                self._degraded.add(service)
+            raise
+        self._answered(service)
+        return fetched
 
-    def hangs(self, service: Service, *, patient: bool = True) -> bool:
-        """Whether it let time run out too often, and answered nothing since.
+    def _once(self, fetch: Callable[[], Fetched], service: Service, *, required: bool) -> Fetched:
+        """One try; RetryableError where another one may help."""
+        try:
+            return fetch()
+        except (SourceDownError, ServerDownError) as error:
+            self._timeouts[service, required] += timed_out(error)
+            if refused(error) or timed_out(error):
+                raise
+            raise RetryableError(error) from None
 
-        What can be done without may be slow on its own: it keeps nothing from being asked that is needed.
+    @property
+    def _policy(self) -> RetryPolicy:
+        return RetryPolicy(self.settings.retries, self.settings.retry_s, LONGEST_WAIT_S, JITTER)
+
+    def circuit_is_open(self, service: Service, *, required: bool = True) -> bool:
+        """Whether a service let time run out too often, and answered nothing since.
+
+        What is not required may be slow on its own: it keeps nothing that is required from being requested.
         """
-        return self._silent[service, True] + (0 if patient else self._silent[service, False]) >= TIMEOUTS
+        return self._timeouts[service, True] + (0 if required else self._timeouts[service, False]) >= TIMEOUTS
 
-    def rest(self, service: Service) -> None:
-        """Wait before a smaller question is put to a service that was too slow."""
-        self.wait(self._pause(self._silent[service, True]), f"asking {service} for less")
+    def wait_for_less(self, service: Service) -> None:
+        """Wait before a smaller request is sent to a service that was too slow."""
+        self.wait(self._policy.pause_after(self._timeouts[service, True]), f"asking {service} for less")
 
-    def another(self) -> None:
-        """Another cluster: its controller is another one, too."""
+    def next_cluster(self) -> None:
+        """Another cluster has another controller: its circuit is closed."""
         self._answered("slurmctld")
 
     def _answered(self, service: Service) -> None:
-        self._weary.discard(service)
-        for patient in (True, False):
-            self._silent[service, patient] = 0
+        self._degraded.discard(service)
+        for required in (True, False):
+            self._timeouts[service, required] = 0
 
     def wait(self, seconds: float, what: str) -> None:
-        """Wait, a second at a time: `waiting` is told, and may stop it by raising."""
+        """Wait, a second at a time: `waiting` gets what for, and may stop it by raising."""
         while seconds > 0:
             self.waiting(f"{what} in {seconds:.0f} s")
             self.sleep(min(1.0, seconds))
             seconds -= 1.0
-
-    def _pause(self, tried: int) -> float:
-        """Twice as long each time, and never the same for two who were turned away together."""
-        return min(self.settings.retry_s * 2.0**tried * secrets.SystemRandom().uniform(0.7, 1.3), LONGEST_WAIT_S)
 
 
 def timed_out(error: SourceError) -> bool:
