@@ -125,6 +125,10 @@ class LoadWarning(str):
         made.code, made.number, made.detail = code, count, detail
         return made
 
+    def __getnewargs__(self) -> tuple[str, int | None, str]:  # type: ignore[override]  # a text's own is the text
+        """The record, for copies."""
+        return self.code, self.number, self.detail
+
 
 def record(warning: str) -> dict[str, str | int | None]:
     """A warning as the column `warnings` of `loads` keeps it.

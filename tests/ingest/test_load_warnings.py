@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +43,13 @@ def test_stored_warning_gives_its_message_again(code: str) -> None:
     assert messages([record(warning)]) == [warning]
     assert "a {name}" in warning or "{detail}" not in MESSAGES[code]
     assert re.search("1,?234", warning) or "{count" not in MESSAGES[code]
+
+
+def test_copy_of_a_warning_is_the_same_record() -> None:
+    warning = LoadWarning("values_unread", 2, "reqmem")
+    for made in (copy.deepcopy(warning), pickle.loads(pickle.dumps(warning))):
+        assert made == warning
+        assert record(made) == record(warning)
 
 
 def test_plain_text_is_stored_whole() -> None:
