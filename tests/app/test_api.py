@@ -151,6 +151,7 @@ def demo_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::app.api.TracksideWarning")  # this warehouse covers fewer days than the demo's
 @pytest.mark.usefixtures("demo_folder")
 def test_page_runs() -> None:

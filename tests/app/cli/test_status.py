@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from app.cli import main as cli
 from app.cli import status
 from app.cli.verbs import status as status_verb
@@ -18,8 +20,6 @@ from tests.support.parsing import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from ingest.store.report import Report
 
@@ -96,6 +96,7 @@ def test_of_a_load_that_nobody_counted_it_is_not_known_what_was_new(tmp_path: Pa
     assert counts(source(tmp_path / "w")) == (43, 0, 43, 0, 0)
 
 
+@pytest.mark.slow
 def test_each_kind_counts_its_own_table(tmp_path: Path) -> None:
     files = ["kinds.events.txt", "kinds.nodes.txt", "assoc.sacctmgr.txt", "users.sacctmgr.txt", "sdiag.txt"]
     everything = [SACCT, QOS, *(str(DATA / name) for name in files)]

@@ -89,6 +89,7 @@ def test_waiting_for_data_is_no_productive_time_whose_mfu_is_known(root: Path) -
     assert rows[0]["evidence_log"] == pytest.approx(6 * 300 / (6 * 300 + 10 * 300))
 
 
+@pytest.mark.slow
 def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
     ingest(root, log())
     rows = json.loads(trackside("show", "mfu", "--format", "json", "--warehouse", str(root)).stdout)
@@ -176,6 +177,7 @@ def test_one_idle_gpu_widens_the_bounds_and_refutes_no_claim(tmp_path: Path) -> 
     assert verdicts == {"goodput_allocated": "undetermined", "ettr": "undetermined"}
 
 
+@pytest.mark.slow
 def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(root: Path, tmp_path: Path) -> None:
     running = SACCT.replace(
         f"|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|", f"|RUNNING|0:0|{START}|{START}|{START}|Unknown|"

@@ -160,6 +160,7 @@ def test_a_node_counts_until_the_inventory_that_lacks_it_and_again_from_where_it
     assert spent(root) == {"n1": 8 * SPAN, "n2": 8 * 4000 + 4 * 3000, "n3": 8 * SPAN}
 
 
+@pytest.mark.slow
 def test_a_node_that_grew_has_more_gpus_from_then_on(tmp_path: Path) -> None:
     root = warehouse(tmp_path / "w", [*BASIS, THREE, nodes(6000, n1=16, n2=8, n3=8)])
     assert spent(root)["n1"] == 8 * 6000 + 16 * 4000

@@ -163,6 +163,7 @@ def test_a_name_that_several_runs_have_lists_them(
         shown(loaded, "fo", question)
 
 
+@pytest.mark.slow
 def test_the_first_attempt_of_a_chain_is_called_first(loaded: Path) -> None:
     answer = shown(loaded, "103")
     assert answer.notes[-1] == "its attempts and how each was joined: 1: job 103, first; 2: job 103, requeue chain."

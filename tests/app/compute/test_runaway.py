@@ -189,6 +189,7 @@ def test_without_a_sign_it_held_its_gpus_until_it_was_found_out(tmp_path: Path) 
     assert set(mine["evidence"]) == {"assumed"}
 
 
+@pytest.mark.slow
 def test_it_had_ended_when_its_gpus_were_given_to_others(tmp_path: Path) -> None:
     cases = {  # node of the runaway job, who came later -> when it had ended
         "n1": (job("a", 20, 30, nodes="n1"), (20.0, GIVEN)),
@@ -271,6 +272,7 @@ def test_without_an_inventory_the_node_has_as_many_gpus_as_were_ever_held(tmp_pa
     assert ends(made) == {"1": (20.0, GIVEN)}
 
 
+@pytest.mark.slow
 def test_one_that_never_started_waited_until_it_was_found_out(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", None, None), job("2", 0, 1), runaway=[listed("1", 50)])
     assert ends(made) == {"1": (50.0, LISTED)}
@@ -343,6 +345,7 @@ def test_a_job_that_got_an_end_after_all_is_no_runaway(tmp_path: Path) -> None:
     assert made.hours_of("1") == 5
 
 
+@pytest.mark.slow
 def test_another_job_of_the_same_id_is_not_meant(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("1", 60, None), runaway=[listed("1", 50)])
     assert ends(made) == {"1": (50.0, LISTED)}

@@ -152,6 +152,7 @@ def assert_equal(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -
         assert rows.equals(other[name]), f"{name} differs:\n{rows}\n{other[name]}"
 
 
+@pytest.mark.slow
 def test_a_cause_is_overruled_counted_and_shown(root: Path) -> None:
     told = adjudicate(root, *CAUSE)
     assert "class user, cause failed -> class infrastructure, cause nvlink, node n2" in told

@@ -254,6 +254,7 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
     assert cost == 8 * (100 + 10 + 60 + 30)
 
 
+@pytest.mark.slow
 def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it_nothing(tmp_path: Path) -> None:
     """The node fails at 3000 s; the next attempt goes back 10 steps, and hours later its worker crashes."""
     sacct = a_failure_and_a_second_attempt(until=9000)

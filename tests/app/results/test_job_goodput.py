@@ -88,6 +88,7 @@ def test_a_run_that_is_read_within_a_step_has_the_librarys_figures(tmp_path: Pat
     assert found["max_step"] == 3
 
 
+@pytest.mark.slow
 def test_a_log_without_begins_counts_its_last_finished_step(tmp_path: Path) -> None:
     found = account(tmp_path, starts=False)
     assert (found["productive_s"], found["total_s"]) == (6, 38)

@@ -136,6 +136,7 @@ def test_what_cannot_be_told_has_bounds_and_no_point(accounting: Path) -> None:
     assert not of(found, "trackside_mfu_ratio")
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path) -> None:
     found = samples(accounting)
     with open_reader(accounting) as reader:

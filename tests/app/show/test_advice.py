@@ -311,6 +311,7 @@ JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Elig
 """Job 7 was suspended for half an hour; how its 9 GPUs are split over two nodes is assumed."""
 
 
+@pytest.mark.slow
 def test_no_more_is_wasted_than_was_allocated(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Assumed time is among what nobody saw: it does not stand still a second time."""
     (tmp_path / "sacct.txt").write_text(SPLIT_NOT_TOLD)

@@ -272,6 +272,7 @@ def test_where_samples_are_gone_hours_tell_the_same_of_whole_hours(tmp_path: Pat
             assert any(note.startswith("Of 2 of 2 days only hourly roll-ups are there") for note in after.notes)
 
 
+@pytest.mark.slow
 def test_a_window_within_an_hour_that_is_a_roll_up_gets_its_part_of_it(tmp_path: Path) -> None:
     root = filled(tmp_path, gpus=readings())
     with open_writer(root, verb="test", now=NOW) as writer:

@@ -159,6 +159,7 @@ def test_what_tells_no_time_is_refused_alone_and_taken_with_a_time(file: Path, s
     assert shell("ingest", "slurm", file, "--cluster", "bench", "--until", "2026-11-21T18:00") == 0
 
 
+@pytest.mark.slow
 def test_the_order_of_files_does_not_matter_for_when_they_were_made(shell: Shell, tmp_path: Path) -> None:
     nodes, shuffled = DATA / "kinds.nodes.txt", random.Random(1)
     for number in range(3):

@@ -184,6 +184,7 @@ def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
     assert slurm.asked_by_id() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("say", ["uid", "id", "sacctmgr show config"])
 def test_where_nobody_hides_or_nobody_tells_accounting_speaks_for_its_time(tmp_path: Path, say: str) -> None:
     slurm = young()

@@ -251,6 +251,7 @@ def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp
     assert gone(query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_a_query_ends_when_it_is_told_to_even_under_nohup(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")

@@ -112,6 +112,7 @@ def test_files_in_any_order_with_overlaps_and_repeats_give_the_same_warehouse(
     assert_same(tmp_path / "mixed", tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_what_is_there_already_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "jobs.txt"
     file.write_text(with_rows(ROWS))

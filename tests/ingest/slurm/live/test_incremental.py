@@ -418,6 +418,7 @@ def test_what_can_be_done_without_may_be_slow_and_accounting_is_read(tmp_path: P
     assert len([command for command in slurm.commands if command[0] == "sacctmgr"]) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["slow", "large"])
 def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -524,6 +525,7 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
     assert states(tmp_path) == {"1": "RUNNING"}
 
 
+@pytest.mark.slow
 def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 8)], NOW)

@@ -71,6 +71,7 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
         return reader.table(table).to_dicts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.0.38", "0.0.41", NEWEST])
 def test_accounting_inventory_and_name_come_from_slurmrestd_alone(tmp_path: Path, version: str) -> None:
     with web(slurmrestd(version)) as server:
