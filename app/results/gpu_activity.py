@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 VERIFICATION = "verification"
 """Kind of `rules.other_work` whose jobs check nodes."""
 
+DAY: Final = timedelta(days=1)
+
 HOURLY: Final = "hourly"
 """Column of samples that are hours, and of sums: how much of the time is known by the hour only."""
 
@@ -156,11 +158,16 @@ def read_of_day(day: object, window: Window) -> tuple[datetime, datetime] | None
 
     A sample, or an hour, may begin before the window and tell of it.
     """
-    begin = datetime.combine(day, time(), UTC)  # type: ignore[arg-type]  # a date, as the query says
+    begin = day_begin(day)
     since = window.since - timedelta(seconds=LONGEST_S)
     low = max(begin, since.replace(minute=0, second=0, microsecond=0))
-    high = min(begin + timedelta(days=1), window.until)
+    high = min(begin + DAY, window.until)
     return (low, _next_hour(high)) if low < high else None
+
+
+def day_begin(day: object) -> datetime:
+    """The first moment of a UTC day."""
+    return datetime.combine(day, time(), UTC)  # type: ignore[arg-type]  # a date, as queries have it
 
 
 def _next_hour(moment: datetime) -> datetime:

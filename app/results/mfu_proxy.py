@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.gpu_activity import DAY, VERIFICATION, day_begin
 from app.results.mfu import flop_convention, with_facts
+from app.results.occupancy import known
 from app.results.run_logs import computed_logs
 from app.results.windows import as_results
 from metrics import frames
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import peak
 from metrics.mfu.proxy import HOURS, compared, estimated, executed_share, fits, logged_hours
+from metrics.telemetry.tensor_hours import tensor_hours
 from metrics.units import HOUR_S
 
 if TYPE_CHECKING:
@@ -37,16 +41,42 @@ class Proxy:
 def mfu_proxy(source: Source, window: Window, convention: Convention | None = None) -> Proxy:
     """Fit what logs say to what tensor pipes did, and say what that means for runs without logs."""
     used = convention or flop_convention(source, window.cluster)
-    known = computed_logs(source, window.cluster)
-    logged = logged_hours(_counted(with_facts(known, window), used))
+    logs = computed_logs(source, window.cluster)
+    logged = logged_hours(_counted(with_facts(logs, window), used))
     hours = frames.empty(HOURS)
     if not logged.is_empty():  # without logs nothing can be fitted
-        asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-        hours = frames.conform(source.query("attempt_tensor_hours", **asked), HOURS)
+        hours = _attempt_hours(source, window)
     seen = executed_share(hours)
     fitted = fits(compared(seen, logged))
-    spoken_for = known[0].sessions.select(frames.ATTEMPT_KEY).unique()
-    return Proxy(_rows(fitted, window, used), estimated(seen, spoken_for, fitted))
+    with_logs = logs[0].sessions.select(frames.ATTEMPT_KEY).unique()
+    return Proxy(_rows(fitted, window, used), estimated(seen, with_logs, fitted))
+
+
+def _attempt_hours(source: Source, window: Window) -> pl.DataFrame:
+    """Whole hours of attempts with what their tensor pipes did: `HOURS`. Node checks are no training."""
+    begins = map(day_begin, source.query("gpu_sample_days", cluster=window.cluster)["day"])
+    spans = ((max(begin, window.since), min(begin + DAY, window.until)) for begin in begins)
+    read = (
+        source.query("gpu_tensor_hours", cluster=window.cluster, since=low, until=high)
+        for low, high in spans
+        if low < high
+    )
+    days = (hours for hours in read if not hours.is_empty())
+    first = next(days, None)
+    if first is None:
+        return frames.empty(HOURS)
+    facts, key = known(source, window.cluster), list(frames.ATTEMPT_KEY)
+    held = facts.held.within(window.since, window.until)
+    suspended = facts.on_nodes.filter(pl.col("suspended_s") > 0).select(key)
+    left_out = held.attempts.filter(VERIFICATION)["attempt"].append(
+        held.attempts.join(suspended, on=key, how="semi")["attempt"]
+    )
+    parts = [tensor_hours(hours, held, left_out=left_out) for hours in chain([first], days)]
+    models = source.query("attempt_gpu_models", cluster=window.cluster)
+    runs = source.query("run_attempts", cluster=window.cluster).select(*key, "run_id")
+    named = pl.concat(parts).join(held.attempts.select("attempt", *key), on="attempt")
+    about = named.join(models, on=key, how="left").join(runs, on=key, how="left")
+    return frames.conform(about, HOURS).sort("job_id", "submitted_at", "hour")
 
 
 def _counted(steps: pl.DataFrame, convention: Convention) -> pl.DataFrame:

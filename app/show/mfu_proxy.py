@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_NAMED: Final = 5
 """Runs that a note names."""
 
-_QUERIES: Final = ("attempt_tensor_hours", "steps", "run_sessions")
+_QUERIES: Final = ("gpu_tensor_hours", "attempt_gpu_models", "steps", "run_sessions")
 
 _NO_HOURS = (
     "No whole hour of an attempt with both a run log and the tensor activity of nearly all of its GPUs here.\n"

@@ -18,6 +18,7 @@ import polars as pl
 from metrics import frames
 from metrics.telemetry.rollup_fallback import with_hours
 from metrics.telemetry.sample_grid import GPU, Series, series
+from metrics.units import HOUR_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 ACTIVE_SHARE: Final = "active_share"
 """Column of rows that are roll-ups of an hour: the share of its known time that was active; null in samples."""
 
-_HOUR_US: Final = 3_600_000_000
 _MS: Final = 1000
 
 
@@ -69,7 +69,7 @@ def _of_day(day: Series, idle: pl.Expr, since_us: int, until_us: int) -> pl.Data
     share, is_hour = _shares(day.samples, idle)
     duration = np.rint(day.samples["interval_s"].cast(pl.Float64).to_numpy() * 1000).astype(np.int64)
     begin = day.moments
-    end = _ends(day, np.where(is_hour, _HOUR_US, duration * _MS))
+    end = _ends(day, np.where(is_hour, HOUR_US, duration * _MS))
     rows = np.flatnonzero((end > since_us) & (begin < until_us) & (end > begin))
     begin, end, share, is_hour, duration = begin[rows], end[rows], share[rows], is_hour[rows], duration[rows]
     lane = np.repeat(np.arange(day.lanes.height), np.diff(day.offset))[rows]

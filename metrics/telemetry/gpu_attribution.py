@@ -1,16 +1,14 @@
-"""Whose time the samples of GPUs tell of: attempts, groups of attempts, or nobody that can be told.
+"""Sums of what GPUs did, by attempt, by user and by node: samples as integrals over the time that each owner held.
 
-Accounting says how many GPUs of a node an attempt holds, and not which. So the samples of a node are an attempt's where
-it holds all GPUs of the node. Where it alone is there and holds a part of them, its are those that were busy the
-longest: nobody else had any, and which of the idle ones make up the rest makes no difference to what is idle. Where
-several attempts share a node, nothing can be told of one of them; but if all are of one user, it is that user's. Parts
-of GPUs (MIG devices, shards) and attempts whose GPUs on the node are only assumed cannot be told either. What cannot be
-told is counted as time: of what was observed, an attempt's share by the number of its GPUs. So is an hour that only its
-mean is known of (a roll-up), unless nobody came or went within it: a mean of two attempts is neither's.
+Whose a sample is says `metrics.telemetry.ownership`. Where an attempt alone holds a part of a node's GPUs, its GPUs are
+those that were busy the longest: nobody else held any, and which of the idle ones make up the rest makes no difference
+to what is idle. Time that cannot be attributed is counted as time: of what was observed, an attempt's share by the
+number of its GPUs. So is an hour of which only the mean is known (a roll-up), unless nobody came or went within it: a
+mean of two attempts is neither's.
 
-Worked day by day: a sample belongs to the day it begins in, with all the time it speaks for. A sample across the
-beginning or end of an attempt is split by time. All sums are whole numbers (`metrics.telemetry.sample_grid`), so those
-of days add up exactly to those of the whole.
+Worked day by day: a sample belongs to the day it begins in, with all the time it is valid for. A sample across the
+start or end of an attempt is split by time. All sums are whole numbers (`metrics.telemetry.sample_grid`), so those of
+days add up exactly to those of the whole.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from metrics.intervals import overlaps, sweep
 from metrics.telemetry.occupancy import FAR, Holders
+from metrics.telemetry.ownership import CHOSEN, UNCLEAR, WHOLE, Ownership, ownership, user_and_partition
 from metrics.telemetry.sample_grid import Grid, Integrals, Reading, Series, grid, series, torn
 
 if TYPE_CHECKING:
@@ -47,17 +45,15 @@ RESOLUTION: Final = {
     "dram_active": RATIO_PARTS,
     "power_w": POWER_PARTS,
 }
-"""Columns of samples that are summed, and how many parts of their unit are told apart."""
-
-_UNCLEAR, _WHOLE, _CHOSEN = 0, 1, 2
+"""Columns of samples that are summed, and how many parts of their unit a sum resolves."""
 
 _TORN: Final = "torn"
-"""Quantity of a grid: GPUs of which a sample does not tell whose it is (`metrics.telemetry.sample_grid.torn`)."""
+"""Quantity of a grid: GPUs of which a sample is nobody's (`metrics.telemetry.sample_grid.torn`)."""
 
 
 @dataclass(frozen=True)
 class Day:
-    """What the samples of a day tell. All sums are whole: milliseconds, and value x milliseconds in parts of the unit.
+    """Sums of the samples of a day. All are whole: milliseconds, and value x milliseconds in parts of the unit.
 
     Attributes:
         attempts: by `attempt`: `n_samples` (begun while it held them), `observed`, then for each column (and for
@@ -86,162 +82,69 @@ def day_activities(
     """Attribute the samples of some days, a few at a time, so that memory stays flat however many there are.
 
     Args:
-        days: the samples of each day, of the same cluster, from the last day to the first: a sample speaks at most up
-            to the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the columns
-            of `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
+        days: the samples of each day, of the same cluster, from the last day to the first: a sample is valid at most
+            up to the next one, which may be of the day after. `node`, `gpu`, `ts`, `interval_s` if known, and the
+            columns of `reading`; in any order, fastest sorted by `node`, `gpu`, `ts`, as they are stored.
         held: who held what.
-        reading: what to sum, and what idle means; or what tells it of a day's samples.
-        by_gpu: also tell the GPUs of whole nodes apart (slower).
+        reading: what to sum, and what idle means; or a function from a day's samples to it.
+        by_gpu: sums by GPU of whole nodes, too (slower).
         at_once: how many days are worked on at the same time.
     """
     following: pl.DataFrame | None = None
     waiting: deque[Future[Day]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
         for samples in days:
-            found = series(samples, following)
-            following = found.firsts
+            day = series(samples, following)
+            following = day.firsts
             how = reading if isinstance(reading, Reading) else reading(samples)
-            waiting.append(pool.submit(day_activity, found, held, how, by_gpu=by_gpu))
+            waiting.append(pool.submit(day_activity, day, held, how, by_gpu=by_gpu))
             if len(waiting) > at_once:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def day_activity(found: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> Day:
+def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> Day:
     """Attribute the samples of one day; see `day_activities`."""
-    nodes = _nodes(found, held.places)
-    place = found.lanes.join(nodes, on="node", how="left", maintain_order="left")["place"].to_numpy()
-    members, pieces = _pieces(held, found, np.bincount(place, minlength=nodes.height), reading)
-    apart = np.full(nodes.height, by_gpu)
-    apart[pieces.filter(pl.col("kind") == _CHOSEN)["place"].to_numpy()] = True
-    sums = Integrals(_without_torn(grid(found, place, apart, reading), held, reading))
-    told = _chosen(_summed(pieces.filter(pl.col("kind") != _UNCLEAR), sums), reading)
-    shared = _shared(members, pieces, sums)
+    whose = ownership(day, held, *day.reach(reading))
+    apart = np.full(whose.nodes.height, by_gpu)
+    apart[whose.segments.filter(pl.col("kind") == CHOSEN)["place"].to_numpy()] = True
+    sums = Integrals(_without_torn(grid(day, whose.place, apart, reading), held, reading))
+    own = _chosen(_summed(whose.segments.filter(pl.col("kind") != UNCLEAR), sums), reading)
+    shared = _shared(whose, sums)
     return Day(
-        _of_attempts(told, shared, reading),
-        _of_users(told, held, reading),
-        _of_nodes(told, shared, sums, nodes, held),
-        _of_gpus(told, sums.grid, found, reading) if by_gpu else None,
+        _of_attempts(own, shared, reading),
+        _of_users(own, held, reading),
+        _of_nodes(own, shared, sums, whose.nodes, held),
+        _of_gpus(own, sums.grid, day, reading) if by_gpu else None,
     )
 
 
 def _without_torn(of: Grid, held: Holders, reading: Reading) -> Grid:
     """Samples whose values are nobody's count as time only."""
-    found = torn(of, held.changes, reading.hour_s)
-    if found is None:
+    nobodys = torn(of, held.changes, reading.hour_s)
+    if nobodys is None:
         return of
-    values = {name: np.where(found, 0, value) for name, value in of.values.items()}
-    return replace(of, values={**values, _TORN: np.where(found, np.repeat(of.width, of.counts), 0)})
+    values = {name: np.where(nobodys, 0, value) for name, value in of.values.items()}
+    return replace(of, values={**values, _TORN: np.where(nobodys, np.repeat(of.width, of.counts), 0)})
 
 
-def _nodes(found: Series, places: pl.DataFrame) -> pl.DataFrame:
-    """The places, and behind them the nodes that have samples only: `node`, `place`."""
-    more = found.lanes.select("node").unique().join(places, on="node", how="anti").sort("node")
-    numbered = more.with_columns(pl.int_range(places.height, places.height + pl.len(), dtype=pl.Int64).alias("place"))
-    return pl.concat([places.select("node", "place"), numbered])
-
-
-def _pieces(held: Holders, found: Series, gpus: Ints, reading: Reading) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Time of nodes with samples, cut wherever who is there changes.
-
-    Returns:
-        The attempts there: rows of `held` cut at eras, with `era` and `room` (what the node has, in thousandths).
-        The pieces, sorted by `era` and `started`: `place`, `ended`, `room`, `n` (attempts there), `n_gpus` held,
-        `owner` (the attempt, or minus 1 and below for a user and partition) and `kind`.
-    """
-    low, high = found.reach(reading)
-    near = (pl.col("started") < high) & (pl.col("ended") > low)
-    seen = pl.DataFrame({"place": np.arange(len(gpus)), "series": gpus}).filter(pl.col("series") > 0)
-    members = (
-        overlaps(held.held.filter(near).join(seen, on="place"), held.eras.filter(near), on=["place"])
-        .with_columns(room=pl.max_horizontal(pl.col("capacity").fill_null(0), pl.col("series") * 1000))
-        .sort("era", "started")
-    )
-    begin, end = (pl.col("era") * FAR + pl.col(name) for name in ("started", "ended"))
-    meets = (begin < end.cum_max().shift(1)) | (end > begin.shift(-1))
-    met = members.select(meets.fill_null(value=False).alias("met"))["met"]
-    about = members.select("era", "place", "room", "series").unique("era")
-    shown = ["era", "place", "started", "ended", "n", "milli_gpus", "room", "owner", "kind"]
-    alone = members.filter(~met).with_columns(
-        _kind(pl.col("unsure") == 0), n=pl.lit(1, dtype=pl.Int64), owner="attempt"
-    )
-    if not met.any():
-        return members, alone.select(shown)
-    together = sweep([_layer(members.filter(met), held)]).rename({"lane": "era"}).join(about, on="era")
-    told = (pl.col("unsure") == 0) & _same("user")
-    both = [alone.select(shown), together.with_columns(_kind(told), _owner(_partitions(held))).select(shown)]
-    return members, pl.concat(both).sort("era", "started")
-
-
-def _layer(members: pl.DataFrame, held: Holders) -> pl.DataFrame:
-    """Attempts as a layer of the sweep: sums of their numbers and of their squares tell whether all are the same."""
-    rows = members["attempt"]
-    codes = {name: held.attempts[f"{name}_no"].gather(rows) for name in ("user", "partition")}
-    return members.select(
-        pl.col("era").alias("lane"),
-        "started",
-        "ended",
-        pl.lit(1, dtype=pl.Int64).alias("n"),
-        "milli_gpus",
-        "attempt",
-        "unsure",
-        *(code.pow(power).alias(f"{name}_{power}") for name, code in codes.items() for power in (1, 2)),
-    )
-
-
-def _partitions(held: Holders) -> int:
-    """More than any number of a partition."""
-    most = held.attempts["partition_no"].max()
-    return most + 1 if isinstance(most, int) else 0
-
-
-def _same(name: str) -> pl.Expr:
-    """All attempts of a piece have the same number: n times the sum of squares is the square of the sum only then."""
-    return pl.col("n") * pl.col(f"{name}_2") == pl.col(f"{name}_1") ** 2
-
-
-def _kind(told: pl.Expr) -> pl.Expr:
-    """What a piece is if it can be told whose it is: all samples of the node are the owner's, or those of a part."""
-    gpus = pl.col("milli_gpus")
-    countable = (gpus % 1000 == 0) & (pl.col("room") == pl.col("series") * 1000)
-    return (
-        pl.when(~told)
-        .then(_UNCLEAR)
-        .when(gpus >= pl.col("room"))
-        .then(_WHOLE)
-        .when(countable)
-        .then(_CHOSEN)
-        .otherwise(_UNCLEAR)
-        .cast(pl.Int64)
-        .alias("kind")
-    )
-
-
-def _owner(partitions: int) -> pl.Expr:
-    """The attempt, or a negative number for a user and partition; no partition has a number of `partitions` or more."""
-    n = pl.col("n")
-    partition = pl.when(_same("partition")).then(pl.col("partition_1") // n).otherwise(-1)
-    user = pl.col("user_1") // n
-    return pl.when(n == 1).then("attempt").otherwise(-1 - (user * (partitions + 1) + partition + 1)).alias("owner")
-
-
-def _expanded(pieces: pl.DataFrame, grid: Grid) -> tuple[Ints, Ints]:
-    """Each piece with each lane of its node: numbers of pieces and lanes."""
-    place = pieces["place"].to_numpy()
+def _expanded(segments: pl.DataFrame, grid: Grid) -> tuple[Ints, Ints]:
+    """Each segment with each lane of its node: numbers of segments and lanes."""
+    place = segments["place"].to_numpy()
     heads = np.flatnonzero(np.diff(grid.place, prepend=-1))
     first = np.zeros(max(grid.place.max(initial=-1), place.max(initial=-1)) + 1, dtype=np.int64)
     first[grid.place[heads]] = heads
     count = np.bincount(grid.place, minlength=len(first))[place]
-    piece = np.repeat(np.arange(len(place)), count)
-    return piece, np.arange(len(piece)) - np.repeat(np.cumsum(count) - count - first[place], count)
+    segment = np.repeat(np.arange(len(place)), count)
+    return segment, np.arange(len(segment)) - np.repeat(np.cumsum(count) - count - first[place], count)
 
 
-def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
-    """Sums of each piece and lane: what the piece is, `lane`, `n_samples`, `observed` and the grid's values."""
-    piece, lane = _expanded(pieces, sums.grid)
-    begin = sums.at(lane, pieces["started"].to_numpy()[piece])
-    end = sums.at(lane, pieces["ended"].to_numpy()[piece])
+def _summed(segments: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
+    """Sums of each segment and lane: what the segment is, `lane`, `n_samples`, `observed` and the grid's values."""
+    segment, lane = _expanded(segments, sums.grid)
+    begin = sums.at(lane, segments["started"].to_numpy()[segment])
+    end = sums.at(lane, segments["ended"].to_numpy()[segment])
     observed = sums.between(None, lane, begin, end)
     n_samples = (end.before - begin.before) * sums.grid.width[lane]
     if _TORN in sums.grid.values:
@@ -254,18 +157,18 @@ def _summed(pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
             continue
         always = name.endswith("_known") and sums.always(name)
         columns[name] = observed if always else sums.between(name, lane, begin, end)
-    about = pieces.select("owner", "era", "place", "kind", "milli_gpus")
-    return pl.concat([about[piece], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
+    about = segments.select("owner", "era", "place", "kind", "milli_gpus")
+    return pl.concat([about[segment], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
 
 
-def _chosen(found: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _chosen(summed: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """Without GPUs that the owner did not hold: of a part of a node it held those that were busy the longest.
 
     That is by owner, node (while its inventory is the same) and day. Where GPUs were as busy, the first ones by name.
     """
-    part = found.filter(pl.col("kind") == _CHOSEN)
+    part = summed.filter(pl.col("kind") == CHOSEN)
     if part.is_empty():
-        return found
+        return summed
     lanes = ["owner", "era", "lane"]
     order = (
         part.group_by(lanes)
@@ -274,44 +177,45 @@ def _chosen(found: pl.DataFrame, reading: Reading) -> pl.DataFrame:
         .with_columns(rank=pl.int_range(pl.len()).over("owner", "era"))
     )
     own = part.join(order.select(*lanes, "rank"), on=lanes).filter(pl.col("rank") * 1000 < pl.col("milli_gpus"))
-    return pl.concat([found.filter(pl.col("kind") != _CHOSEN), own.drop("rank")])
+    return pl.concat([summed.filter(pl.col("kind") != CHOSEN), own.drop("rank")])
 
 
-def _shared(members: pl.DataFrame, pieces: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
-    """What was observed of attempts' GPUs and cannot be told to be theirs: `attempt`, `place`, `shared`, `unclear`.
+def _shared(whose: Ownership, sums: Integrals) -> pl.DataFrame:
+    """What was observed of attempts' GPUs and may be another's: `attempt`, `place`, `shared`, `unclear`.
 
-    `unclear` is the part that cannot be told to be one user's either. Of a node's observed time an attempt gets its
+    `unclear` is the part that is not even attributed to one user. Of a node's observed time an attempt gets its
     GPUs' share of the node's, scaled down where more GPUs are held than there are; in whole milliseconds, rounded down.
     """
-    shares = pieces.select(((pl.col("n") > 1) | (pl.col("kind") == _UNCLEAR)).alias("shares"))["shares"].to_numpy()
+    members, segments = whose.members, whose.segments
+    shares = segments.select(((pl.col("n") > 1) | (pl.col("kind") == UNCLEAR)).alias("shares"))["shares"].to_numpy()
     any_torn = _TORN in sums.grid.values
-    there = np.full(pieces.height, any_torn) | shares
-    if not there.any():
+    counted = np.full(segments.height, any_torn) | shares
+    if not counted.any():
         return members.clear().select("attempt", "place", shared="milli_gpus", unclear="milli_gpus")
-    some = pieces.filter(there)
-    piece, lane = _expanded(some, sums.grid)
-    begin, end = (sums.at(lane, some[name].to_numpy()[piece]) for name in ("started", "ended"))
-    heads = np.flatnonzero(np.diff(piece, prepend=-1))
+    some = segments.filter(counted)
+    segment, lane = _expanded(some, sums.grid)
+    begin, end = (sums.at(lane, some[name].to_numpy()[segment]) for name in ("started", "ended"))
+    heads = np.flatnonzero(np.diff(segment, prepend=-1))
     observed = np.add.reduceat(sums.between(None, lane, begin, end), heads)
     nobodys = np.add.reduceat(sums.between(_TORN, lane, begin, end), heads) if any_torn else np.zeros_like(observed)
     room, held = some["room"].to_numpy(), some["milli_gpus"].to_numpy()
-    weight, unclear = np.zeros(pieces.height, dtype=np.int64), np.zeros(pieces.height, dtype=np.int64)
-    for to, which in ((weight, shares[there]), (unclear, some["kind"].to_numpy() == _UNCLEAR)):
-        seen = np.where(which, observed, nobodys)
+    weight, unclear = np.zeros(segments.height, dtype=np.int64), np.zeros(segments.height, dtype=np.int64)
+    for to, which in ((weight, shares[counted]), (unclear, some["kind"].to_numpy() == UNCLEAR)):
+        time = np.where(which, observed, nobodys)
         # With no more held than there is, the whole node's time counts, and each gets its share of the room.
-        to[there] = np.where(held > room, seen * np.minimum(room, held) // held, seen)
-    starts = (pieces["era"] * FAR + pieces["started"]).to_numpy()
+        to[counted] = np.where(held > room, time * np.minimum(room, held) // held, time)
+    starts = (segments["era"] * FAR + segments["started"]).to_numpy()
     own = [np.searchsorted(starts, (members["era"] * FAR + members[name]).to_numpy()) for name in ("started", "ended")]
-    told = {}
+    totals = {}
     for name, weights in (("shared", weight), ("unclear", unclear)):
         running = np.concatenate([[0], np.cumsum(weights)])
-        told[name] = (
+        totals[name] = (
             members["milli_gpus"].to_numpy() * (running[own[1]] - running[own[0]]) // members["room"].to_numpy()
         )
-    return members.select("attempt", "place").with_columns(pl.Series(name, value) for name, value in told.items())
+    return members.select("attempt", "place").with_columns(pl.Series(name, value) for name, value in totals.items())
 
 
-# --- what is told
+# --- sums by owner
 
 
 def _quantities(reading: Reading) -> list[str]:
@@ -319,20 +223,18 @@ def _quantities(reading: Reading) -> list[str]:
     return ["n_samples", "observed", *names]
 
 
-def _of_attempts(found: pl.DataFrame, shared: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _of_attempts(own: pl.DataFrame, shared: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     quantities = _quantities(reading)
-    own = found.filter(pl.col("owner") >= 0).group_by(pl.col("owner").alias("attempt")).agg(pl.col(quantities).sum())
+    mine = own.filter(pl.col("owner") >= 0).group_by(pl.col("owner").alias("attempt")).agg(pl.col(quantities).sum())
     unknown = shared.group_by("attempt").agg(pl.col("shared").sum().alias("unattributed"), pl.col("unclear").sum())
-    there = unknown.filter(pl.col("unattributed") > 0)
-    both = own.join(there, on="attempt", how="full", coalesce=True).with_columns(pl.all().fill_null(0))
+    some = unknown.filter(pl.col("unattributed") > 0)
+    both = mine.join(some, on="attempt", how="full", coalesce=True).with_columns(pl.all().fill_null(0))
     return both.filter((pl.col("observed") > 0) | (pl.col("unattributed") > 0)).sort("attempt")
 
 
-def _of_users(found: pl.DataFrame, held: Holders, reading: Reading) -> pl.DataFrame:
-    """Undo `_owner`."""
-    width = _partitions(held) + 1
-    code = -1 - pl.col("owner")
-    shared = found.filter(pl.col("owner") < 0).with_columns(user_no=code // width, partition_no=code % width - 1)
+def _of_users(own: pl.DataFrame, held: Holders, reading: Reading) -> pl.DataFrame:
+    owner = pl.col("owner")
+    shared = own.filter(owner < 0).with_columns(**user_and_partition(owner, held))
     users, partitions = (held.attempts.select(f"{name}_no", name).unique(f"{name}_no") for name in _GROUP)
     return (
         shared.join(users, on="user_no")
@@ -347,12 +249,12 @@ _GROUP: Final = ("user", "partition")
 
 
 def _of_nodes(
-    found: pl.DataFrame, shared: pl.DataFrame, sums: Integrals, nodes: pl.DataFrame, held: Holders
+    own: pl.DataFrame, shared: pl.DataFrame, sums: Integrals, nodes: pl.DataFrame, held: Holders
 ) -> pl.DataFrame:
     checks = held.attempts.filter("verification").select(pl.col("attempt").alias("owner"), pl.lit(1).alias("check"))
     check, observed = pl.col("check").is_not_null(), pl.col("observed")
-    told = (
-        found.select("owner", "place", "observed")
+    attributed = (
+        own.select("owner", "place", "observed")
         .join(checks, on="owner", how="left")
         .group_by("place")
         .agg(
@@ -367,7 +269,7 @@ def _of_nodes(
         pl.DataFrame({"place": sums.grid.place, "observed": sums.whole()})
         .group_by("place")
         .agg(observed.sum())
-        .join(told, on="place", how="left")
+        .join(attributed, on="place", how="left")
         .join(unclear, on="place", how="left")
         .with_columns(pl.col(parts).fill_null(0))
         .with_columns(outside=observed - pl.sum_horizontal(parts))
@@ -377,11 +279,11 @@ def _of_nodes(
     )
 
 
-def _of_gpus(told: pl.DataFrame, of: Grid, found: Series, reading: Reading) -> pl.DataFrame:
-    names = found.lanes.select(pl.all().gather(of.lane[told["lane"].to_numpy()]))
-    named = pl.concat([told, names], how="horizontal")
+def _of_gpus(own: pl.DataFrame, of: Grid, day: Series, reading: Reading) -> pl.DataFrame:
+    names = day.lanes.select(pl.all().gather(of.lane[own["lane"].to_numpy()]))
+    named = pl.concat([own, names], how="horizontal")
     return (
-        named.filter(pl.col("kind") == _WHOLE, pl.col("owner") >= 0)
+        named.filter(pl.col("kind") == WHOLE, pl.col("owner") >= 0)
         .group_by(pl.col("owner").alias("attempt"), "node", "gpu")
         .agg(pl.col(_quantities(reading)).sum())
         .sort("attempt", "node", "gpu")
@@ -391,8 +293,8 @@ def _of_gpus(told: pl.DataFrame, of: Grid, found: Series, reading: Reading) -> p
 def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
     """Frames of several days (any of `Day`'s) as one, in whole numbers of 128 bits."""
     numbers = pl.col(pl.Int64).exclude(by).cast(pl.Int128)
-    found = pl.concat([part.with_columns(numbers) for part in parts])
-    return found.group_by(by).agg(pl.exclude(by).sum()).sort(by)
+    whole = pl.concat([part.with_columns(numbers) for part in parts])
+    return whole.group_by(by).agg(pl.exclude(by).sum()).sort(by)
 
 
 def in_units(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
