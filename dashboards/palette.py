@@ -108,6 +108,13 @@ QUEUED = Swatch("queued", "queued", "#7D8B97", "Queued", "Waiting for nodes; not
 
 STATES = {"allocated": "Allocated", "idle": "Idle", "unavailable": "Unavailable"}
 
+STATE_COLOURS = {
+    "allocated": BY_CATEGORY["productive"].colour,
+    "idle": BY_CATEGORY["no_demand"].colour,
+    "unavailable": BY_CATEGORY["down"].colour,
+}
+"""States of GPUs, each by the colour of its most usual category."""
+
 CLASS_COLOURS = {
     "infrastructure": "#D55E00",
     "user": "#0072B2",

@@ -176,7 +176,7 @@ class _Log:
         if differs:
             said = (
                 f"by the account that adds up: {ours.goodput:.4f} "
-                "(see metrics.goodput.google_library for the difference)"
+                "(Google's library counts restarts and saves by rules of its own)"
             )
         row: dict[str, object] = {
             "cluster": self._cluster,

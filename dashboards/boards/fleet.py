@@ -49,8 +49,9 @@ FRESH_S = (6.0 * HOUR_S, DAY_S)
 
 GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
 
-_WORK, _TRAINED, _KNOWN, _LOST, _CLASS = "#0072B2", "#00735C", "#2FA58A", "#D55E00", "#E69F00"
-_STATE_COLORS = {"allocated": "#0072B2", "idle": "#A9B4BE", "unavailable": "#6F42A5"}
+_WORK, _LOST = palette.swatch("productive").colour, palette.swatch("lost").colour
+_TRAINED, _KNOWN = palette.EVIDENCE_COLOURS["log"], palette.EVIDENCE_COLOURS["telemetry"]
+_CLASS = palette.CLASS_COLOURS["preemption"]
 
 _HISTORY = "History is as computed at the time; the explorer shows it as known today."
 
@@ -362,7 +363,7 @@ def _costs() -> list[Any]:
             min=0,
             no_value="no inventory",
             custom={"fillOpacity": 70, "lineWidth": 0, "stacking": {"group": "A", "mode": "normal"}},
-            overrides=[override(state, color=fixed(color)) for state, color in _STATE_COLORS.items()],
+            overrides=[override(state, color=fixed(color)) for state, color in palette.STATE_COLOURS.items()],
         ),
         _clusters(),
     ]
