@@ -1,8 +1,9 @@
-"""What `trackside`'s `/metrics` exports: the one list, read by the exporter, the boards, their checks and their tests.
+"""What `trackside`'s `/metrics` exports, read by the exporter, the boards, their checks and their tests.
 
-All are gauges: accounting gets corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1,
-bounded labels. What cannot be told is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with
-the time of its scrape and never changes it, so history there is "as computed at the time"; every help text says so.
+The families of ratios come from the entries of their metrics, the others stand here. All are gauges: accounting gets
+corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1, bounded labels. What cannot be
+told is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with the time of its scrape and never
+changes it, so history there is "as computed at the time"; every help text says so.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from metrics.catalog import METRICS
 from metrics.categories import COSTLY
+from metrics.metric import UNSEEN_BOUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from metrics.metric import Exported
 
 Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds"]
 
@@ -22,9 +27,6 @@ WINDOWS = ("all", "28d", "7d", "month")
 
 BOUNDS = ("point", "lower", "upper")
 """Values of the label `bound`; `point` is absent where the number itself cannot be told."""
-
-GOODPUT_OF = ("allocated", "capacity")
-"""Values of the label `of`: what goodput is a share of."""
 
 MTTF_GPUS = "1024"
 """Value of the label `gpus`: the job size that MTTF is scaled to."""
@@ -67,7 +69,7 @@ class Family:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
-_VALUES = {"window": WINDOWS, "bound": BOUNDS, "of": GOODPUT_OF, "gpus": (MTTF_GPUS,), "statistic": STATISTICS}
+_VALUES = {"window": WINDOWS, "bound": BOUNDS, "gpus": (MTTF_GPUS,), "statistic": STATISTICS}
 """Values of labels that mean the same in every family."""
 
 
@@ -77,47 +79,29 @@ def _family(name: str, labels: str, unit: Unit, says: str, **values: tuple[str, 
     return Family(f"trackside_{name}", f"{says} {HISTORY}", names, unit, known)
 
 
-_UNSEEN = "lower and upper: all that was not seen counted unproductive and productive"
-_SAMPLING = "lower and upper: its 95 % interval"
+def _of_metrics() -> Iterator[Family]:
+    """The families of the published ratios, from their entries, in the order of the headline numbers."""
+    metrics = sorted((each for each in METRICS if each.exported), key=lambda each: each.headline or 0)
+    families: dict[str, list[Exported]] = {}
+    for each in metrics:
+        if each.exported is not None:
+            families.setdefault(each.exported.family, []).append(each.exported)
+    for name, entries in families.items():
+        own = [label for label, _ in entries[0].labels]
+        bound = ("bound",) if entries[0].bounds else ()
+        values = {label: tuple(dict(each.labels)[label] for each in entries) for label in own}
+        says = next(each.help for each in entries if each.help)
+        yield _family(name, " ".join(("cluster", "window", *own, *bound)), "ratio", says, **values)
+
 
 FAMILIES: tuple[Family, ...] = (
-    _family(
-        "goodput_ratio",
-        "cluster window of bound",
-        "ratio",
-        f"Share of GPU-time, of what was allocated or of capacity, that became kept training steps; {_UNSEEN}.",
-    ),
-    _family(
-        "ettr_ratio",
-        "cluster window bound",
-        "ratio",
-        f"Share of the time that runs were queued or scheduled in which they trained; {_UNSEEN}.",
-    ),
-    _family(
-        "mfu_ratio",
-        "cluster window bound",
-        "ratio",
-        f"Model FLOP utilisation over kept steps, of the dense peak of the data type; {_SAMPLING}.",
-    ),
-    _family(
-        "occupancy_ratio",
-        "cluster window",
-        "ratio",
-        "Share of all GPU-time there was that was allocated to jobs.",
-    ),
+    *_of_metrics(),
     _family(
         "capacity_by_accounting_ratio",
         "cluster window",
         "ratio",
         "Share of all GPU-time there was on nodes that are in no inventory, only in accounting: their GPUs are taken "
         "to be the most that jobs held there at once. 1: no inventory was read.",
-    ),
-    _family(
-        "availability_ratio",
-        "cluster window bound",
-        "ratio",
-        "Share of all GPU-time there was in which the GPUs were in service; lower and upper: time without a known node "
-        "state counted unavailable and available.",
     ),
     _family(
         "mttf_seconds",
@@ -194,7 +178,7 @@ FAMILIES: tuple[Family, ...] = (
         "run_ettr_ratio",
         "cluster run bound",
         "ratio",
-        f"ETTR of a run of trackside_run_info over its whole life; {_UNSEEN}.",
+        f"ETTR of a run of trackside_run_info over its whole life; {UNSEEN_BOUNDS}.",
     ),
     _family(
         "run_gpus",

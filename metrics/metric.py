@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BOUNDS = "bounds: unattributed and assumed time counted all unproductive (low) and all productive (high)"
 """How the uncertainty of a share of GPU-time is given."""
 
+UNSEEN_BOUNDS = "lower and upper: all that was not seen counted unproductive and productive"
+"""The same in the help of an exported family."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -50,15 +53,19 @@ class Claimable:
 
 @dataclass(frozen=True)
 class Exported:
-    """The family of `/metrics` in which a headline ratio is exported with its bounds.
+    """The family of `/metrics` in which a headline ratio is exported.
 
     Attributes:
-        family: its name in `dashboards.exported_metrics`, without the prefix.
-        labels: values of the labels between `window` and `bound`.
+        family: its name without the prefix.
+        help: what the family is, in one sentence; empty where another metric of the family has it.
+        labels: names and values of the labels between `window` and `bound`.
+        bounds: whether the family has a label `bound`, and so the bounds or the interval beside the value.
     """
 
     family: str
-    labels: tuple[str, ...] = ()
+    help: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    bounds: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +88,7 @@ class Metric:
         better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.
         claim: how claims on it are judged; None where none can be made.
-        exported: where `/metrics` has its value and bounds; None where it has none of them.
+        exported: where `/metrics` has its value and bounds, of a headline number; None where it has none of them.
         judged: whether the fleet board has a panel of it that is coloured by the targets of claims.
     """
 

@@ -6,17 +6,17 @@ Each is taken from the same functions of `app.results` that `show` uses, so it i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.results.ettr import ettr_rows
 from app.results.failures import failure_rate_rows
-from app.results.goodput import goodput_rows
 from app.results.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
+from app.results.registry import results
 from app.results.windows import CLAIMED_GPUS
-from metrics.catalog import BY_NAME
+from metrics.catalog import BY_NAME, METRICS
 from metrics.categories import EVIDENCE_KINDS
 from metrics.restarts.restarts import restart_summary
 
@@ -103,16 +103,36 @@ def headlines(source: Source, window: Window, *, gpus: float = CLAIMED_GPUS) -> 
 
 
 def parts(
-    source: Source, window: Window, *, gpus: float = CLAIMED_GPUS
+    source: Source, window: Window, *, gpus: float = CLAIMED_GPUS, exported: bool = False
 ) -> dict[str, Callable[[], tuple[Headline, ...]]]:
-    """The headline numbers by what they are computed from: none of these needs another, so each may fail alone."""
-    return {
-        "goodput": lambda: _ratios(goodput_rows(source, window)),
-        "ettr": lambda: _ratios(ettr_rows(source, window)),
-        "mfu": lambda: (_mfu(source, window),),
-        "mttf": lambda: (mttf_at(source, window, gpus),),
-        "restarts": lambda: (restart_median(source, window),),
-    }
+    """The headline numbers by what they are computed from: none of these needs another, so each may fail alone.
+
+    Every metric whose entry has a `headline` is in one: by its function in `_MAKERS`, else by its result rows.
+
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        gpus: job size that MTTF is scaled to.
+        exported: only those of metrics that have a family of `/metrics`.
+
+    Returns:
+        By the question of `show` that they are in (the metric where that has several), in the order of the
+        headline numbers.
+    """
+    rows = results()
+    makers: dict[Callable[..., Any], str] = {}
+    for metric in sorted(METRICS, key=lambda each: each.headline or 0):
+        if metric.headline is None or (exported and metric.exported is None):
+            continue
+        maker = _MAKERS.get(metric.name) or rows[metric.name]
+        makers.setdefault(maker, metric.name if metric.show in {"", *makers.values()} else metric.show)
+    return {part: partial(_made, maker, source, window, gpus) for maker, part in makers.items()}
+
+
+def _made(maker: Callable[..., Any], source: Source, window: Window, gpus: float) -> tuple[Headline, ...]:
+    if maker in _MAKERS.values():
+        return (maker(source, window, gpus),)
+    return _ratios(maker(source, window))
 
 
 def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
@@ -183,9 +203,16 @@ def _from_row(row: dict[str, Any]) -> Headline:
         title=BY_NAME[row["metric"]].title,
         unit=row["unit"],
         evidence=tuple((kind, share) for kind in EVIDENCE_KINDS if (share := row[f"evidence_{kind}"])),
-        show=f"trackside show {BY_NAME[row['metric']].show}",
+        show=f"trackside show {BY_NAME[row['metric']].show or row['metric']}",
         **{name: row[name] for name in _SAME},
     )
 
+
+_MAKERS: Final[dict[str, Callable[[Source, Window, float], Headline]]] = {
+    "mfu": lambda source, window, _gpus: _mfu(source, window),
+    "mttf": mttf_at,
+    "time_to_job_restart": lambda source, window, _gpus: restart_median(source, window),
+}
+"""Headline numbers that are more than their result rows, or have none."""
 
 _SAME = ("value", "numerator", "denominator", "n", "bound_low", "bound_high", "ci_low", "ci_high", "note")

@@ -305,9 +305,8 @@ def windows(whole: Window) -> dict[str, Window]:
 def _of_window(made: _Collection, source: Source, window: Window, name: str, claims: tuple[Claim, ...]) -> None:
     """Take in the parts of a window: the headline numbers, what is behind them, where the time went, the verdicts."""
     key = (window.cluster, name)
-    parts = headlines.parts(source, window, gpus=float(MTTF_GPUS))
-    for part in ("goodput", "ettr", "mfu"):
-        made.add(*key, part, _ratios, made, key, part, parts[part])
+    for part, make in headlines.parts(source, window, exported=True).items():
+        made.add(*key, part, _ratios, made, key, part, make)
     made.add(*key, "failures", _failures, source, window, key)
     made.add(*key, "restarts", _restarts, source, window, key)
     made.add(*key, "gpu_time", _gpu_time, source, window, key)
@@ -327,12 +326,14 @@ def _ratios(
         exported = headline.definition.exported
         if exported is None:
             continue
-        ratio = list(_bounded(f"trackside_{exported.family}", (*key, *exported.labels), headline))
+        family, labels = f"trackside_{exported.family}", (*key, *(value for _, value in exported.labels))
+        if not exported.bounds:
+            yield from _points(family, labels, headline.value)
+            continue
+        ratio = list(_bounded(family, labels, headline))
         yield from ratio
         if not ratio:
             made.absent(*key, metric, headline.note or "nothing in this window to compute it from")
-    if "occupancy" in shown:
-        yield from _points("trackside_occupancy_ratio", key, shown["occupancy"].value)
     if "goodput_allocated" in shown:
         for kind, share in shown["goodput_allocated"].evidence:
             yield Sample("trackside_evidence_ratio", (*key, kind), share)

@@ -18,7 +18,7 @@ from metrics import frames, unknown
 from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
-from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
+from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, by_id
 
 if TYPE_CHECKING:
@@ -310,7 +310,10 @@ METRICS = (
     Metric(
         name="ettr",
         unit="ratio",
-        exported=Exported("ettr_ratio"),
+        exported=Exported(
+            "ettr_ratio",
+            f"Share of the time that runs were queued or scheduled in which they trained; {UNSEEN_BOUNDS}.",
+        ),
         claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
         title="ETTR",
         show="ettr",

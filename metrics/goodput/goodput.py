@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
-from metrics.metric import BOUNDS, Claimable, Exported, Metric, Parts
+from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
@@ -327,7 +327,12 @@ METRICS = (
     Metric(
         name="goodput_allocated",
         unit="ratio",
-        exported=Exported("goodput_ratio", ("allocated",)),
+        exported=Exported(
+            "goodput_ratio",
+            "Share of GPU-time, of what was allocated or of capacity, that became kept training steps; "
+            f"{UNSEEN_BOUNDS}.",
+            labels=(("of", "allocated"),),
+        ),
         claim=Claimable("ledger_ratio", of="gpu_time"),
         title="Goodput (of allocated)",
         show="goodput",
@@ -345,7 +350,7 @@ METRICS = (
     Metric(
         name="goodput_capacity",
         unit="ratio",
-        exported=Exported("goodput_ratio", ("capacity",)),
+        exported=Exported("goodput_ratio", labels=(("of", "capacity"),)),
         claim=Claimable("ledger_ratio", of="capacity"),
         title="Goodput (of capacity)",
         show="goodput",
@@ -366,6 +371,9 @@ METRICS = (
         show="goodput",
         by=("day", "node"),
         parts=Parts("gpu_h", "allocated", "GPU-h there were"),
+        exported=Exported(
+            "occupancy_ratio", "Share of all GPU-time there was that was allocated to jobs.", bounds=False
+        ),
         headline=7,
         summary="Share of all GPU-time there was that was allocated to jobs.",
         formula="allocated GPU-seconds / GPU-seconds of all nodes in the inventory",
@@ -377,7 +385,11 @@ METRICS = (
     Metric(
         name="availability",
         unit="ratio",
-        exported=Exported("availability_ratio"),
+        exported=Exported(
+            "availability_ratio",
+            "Share of all GPU-time there was in which the GPUs were in service; lower and upper: time without a known "
+            "node state counted unavailable and available.",
+        ),
         claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),

@@ -351,7 +351,11 @@ METRICS = (
     Metric(
         name="mfu",
         unit="ratio",
-        exported=Exported("mfu_ratio"),
+        exported=Exported(
+            "mfu_ratio",
+            "Model FLOP utilisation over kept steps, of the dense peak of the data type; "
+            "lower and upper: its 95 % interval.",
+        ),
         claim=Claimable("mfu", of="runs", fields=("flop_convention",), categories=False),
         title="MFU",
         show="mfu",

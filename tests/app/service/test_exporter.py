@@ -20,7 +20,7 @@ from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
 from app.explorer.pages import overview
-from app.results import headlines
+from app.results import goodput, headlines
 from app.results.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
@@ -284,7 +284,7 @@ def of_quiet(quiet: Path) -> list[Sample]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [("headlines.goodput_rows", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
+    [("goodput.ledger_sums", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
      ("exporter.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
      ("exporter.windows", "all its numbers", OverflowError)],
 )  # fmt: skip
@@ -296,7 +296,7 @@ def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
 ) -> None:
     broken, part, kind = case
     module, _, name = broken.partition(".")
-    owner = {"headlines": headlines, "verifying": verifying, "exporter": exporter}[module]
+    owner = {"goodput": goodput, "verifying": verifying, "exporter": exporter}[module]
     real = getattr(owner, name)
 
     def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them
@@ -385,4 +385,4 @@ def test_metrics_are_exported_in_families_with_their_labels() -> None:
     assert len(exported) >= 5
     for each in exported:
         labels = BY_NAME[f"trackside_{each.family}"].labels
-        assert len(labels) == len(("cluster", "window", *each.labels, "bound"))
+        assert labels == ("cluster", "window", *dict(each.labels), *(["bound"] if each.bounds else []))
