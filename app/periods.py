@@ -1,4 +1,4 @@
-"""The time that a verb is asked about: what was computed of each cluster, within --cluster, --since and --until."""
+"""Windows of a verb: the computed time of each cluster within --cluster, --since and --until."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ class Period:
 
 
 def windows(reader: Reader, period: Period, *, report: Report = _PRINT) -> list[Window]:
-    """The computed window of each cluster, narrowed to what was asked."""
-    return [window for window, _ in computed_and_asked(reader, period, report=report)]
+    """The computed window of each cluster, narrowed to the requested period."""
+    return [window for window, _ in computed_and_requested(reader, period, report=report)]
 
 
-def computed_and_asked(
+def computed_and_requested(
     reader: Reader, period: Period, *, every: bool = False, report: Report = _PRINT
 ) -> list[tuple[Window, Window]]:
-    """The window of each cluster, and the period asked for that it is the known part of.
+    """The window of each cluster, and the requested period whose covered part the window is.
 
     Args:
         reader: the published copy.
-        period: what was typed.
+        period: the options as typed.
         every: all clusters must have data in the period; otherwise those that have none are reported and left out.
-        report: takes what a reader must know: gaps in the data, loads that are not computed yet.
+        report: receives warnings: gaps in the data, loads that are not computed yet.
 
     Raises:
         UsageError: there is no such cluster or period, or no data in it.
     """
-    found: list[tuple[Window, Window]] = []
+    pairs: list[tuple[Window, Window]] = []
     uncovered: list[UncoveredError] = []
     for cluster in requested_clusters(reader, period.cluster):
         try:
-            found += _of_cluster(reader, cluster, period, report)
+            pairs += _of_cluster(reader, cluster, period, report)
         except UncoveredError as error:
             uncovered.append(error)
-    if uncovered and (every or not found):
+    if uncovered and (every or not pairs):
         raise uncovered[0]
     for each in uncovered:
         report(str(each))
-    if not found and not reader.query("any_attempts")["any"].item():
+    if not pairs and not reader.query("any_attempts")["any"].item():
         raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
-    if not found:
+    if not pairs:
         raise UsageError("nothing has been computed yet. Run: trackside compute")
-    return found
+    return pairs
 
 
 def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) -> list[tuple[Window, Window]]:
-    """The window of a cluster and the period asked for; nothing where it is not computed."""
+    """The window of a cluster and the requested period; nothing where it is not computed."""
     computed = reader.query("computed", cluster=cluster)
     if computed.is_empty():
         return []
@@ -78,13 +78,13 @@ def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) ->
     since, until = moment(period.since, end=high) or low, moment(period.until, end=high) or high
     if period.since and period.until and since >= until:
         raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
-    asked = Window(cluster, since, until)
-    known = covered(reader, asked)
+    requested = Window(cluster, since, until)
+    coverage = covered(reader, requested)
     _warn_if_stale(reader, cluster, report)
-    if known.share < 1:
-        part = f"{in_words(known.share)} of {iso(since)} to {iso(until)}"
-        report(f"{cluster}: the data cover {part}; accounting of the rest is missing")
-    return [(known.window, asked)]
+    if coverage.share < 1:
+        part = f"{in_words(coverage.share)} of {iso(since)} to {iso(until)}"
+        report(f"{cluster}: the data cover {part}; the accounting of the rest is missing")
+    return [(coverage.window, requested)]
 
 
 def _warn_if_stale(reader: Reader, cluster: str, report: Report) -> None:

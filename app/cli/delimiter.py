@@ -7,7 +7,7 @@ import re
 from app.errors import UsageError
 
 _ESCAPES = {r"\t": "\t", r"\0": "\0", r"\\": "\\"}
-"""What is hard to type, and what it stands for; beside `\\xNN`."""
+"""Escapes and their characters; `\\xNN` is the third kind."""
 
 
 def delimiter(typed: str) -> str:
@@ -20,17 +20,17 @@ def delimiter(typed: str) -> str:
     ('\t', '\x1f', '¦', '\\')
     """
 
-    def meant(found: re.Match[str]) -> str:
-        escape = found[0]
+    def unescaped(match: re.Match[str]) -> str:
+        escape = match[0]
         if escape not in _ESCAPES and len(escape) < len(r"\xNN"):
             raise UsageError(
-                f"--delimiter {typed}: {escape} means nothing here; write \\t (a tab), \\x1f (a character by its "
+                f"--delimiter {typed}: {escape} is no known escape; write \\t (a tab), \\x1f (a character by its "
                 "number), or \\\\ (a backslash)"
             )
         return _ESCAPES.get(escape) or chr(int(escape[2:], 16))
 
     if not typed:
-        raise UsageError("--delimiter is empty; leave it out, and it is found by itself")
+        raise UsageError("--delimiter is empty; without the option, the delimiter is detected")
     if any("\ud800" <= each <= "\udfff" for each in typed):  # bytes that are no UTF-8
         raise UsageError("--delimiter is not UTF-8; write the character itself")
-    return re.sub(r"\\(x[0-9A-Fa-f]{2}|.?)", meant, typed, flags=re.DOTALL)
+    return re.sub(r"\\(x[0-9A-Fa-f]{2}|.?)", unescaped, typed, flags=re.DOTALL)

@@ -27,9 +27,9 @@ def show(topic: str | None) -> None:
 
 
 def _list() -> None:
-    known = manual.pages().values()
-    width = max(len(page.topic) for page in known)
-    for page in known:
+    pages = manual.pages().values()
+    width = max(len(page.topic) for page in pages)
+    for page in pages:
         console.say(f"{page.topic:<{width}}  {page.title}")
     console.say()
     console.say("One page: trackside docs TOPIC, for example: trackside docs claims")

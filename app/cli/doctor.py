@@ -1,4 +1,4 @@
-"""`trackside doctor`: is everything here that is needed, and which numbers does it allow?"""
+"""`trackside doctor`: is everything in place that Trackside needs, and which numbers does it allow?"""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
 """Our packages. They are imported from one folder, whoever else installs a package of such a name."""
 
 ADDS = {
-    ("slurm.nodes",): "node inventory: capacity as configured, not as seen in use (trackside ingest slurm)",
-    ("slurm.events",): "node events: idle time apart from broken time, MTTF by fault (trackside ingest slurm)",
+    ("slurm.nodes",): "node inventory: configured capacity in place of the GPUs seen in use (trackside ingest slurm)",
+    ("slurm.events",): "node events: idle time separate from downtime, MTTF by fault (trackside ingest slurm)",
     ("prometheus.gpu", "prometheus.gpu_hours"): "telemetry: narrower goodput, from how long GPUs were active; XIDs "
     "behind failures (trackside ingest prometheus)",
     ("runlog",): "run logs: goodput and ETTR from steps that were kept, lost steps, MFU (trackside recorder writes "
     "them, trackside ingest runlog reads them)",
 }
-"""What sources add to accounting's numbers, by their names."""
+"""What each source adds to the numbers of accounting, by names of sources."""
 
 
 def versions() -> dict[str, str]:
-    """Ours, Python's and the engines'."""
-    found = {"trackside": importlib.metadata.version("trackside"), "python": platform.python_version()}
-    return found | {name: importlib.metadata.version(name) for name in ("polars", "duckdb", "numpy", "scipy")}
+    """Versions of Trackside, Python and the engines."""
+    own = {"trackside": importlib.metadata.version("trackside"), "python": platform.python_version()}
+    return own | {name: importlib.metadata.version(name) for name in ("polars", "duckdb", "numpy", "scipy")}
 
 
 def other_owners() -> list[str]:
@@ -67,7 +67,7 @@ def other_owners() -> list[str]:
 
 
 def foreign_packages() -> dict[str, str]:
-    """Packages of our names that this process would import from another folder than ours, and that folder."""
+    """Packages with Trackside's names that this process would import from another folder, and that folder."""
     ours = Path(__file__).resolve().parents[2]
     specs = {name: importlib.util.find_spec(name) for name in PACKAGES}
     origins = {name: Path(str(spec.origin)).resolve() for name, spec in specs.items() if spec is not None}
@@ -75,7 +75,7 @@ def foreign_packages() -> dict[str, str]:
 
 
 def examine(root: Path, settings: Config, *, now: datetime) -> int:
-    """Print findings, and return 0 unless something is broken that was set up."""
+    """Print the findings; the exit status is 0 unless something that is configured does not work."""
     worst = 0
     console.say("installation")
     _line("ok", ", ".join(f"{name} {number}" for name, number in versions().items()))
@@ -90,12 +90,12 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, _slurm(settings))
     console.say("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
-    console.say("\nwhat each source gives (ok: it has been read)")
+    console.say("\nwhat each source gives (ok: loaded)")
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
     console.say(
-        "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts; of goodput and ETTR bounds:\n"
-        "it does not see what allocated GPUs did. The other sources add (-: not read here yet):"
+        "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts. It does not record what\n"
+        "allocated GPUs did, so goodput and ETTR are bounds. The other sources add (-: not loaded yet):"
     )
     for names, adds in ADDS.items():
         _line("ok" if loaded & set(names) else "-", adds)
@@ -106,14 +106,14 @@ def _installation_faults() -> Iterator[str]:
     for owner in other_owners():
         yield f"{owner} also installs a package called 'trackside': give Trackside its own environment"
     for name, origin in foreign_packages().items():
-        yield f"the package {name!r} comes from {origin}: start Trackside by its command, or by python -m trackside"
+        yield f"the package {name!r} comes from {origin}: start Trackside with its command, or with python -m trackside"
 
 
 def _sandbox(measures: confinement.Measures) -> None:
-    """What keeps `trackside sql` from files and network, beside DuckDB's own settings."""
+    """Measures that keep `trackside sql` from files and network, in addition to DuckDB's own settings."""
     lacking = (
-        "; without them only the check of the SQL and DuckDB's settings keep people's SQL from other files and the "
-        "network: let nobody run `sql` here as a user with more rights (Landlock: Linux 5.13, CONFIG_SECURITY_LANDLOCK)"
+        "; without them only the check of the SQL and DuckDB's settings keep a query from other files and the network: "
+        "do not run `sql` here as a user with more rights (Landlock needs Linux 5.13, CONFIG_SECURITY_LANDLOCK)"
     )
     _line("ok" if measures.complete else "warn", f"sandbox of `sql`: {measures}{'' if measures.complete else lacking}")
 
@@ -123,7 +123,7 @@ def _line(state: State, text: str) -> None:
 
 
 def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
-    """Exit status, and the sources that have been read."""
+    """Exit status, and the loaded sources."""
     loaded: set[str] = set()
     try:
         with open_reader(root) as reader:
@@ -153,14 +153,14 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
 
 
 def _integrity(root: Path) -> Iterator[int]:
-    """Whether files are as they were written; an exit status for each that is not."""
-    for found in integrity.examine(root):
-        _line(found.state, found.text)
-        yield EXIT_STATUS[CorruptWarehouseError][0] if found.state == "fail" else 0
+    """Compare files with their recorded digests; yields an exit status for each finding."""
+    for finding in integrity.examine(root):
+        _line(finding.state, finding.text)
+        yield EXIT_STATUS[CorruptWarehouseError][0] if finding.state == "fail" else 0
 
 
 PATIENCE_S = 30.0
-"""Longest wait for one answer of Slurm, even where more is configured: somebody is looking."""
+"""Longest wait for one response of Slurm, even where more is configured: `doctor` is interactive."""
 
 
 def _slurm(settings: Config) -> int:
@@ -178,37 +178,37 @@ def _slurm(settings: Config) -> int:
         probe(runner, settings, strict=True)
         fetch_settings(runner)
     except SourceError as error:
-        said = " ".join(line.strip().rstrip(".") + "." for line in str(error).splitlines()[:2])
-        _line("warn", f"{said} Live ingest will not work; files can be loaded.")
+        reason = " ".join(line.strip().rstrip(".") + "." for line in str(error).splitlines()[:2])
+        _line("warn", f"{reason} Live ingest will not work; files can be loaded.")
         return 0
-    _line("ok", "scontrol answers, and there is accounting to ask sacct for")
+    _line("ok", "scontrol responds, and sacct has accounting")
     return 0
 
 
 def _slurmrestd(settings: Config) -> int:
-    """Whether slurmrestd answers, and slurmdbd and slurmctld behind it: a live ingest asks both."""
-    patient = settings.slurm.model_copy(update={"timeout_s": min(settings.slurm.timeout_s, PATIENCE_S)})
-    settings = settings.model_copy(update={"slurm": patient})
+    """Whether slurmrestd responds, and slurmdbd and slurmctld behind it: a live ingest queries both."""
+    limited = settings.slurm.model_copy(update={"timeout_s": min(settings.slurm.timeout_s, PATIENCE_S)})
+    settings = settings.model_copy(update={"slurm": limited})
     try:
         probe(subprocess_runner, settings)
-        road = rest.road(settings)
-        road.settings()
-        road.nodes()
+        client = rest.road(settings)
+        client.settings()
+        client.nodes()
     except SourceError as error:
         for line in str(error).splitlines():
             _line("fail", line)
         return exit_status(error) or 1
-    _line("ok", f"slurmrestd {road.client.shown} answers for slurmdbd and slurmctld")
+    _line("ok", f"slurmrestd {client.client.shown} responds for slurmdbd and slurmctld")
     _line("-", LoadWarning("no_events_by_rest"))
     return 0
 
 
 RECENT_S = 600
-"""Metrics are looked for in so many last seconds; a scrape older than this is stale."""
+"""The last seconds in which metrics are searched; an older scrape is stale."""
 
 
 def _prometheus(settings: Config, now: datetime) -> int:
-    """Whether the server that is configured answers, what it has of each source, and how fresh GPUs' readings are."""
+    """Whether the configured server responds, its metrics of each source, and the age of its GPU readings."""
     if settings.prometheus.url is None:
         _line(
             "-", "no server is configured (url in [prometheus]): load files instead (trackside ingest prometheus FILE)"
@@ -219,52 +219,54 @@ def _prometheus(settings: Config, now: datetime) -> int:
     except UsageError as error:
         _line("fail", str(error).splitlines()[0])
         return exit_status(error) or 1
-    wanted = wanted_of(settings, settings.prometheus.cluster or "")
+    scrape = wanted_of(settings, settings.prometheus.cluster or "")
     try:
         since = now - timedelta(seconds=RECENT_S)
-        found = names_of(server, wanted, since=since, until=now)
-        names = found.get(READER.source, [])
+        exported = names_of(server, scrape, since=since, until=now)
+        names = exported.get(READER.source, [])
         if not names:
-            _line("warn", nothing_there(server.url, wanted, server.names(since=since, until=now)))
-            _others(found)
+            _line("warn", nothing_there(server.url, scrape, server.names(since=since, until=now)))
+            _others(exported)
             return 0
-        road = server.road()
-        newest = max(filter(None, (server.latest(wanted.series(name), at=now) for name in names)), default=None)
+        transport_name = server.road()
+        newest = max(filter(None, (server.latest(scrape.series(name), at=now) for name in names)), default=None)
     except SourceError as error:
         for line in str(error).splitlines():
             _line("fail", line)
         return exit_status(error) or 1
     finally:
         server.close()
-    _line("ok", f"{server.url} answers, and has {', '.join(names)}")
+    _line("ok", f"{server.url} responds, and has {', '.join(names)}")
     age_s = None if newest is None else now.timestamp() - newest
     fresh = age_s is not None and age_s <= RECENT_S
-    said = "none for minutes" if age_s is None else f"{display(age_s, 'seconds')} old"
-    _line("ok" if fresh else "warn", f"newest reading: {said}")
-    _line("-", f"read by {road}")
-    _lacking({wanted.mapping.of_gpus[name].column for name in names if name in wanted.mapping.of_gpus}, names)
-    _others(found)
+    age = "none for minutes" if age_s is None else f"{display(age_s, 'seconds')} old"
+    _line("ok" if fresh else "warn", f"newest reading: {age}")
+    _line("-", f"read by {transport_name}")
+    _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
+    _others(exported)
     return 0
 
 
-def _others(found: Mapping[SourceName, Sequence[str]]) -> None:
-    """What the server has of the sources beside GPUs; of those that nobody exports, what they would give."""
+def _others(exported: Mapping[SourceName, Sequence[str]]) -> None:
+    """Print the server's metrics of the other sources; for a source without metrics, what it would give."""
     for reader in READERS:
         about = registry.source(reader.source)
         if reader.source == READER.source:
             continue
-        if reader.source in found:
-            number = len(found[reader.source])
+        if reader.source in exported:
+            number = len(exported[reader.source])
             _line("ok", f"{about.title}: {number:,} metric{'s' if number > 1 else ''}")
         else:
             _line("-", f"not exported: {about.title}. {about.gives}")
 
 
-def _lacking(there: Set[str], names: Sequence[str]) -> None:
-    """Say which quantities (columns of GPUs) nobody exports, and what cannot be told without them."""
-    lacking = [column for column in COLUMNS if column not in there]
-    if not {"tensor_active", "gr_engine_active", "gpu_util"} & there:
-        _line("warn", "nothing tells whether GPUs are active; enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE in dcgm-exporter")
+def _lacking(exported: Set[str], names: Sequence[str]) -> None:
+    """Print which quantities (columns of GPUs) no exporter exports, and the consequence."""
+    lacking = [column for column in COLUMNS if column not in exported]
+    if not {"tensor_active", "gr_engine_active", "gpu_util"} & exported:
+        _line(
+            "warn", "no metric shows whether GPUs are active; enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE in dcgm-exporter"
+        )
     elif lacking:
         _line("-", f"not exported: {', '.join(lacking)}")
     if not {*XID_GAUGES, *XID_COUNTS} & set(names):

@@ -1,4 +1,4 @@
-"""`trackside retention --future`: rows of times that have not come yet, stored by a Trackside that still took them in.
+"""`trackside retention --future`: rows of times later than now, stored by a version that still accepted them.
 
 Loading refuses such rows (`ingest.future`). Those of before go to the table `rejects`, as if they had been refused, and
 loads that claim to reach further than the day on which they were made are cut there. `trackside doctor` lists them.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader, Writer
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {**HAPPENED, "loads": ("covers_from", "covers_until")}
-"""The tables that may hold such rows, and the columns that tell."""
+"""The tables that may hold such rows, and their columns of times."""
 
 COMMAND: Final = "trackside retention --future"
 
@@ -32,12 +32,12 @@ _BY_DAY: Final = frozenset({"gpu_samples", "node_samples", "cluster_samples", "s
 """Tables in files of a day each."""
 
 _SOURCES: Final = {table: source.name for source in reversed(SOURCES) for table in source.feeds}
-_FOUND: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64(), "latest": TIME}
+_SCHEMA: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64(), "latest": TIME}
 
 
 def stored(source: Reader | Writer, *, now: datetime) -> pl.DataFrame:
-    """How many rows of each cluster and table lie in the future, and the latest time that they tell."""
-    found = [
+    """How many rows of each cluster and table lie in the future, and their latest time."""
+    counted = [
         source.frame(
             f"SELECT cluster, '{table}' AS \"table\", COUNT(*) AS rows, MAX(GREATEST({', '.join(names)})) AS latest "  # noqa: S608 - our own names
             f"FROM {table} WHERE {_ahead(table)} GROUP BY cluster",
@@ -45,28 +45,29 @@ def stored(source: Reader | Writer, *, now: datetime) -> pl.DataFrame:
         )
         for table, names in COLUMNS.items()
     ]
-    return pl.concat([pl.DataFrame(schema=_FOUND), *(each.cast(_FOUND) for each in found)]).sort("cluster", "table")  # type: ignore[arg-type]  # a schema is a mapping of names to types
+    rows = [each.cast(_SCHEMA) for each in counted]  # type: ignore[arg-type]  # a schema is a mapping of names to types
+    return pl.concat([pl.DataFrame(schema=_SCHEMA), *rows]).sort("cluster", "table")
 
 
-def take_out(writer: Writer, *, now: datetime) -> pl.DataFrame:
-    """Move them to the rejects, all of them or none; what `stored` would have said before."""
-    found = stored(writer, now=now)
-    if found.is_empty():
-        return found
+def reject(writer: Writer, *, now: datetime) -> pl.DataFrame:
+    """Move them to the rejects, all of them or none; returns what `stored` returned before."""
+    counted = stored(writer, now=now)
+    if counted.is_empty():
+        return counted
     with writer.transaction():
-        for table in found["table"].unique().sort():
+        for table in counted["table"].unique().sort():
             if table == "loads":
                 writer.run("cut_loads", latest=latest(now), now=now)
                 continue
             rows = writer.frame(f"SELECT * FROM {table} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
             _delete(writer, table, rows, now)
             writer.append_new("rejects", _rejected(table, rows, now), keys=["cluster", "source", "reason", "raw"])
-    return found
+    return counted
 
 
-def say(found: pl.DataFrame, *, done: bool) -> None:
+def say(counted: pl.DataFrame, *, done: bool) -> None:
     """Print what was moved, or what would be."""
-    if found.is_empty():
+    if counted.is_empty():
         console.say("No row has a time later than now.")
         return
     columns = {
@@ -76,15 +77,17 @@ def say(found: pl.DataFrame, *, done: bool) -> None:
         "latest": ("latest", "time"),
     }
     moved = ", moved to the table rejects" if done else " (nothing was changed)"
-    console.table(f"Rows of times later than now{moved}", found, columns)
+    console.table(f"Rows of times later than now{moved}", counted, columns)
     if done:
-        console.say("Next: trackside compute. If a whole input was wrong in its clock, load it again once it is right.")
+        console.say(
+            "Next: trackside compute. If the clock of a whole input was wrong, correct the input and load it again."
+        )
 
 
 def lines(source: Reader, *, now: datetime) -> Iterator[str]:
-    """What `trackside doctor` says of them."""
+    """Lines for `trackside doctor`."""
     for cluster, table, rows, last in stored(source, now=now).iter_rows():
-        yield f"{cluster} {table}: {rows:,} rows of times later than now, up to {iso(last)}; take them out: {COMMAND}"
+        yield f"{cluster} {table}: {rows:,} rows of times later than now, up to {iso(last)}; remove them: {COMMAND}"
 
 
 def _ahead(table: str) -> str:
@@ -106,7 +109,7 @@ def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> No
 
 
 def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime) -> None:
-    """A day without its rows of times to come."""
+    """Write a day again without its rows of times later than now."""
     begin = datetime.combine(day, time(), UTC)
     rest = writer.frame(
         f"SELECT * FROM {table} WHERE cluster = $cluster AND ts >= $since AND ts < $until AND NOT ({_ahead(table)}) "  # noqa: S608 - our own names

@@ -1,4 +1,4 @@
-"""What came of the inputs of `trackside ingest`, and what to do next."""
+"""Results of the inputs of `trackside ingest`, and the next command."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def accounting_is_loaded(writer: Writer) -> bool:
 
 
 def finish(reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: bool = True) -> int:
-    """Print what came of the inputs, and the next command.
+    """Print the results of the inputs, and the next command.
 
     Raises:
-        Exception: the first one that an input failed of.
+        Exception: the error of the first input that failed.
     """
     if not quiet:
         load_report.say(reports, files=files)

@@ -1,4 +1,4 @@
-"""What an ingest prints: each input with what came of its rows, and all of them in one line."""
+"""Output of an ingest: the result of each input, and all of them in one line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def say(reports: Sequence[Report], *, files: bool) -> None:
-    """Say on stderr what came of each input, and of all if they are files and more than one."""
+    """Print the result of each input on stderr, and a sum if several files were loaded."""
     for report in reports:
         if report.parsed is None:
             continue
-        said = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
-        console.say(report.line if isinstance(report, Summary) else said, error=True)
+        line = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
+        console.say(report.line if isinstance(report, Summary) else line, error=True)
         for warning in report.fresh:
             console.say(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
-            console.say("  refused rows are kept with their reasons: trackside status", error=True)
+            console.say("  refused rows are stored with their reasons: trackside status", error=True)
     if files and len({report.origin for report in reports}) > 1:
         console.say(summary(reports), error=True)

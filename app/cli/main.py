@@ -26,17 +26,17 @@ goodput, ETTR, MTTF and time to restart from that one account, each with its def
 EPILOG = """\
 See it all on a simulated cluster:  trackside demo
 
-A first look at your own cluster, on a machine where sacct works:
+Your own cluster, on a machine where sacct works:
   trackside ingest slurm          read Slurm (the last 30 days; later only what is new)
   trackside compute               build the ledger and the numbers
   trackside show goodput          ... ettr mttf restarts lost interruptions runs nodes
   trackside ingest prometheus     add telemetry of GPUs and nodes: show utilisation, filesystems, network, health
-  trackside ingest runlog         add what training loops logged: show mfu
-  trackside explore               look at it in a browser
+  trackside ingest runlog         add run logs of training loops: show mfu
+  trackside explore               show all of it in a browser
   trackside verify                judge a vendor's headline claims against your data
 
-Without Slurm at hand, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
-Every verb explains itself: trackside VERB --help"""
+Without Slurm on this machine, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
+Help of a verb: trackside VERB --help"""
 
 
 _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
@@ -78,7 +78,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
-        return _said(error)
+        return _failed(error)
     except BaseException as error:
         from app.panics import is_panic  # noqa: PLC0415 - only when something went wrong
 
@@ -88,7 +88,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
 
 
 def _panicked(error: BaseException) -> int:
-    """Say that a library gave up; it has printed on its own where, and our traceback would tell a person no more."""
+    """Report that a library panicked. It has printed the place itself; our traceback would add nothing."""
     from app.errors import INTERNAL  # noqa: PLC0415 - only when something went wrong
     from app.panics import message  # noqa: PLC0415 - as above
 
@@ -96,12 +96,12 @@ def _panicked(error: BaseException) -> int:
         import traceback  # noqa: PLC0415 - only when something is wrong with us
 
         traceback.print_exception(error)
-    _complain(f"{message(error)}: this is a fault of Trackside; please report it, with the command and what it read")
+    _complain(f"{message(error)}: this is a fault of Trackside; please report it, with the command and its input")
     return INTERNAL
 
 
-def _said(error: Exception) -> int:
-    """Say what went wrong, and return the exit status for it."""
+def _failed(error: Exception) -> int:
+    """Print the message of an error, and return its exit status."""
     from app.errors import INTERNAL, exit_status  # noqa: PLC0415 - only when something went wrong
 
     if _was_interrupted(error):
@@ -121,7 +121,7 @@ def _said(error: Exception) -> int:
 def _interrupted() -> int:
     from app.errors import INTERRUPTED  # noqa: PLC0415 - only when something went wrong
 
-    _complain("interrupted; what was not finished can be done again")
+    _complain("interrupted; run the command again to finish")
     return INTERRUPTED
 
 
@@ -135,7 +135,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _complain(message: str) -> None:
-    """Say it, without what would steer the terminal: messages name files and rows, and those hold anything."""
+    """Print a message without control characters: it may quote names of files and rows."""
     plain = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in message)
     sys.stderr.write(f"trackside: {plain}\n")
 

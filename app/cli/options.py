@@ -36,12 +36,12 @@ def add_verb(
     """The parser of a verb, with the common options.
 
     Args:
-        subparsers: what `add_parser(subparsers)` of the verb was given.
+        subparsers: the argument of the verb's `add_parser(subparsers)`.
         name: of the verb.
         help_: one line; `trackside --help` shows it, and the verb's own help begins with it.
-        warehouse: whether it works on a warehouse; --warehouse is offered only where it is obeyed.
+        warehouse: whether it works on a warehouse; otherwise it has no --warehouse.
         config: whether it reads the configuration; as above.
-        epilog: what its own help says below the options.
+        epilog: text of its own help below the options.
         manual: page of the manual that its help ends with; empty means its section of `reference/cli`.
     """
     description = help_[0].upper() + help_[1:] + "."
@@ -85,7 +85,7 @@ def add_late_epilog(parser: argparse.ArgumentParser, text: Callable[[], str]) ->
 
 
 def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.ArgumentParser:
-    """Options of all verbs, except those that a verb does not obey."""
+    """Options of all verbs, except those that a verb does not use."""
     common = argparse.ArgumentParser(add_help=False)
     group = common.add_argument_group("common options")
     if warehouse:
@@ -122,12 +122,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         "-o",
         type=path_of,
         metavar="FILE",
-        help="write there; an ending .json, .csv or .parquet is a --format",
+        help="file to write; its ending .json, .csv or .parquet sets the format",
     )
     parser.add_argument(
         "--spreadsheet-safe",
         action="store_true",
-        help="for CSV: an apostrophe before texts that a spreadsheet would run as a formula (those of users may)",
+        help="for CSV: put an apostrophe before texts that a spreadsheet would run as a formula",
     )
 
 
@@ -136,7 +136,7 @@ def add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1, this machine only)"
     )
-    parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0 takes a free one)")
+    parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0: any free one)")
 
 
 def add_claims(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What `trackside retention` prints: what went, or what would."""
+"""Output of `trackside retention`: what was removed, or would be."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
-    """Print what went, or what would."""
+    """Print what was removed, or would be."""
     if not keep.samples_days:
-        console.say(
-            "Everything is kept: [retention] in the configuration says nothing else (samples_days, hours_days)."
-        )
+        console.say("Telemetry is stored for ever: the configuration sets no [retention] (samples_days, hours_days).")
         return
     if not removals:
-        console.say("Nothing is older than it is to be kept.")
+        console.say("Nothing is older than the configured retention.")
         return
     rows = pl.DataFrame(
         [
@@ -47,12 +45,14 @@ def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
         "rows": ("rows", "count"),
         "size": ("size", "bytes"),
     }
-    console.table("Taken out" if done else "Would be taken out (this was only a look)", rows, columns)
+    console.table("Removed" if done else "Would be removed (nothing was changed)", rows, columns)
     console.say(
-        "Of the time before, the next `trackside compute` goes by what is left: without samples by hours, which do not "
-        "tell whose an hour was that changed hands; without both by accounting alone. Export first what is to stay."
+        "For the time before, the next `trackside compute` uses what is left: without samples the hourly roll-ups, "
+        "which "
+        "cannot attribute an hour in which a node changed hands; without both accounting alone. Export first what you "
+        "want to keep."
     )
     if done and any(each.bytes for each in removals):
         console.say(
-            "The room on disk is free after two more commands that write: readers may have the files open still."
+            "The disk space is freed after two more commands that write: readers may still have the files open."
         )

@@ -52,7 +52,7 @@ class RowFormat:
             UsageError: they cannot be written so.
         """
         if self.spreadsheet_safe and self.form != "csv":
-            raise UsageError("--spreadsheet-safe is for CSV: say --format csv, or -o FILE.csv")
+            raise UsageError("--spreadsheet-safe is for CSV: use --format csv, or -o FILE.csv")
         console.write(rows, self.form, self.output, extra=extra, spreadsheet_safe=self.spreadsheet_safe)
 
 
@@ -62,5 +62,5 @@ def _form(requested: str | None, output: Path | None) -> str:
         return form
     ending = output.suffix.removeprefix(".")
     if ending not in console.FORMATS[1:]:
-        raise UsageError(f"{output}: say --format json, csv or parquet, or end the file's name so")
+        raise UsageError(f"{output}: use --format json, csv or parquet, or a file name with that ending")
     return ending

@@ -30,8 +30,8 @@ def status(reader: Reader, *, now: datetime) -> None:
     console.say(f"warehouse {reader.root}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}\n")
     sources = _sources(reader, now)
     console.table(
-        "What there is, and what the last load brought",
-        sources.with_columns(pl.Series("rows", list(map(_in_words, sources["rows"].to_list())), pl.String)),
+        "The warehouse, and the last load of each source",
+        sources.with_columns(pl.Series("rows", list(map(_listed, sources["rows"].to_list())), pl.String)),
         {
             "cluster": ("cluster", "text"),
             "source": ("source", "text"),
@@ -77,11 +77,11 @@ def status(reader: Reader, *, now: datetime) -> None:
 def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
     """The state of the warehouse for machines; what is not known is null.
 
-    `sources`: for each source of a cluster its `rows` now by table, the time it speaks for, and its `last_load`: all
-    inputs that were read in one ingest. `read` is `new` + `known` + `skipped` + `rejected`, where nobody has counted
-    otherwise. `warnings` are about sources beside their earlier loads, `gaps` times that no load speaks for, `removals`
-    what retention took out, `ledgers` what was computed, `rejects` refused rows by reason, `checks` the data checks
-    that found something.
+    `sources`: for each source of a cluster its `rows` now by table, the time that it covers, and its `last_load`: all
+    inputs that were read in one ingest. `read` is `new` + `known` + `skipped` + `rejected`, unless a source counts
+    otherwise. `warnings` compare sources with their earlier loads, `gaps` are times that no load covers, `removals`
+    what retention removed, `ledgers` what was computed, `rejects` refused rows by reason, `checks` the data checks
+    with findings.
     """
     sources = _sources(reader, now)
     last = ("loaded_at", "inputs", "read", "new", "known", "skipped", "rejected", "warnings")
@@ -110,10 +110,10 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
 
 
 def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
-    """Each source of a cluster: its rows now, the time it speaks for, and what was read of it last."""
-    there = row_counts(reader)
-    rows = there.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
-    told = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
+    """Each source of a cluster: its rows now, the time that it covers, and its last load."""
+    counts = row_counts(reader)
+    rows = counts.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
+    covered = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
     last = reader.query("last_loads").select(
         "cluster",
         "source",
@@ -128,7 +128,7 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     )
     key = ["cluster", "source"]
     return (
-        told.join(rows, on=key, how="left", maintain_order="left")
+        covered.join(rows, on=key, how="left", maintain_order="left")
         .join(last, on=key, how="left", maintain_order="left")
         .with_columns(
             pl.col("rows").fill_null(pl.lit([], rows.schema["rows"])),
@@ -137,7 +137,7 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     )
 
 
-def _in_words(rows: list[dict[str, Any]]) -> str:
+def _listed(rows: list[dict[str, Any]]) -> str:
     """Counts of tables.
 
     >>> _in_words([{"fed": "associations", "n": 1200}, {"fed": "users", "n": 3}])
@@ -152,7 +152,7 @@ def _messages(records: pl.Series) -> list[str]:
 
 
 def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
-    """What the last loads warned of, and what looks wrong beside earlier ones."""
+    """Print warnings of the last loads, and differences from earlier loads."""
     for row in sources.iter_rows(named=True):
         for warning in row["warnings"] or []:
             console.say(f"warning: {row['cluster']} {row['source']}: {warning}")
@@ -161,7 +161,7 @@ def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
 
 
 def _removed(reader: Reader) -> None:
-    """What retention took out."""
+    """Print what retention removed."""
     for row in reader.query("removals").iter_rows(named=True):
         console.say(
             f"removed: {row['cluster']}: {row['rows']:,} {row['table_name']} before {iso(row['before'])} "
@@ -170,14 +170,14 @@ def _removed(reader: Reader) -> None:
 
 
 def _gaps(reader: Reader) -> None:
-    """Time between loads that none of them speaks for, with the command that reads it."""
+    """Print the time that no load covers, with the command that loads it."""
     gaps = reader.query("load_gaps")
     for row in gaps.head(GAPS).iter_rows(named=True):
         title = source(row["source"]).title
         since, until = iso(row["started_at"]), iso(row["ended_at"])
         verb = row["source"].partition(".")[0]
         slurm = "read it where Slurm is, or load a\n     dump of that time:"
-        again = slurm if verb == "slurm" else "ask once more, or\n     load a file:"
+        again = slurm if verb == "slurm" else "query it again, or\n     load a file:"
         console.say(
             f"gap: {row['cluster']}: {title} of {since} to {until} is missing; {again} trackside ingest {verb} "
             f"--since {since} --until {until}"
@@ -188,14 +188,14 @@ def _gaps(reader: Reader) -> None:
 
 def _ledgers(reader: Reader, sources: pl.DataFrame) -> list[dict[str, Any]]:
     """What was computed of each cluster, and how many loads came since; all null where nothing was."""
-    found = []
+    ledgers = []
     for cluster in sources["cluster"].unique().sort():
         computed = reader.query("computed", cluster=cluster)
         row = computed.row(0, named=True) if computed.height else {}
         newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item() if row else None
-        told = {name: row.get(name) for name in ("since", "until", "computed_at")}
-        found.append({"cluster": cluster, **told, "loads_since": newer})
-    return found
+        times = {name: row.get(name) for name in ("since", "until", "computed_at")}
+        ledgers.append({"cluster": cluster, **times, "loads_since": newer})
+    return ledgers
 
 
 def _computed(ledgers: list[dict[str, Any]]) -> None:

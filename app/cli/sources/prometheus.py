@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 EPILOG = """\
-Without files the server is asked (--url, or [prometheus] url in the configuration), from where the last ingest ended;
-secrets come from environment variables, never from the command line. Files: OpenMetrics or Prometheus text with
-timestamps, Parquet with the columns of a table of ours (gpu_samples, gpu_hours, node_samples, node_hours,
-cluster_samples, health_events), or Parquet with a reading a row. Reading twice equals reading once.
+Without files, Trackside queries the server (--url, or [prometheus] url in the configuration) from where the last ingest
+ended. Secrets come from environment variables, never from the command line. Files: OpenMetrics or Prometheus text with
+timestamps, Parquet with the columns of a Trackside table (gpu_samples, gpu_hours, node_samples, node_hours,
+cluster_samples, health_events), or Parquet with one reading per row. Reading twice equals reading once.
 
   trackside ingest prometheus --url http://prometheus:9090 --cluster my-cluster
   trackside ingest prometheus --since 2026-10-01 --until 2026-11-01     fills in a month
@@ -29,11 +29,13 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "prometheus",
         "telemetry of GPUs, nodes, networks and filesystems from a Prometheus-compatible server, or from files",
-        description="Read telemetry: what GPUs, nodes, networks and filesystems did, and what was ill.",
+        description="Read telemetry: activity and health of GPUs, nodes, networks and filesystems.",
         epilog=EPILOG,
         manual="sources/prometheus",
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; gzip, zstd are fine")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; gzip and zstd are accepted"
+    )
     parser.add_argument("--url", metavar="URL", help="base address of the server, for example http://prometheus:9090")
     parser.add_argument("--cluster", metavar="NAME", help="cluster that the series belong to")
     add_period(parser)

@@ -29,20 +29,20 @@ scontrol show topology > topology.txt
 scontrol show config > config.txt
 sdiag > sdiag.txt
 """
-"""What makes a complete picture, for a shell on a machine where Slurm works."""
+"""The commands of a complete dump, for a shell on a machine where Slurm works."""
 
 EPILOG = f"""\
-Files are told apart by content: accounting, node events, nodes, reservations, topology, settings, accounts, QOS,
-account changes, runaway jobs, sdiag; sacct --json and slurmrestd's answers, too. A complete picture, made where Slurm
-works (only the first is a must):
+The kind of each file is detected from its contents: accounting, node events, nodes, reservations, topology, settings,
+accounts, QOS, account changes, runaway jobs, sdiag, sacct --json, or a response of slurmrestd. A complete dump, made
+where Slurm works (only the first file is required):
 
   {DUMP_COMMANDS.replace(chr(10), chr(10) + "  ").rstrip()}
 
 then: trackside ingest slurm *.txt
 
-What holds at a moment only is of the time that --until says; else of the time in it (nodes, sdiag); else, where it
-tells none (reservations, topology, accounts, QOS, runaway jobs), of the time up to which the files loaded with it
-reach. Alone and without --until it is refused: it is never taken for what holds now."""
+Snapshots (nodes, sdiag, reservations, topology, accounts, QOS, runaway jobs) need a time: that of --until, else the
+time in the file (nodes, sdiag), else the end of the period that the other files of the same load cover. A snapshot
+without any of these is refused: it is never taken for the present state."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -59,27 +59,29 @@ def add_parser(subparsers: Subparsers) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="what Slurm's commands printed (below; .gz is fine; - is standard input). Without files the running Slurm "
-        "is read",
+        help="output of Slurm's commands (below; .gz is accepted; - is standard input). Without files, Trackside reads "
+        "the running Slurm",
     )
     parser.add_argument("--cluster", metavar="NAME", help="cluster of inputs that do not name one")
-    parser.add_argument("--timezone", metavar="ZONE", help="zone of times that carry none: UTC, Europe/Berlin")
-    parser.add_argument("--delimiter", metavar="TEXT", help="column delimiter; default: found by itself")
-    parser.add_argument("--accept-truncated", action="store_true", help="load a file although its last row is cut")
+    parser.add_argument("--timezone", metavar="ZONE", help="time zone of times without one: UTC, Europe/Berlin")
+    parser.add_argument("--delimiter", metavar="TEXT", help="column delimiter (default: detected)")
+    parser.add_argument("--accept-truncated", action="store_true", help="load a file even if its last row is cut off")
     parser.add_argument(
-        "--again", action="store_true", help="live with --since: read windows again that earlier loads speak for"
+        "--again", action="store_true", help="live with --since: read again the windows that earlier loads cover"
     )
     parser.add_argument(
         "--since",
         metavar="TIME",
-        help="live: from (UTC), 2026-10-01 or 7d before now. With files: what the dump was asked for (sacct -S), no "
-        "row is left out",
+        help="live: from (UTC), 2026-10-01 or 7d before now. With files: start of the period that the dump was "
+        "requested "
+        "for (sacct -S); no row is left out",
     )
     parser.add_argument(
         "--until",
         metavar="TIME",
-        help="live: to (UTC), not included; default: now. With files: what the dump was asked for (sacct -E), and when "
-        "that was made which tells no time itself",
+        help="live: to (UTC), not included; default: now. With files: end of the period that the dump was requested "
+        "for "
+        "(sacct -E), and the time of snapshots that carry none",
     )
 
 
@@ -125,21 +127,23 @@ def run(options: argparse.Namespace) -> int:
             )
     loaded = [each.parsed for each in reports if each.parsed is not None]
     if options.files and loaded and (request.since or request.until):
-        since, until = (iso(each) if each else "what they tell" for each in (request.since, request.until))
+        since, until = (iso(each) if each else "as in the files" for each in (request.since, request.until))
         whole = len(loaded) == len(reports) and not any(parsed.rows_rejected for parsed in loaded)
-        text = f"taken as what the files were asked for: {since} to {until}"
+        text = f"period that the files count as requested for: {since} to {until}"
         note(text + ("; no row was left out" if whole else ""), quiet=options.quiet)
     return finish(reports, files=bool(options.files), quiet=options.quiet)
 
 
 def _refuse_mixed(options: argparse.Namespace) -> None:
-    """What is about files is nothing for live reading, and the other way round."""
+    """Refuse options for files in a live ingest, and the other way round."""
     from app.errors import UsageError
 
     if options.files and options.again:
-        raise UsageError("--again asks Slurm for what was read before; leave it out with files: loading twice is safe")
+        raise UsageError(
+            "--again queries Slurm for time that was read before; leave it out with files: loading twice is safe"
+        )
     if not options.files and (options.timezone or options.delimiter or options.accept_truncated):
-        raise UsageError("--timezone, --delimiter and --accept-truncated are about files, and none is named")
+        raise UsageError("--timezone, --delimiter and --accept-truncated apply to files, and no file is given")
 
 
 def _runner(timeout_s: float) -> Runner:

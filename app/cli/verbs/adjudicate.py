@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 EPILOG = """\
-A correction holds from the next computation on, survives late data and reading the sources again, and is shown beside
-every number that it bears on. It is never erased: withdrawing one says who took it back, when and why. Where two speak
-of the same thing, the later one counts. What changed is printed: verdicts, GPU-hours by category, interruptions.
+A correction takes effect with the next computation. It survives late data and reading the sources again, and is shown
+beside every number that it affects. It is never erased: a withdrawal records who withdrew it, when and why. Where two
+corrections are about the same thing, the later one counts. The command prints what changed: verdicts, GPU-hours by
+category, interruptions.
 
   trackside adjudicate cause --job 4711 --class infrastructure --cause nvlink --node n03 \\
       --author "A. Person" --reason "RMA 1234: NVLink bridge replaced"
@@ -38,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = shared.add_verb(
         subparsers,
         "adjudicate",
-        "overrule a cause, a node state or a run join, with author and reason; or take that back",
+        "correct a cause, a node state or a run join, with author and reason, or withdraw a correction",
         epilog=EPILOG,
         manual=MANUAL,
     )
@@ -55,8 +56,8 @@ def _add_action(actions: Subparsers, name: str, help_: str) -> argparse.Argument
 
 
 def _add_cause(actions: Subparsers) -> None:
-    parser = _add_action(actions, "cause", "say what class, cause or node an interruption really had")
-    parser.add_argument("--run", dest="run_id", metavar="R", help="of this run (a run id or a job id)")
+    parser = _add_action(actions, "cause", "correct the class, cause or node of an interruption")
+    parser.add_argument("--run", dest="run_id", metavar="R", help="run of the interruption (a run id or a job id)")
     _add_attempts(parser)
     parser.add_argument(
         "--class",
@@ -64,15 +65,15 @@ def _add_cause(actions: Subparsers) -> None:
         choices=CLASSES,
         help="class of the interruption",
     )
-    parser.add_argument("--cause", metavar="WORD", help="what it was: nvlink, node_fail, out_of_memory, ...")
-    parser.add_argument("--node", metavar="NODE", help="the node to blame, one that the attempt held")
+    parser.add_argument("--cause", metavar="WORD", help="the cause: nvlink, node_fail, out_of_memory, ...")
+    parser.add_argument("--node", metavar="NODE", help="node that caused it, one that the attempt held")
     _add_cluster(parser)
     _add_signature(parser)
 
 
 def _add_node_state(actions: Subparsers) -> None:
     parser = _add_action(
-        actions, "node-state", "say what state a node was in for an interval; nothing else holds within it"
+        actions, "node-state", "set the state of a node for an interval, in place of the recorded states"
     )
     parser.add_argument("--node", required=True, metavar="NODE", help="the scheduler's name of the node")
     parser.add_argument("--from", dest="since", required=True, metavar="TIME", help="from (UTC)")
@@ -88,50 +89,50 @@ def _add_node_state(actions: Subparsers) -> None:
 
 
 def _add_run_join(actions: Subparsers) -> None:
-    parser = _add_action(actions, "run-join", "say that a job's attempts are part of a run, or are not")
+    parser = _add_action(actions, "run-join", "join a job's attempts to a run, or separate them from it")
     parser.add_argument("--run", dest="to_run", required=True, metavar="R", help="the run (a run id or a job id)")
     _add_attempts(parser)
-    parser.add_argument("--apart", action="store_true", help="they are not part of it, but a run of their own")
+    parser.add_argument(
+        "--apart", action="store_true", help="separate the attempts from the run: they become a run of their own"
+    )
     _add_cluster(parser)
     _add_signature(parser)
 
 
 def _add_withdraw(actions: Subparsers) -> None:
-    parser = _add_action(actions, "withdraw", "take a correction back: what was derived holds again")
-    parser.add_argument("id", metavar="ID", help="of the correction, as `adjudicate list` shows it")
+    parser = _add_action(actions, "withdraw", "withdraw a correction: the derived value counts again")
+    parser.add_argument("id", metavar="ID", help="id of the correction, from `adjudicate list`")
     _add_signature(parser)
 
 
 def _add_list(actions: Subparsers) -> None:
-    parser = _add_action(actions, "list", "show the corrections that count")
-    parser.add_argument("--all", action="store_true", help="withdrawn ones, too")
+    parser = _add_action(actions, "list", "list the corrections in force")
+    parser.add_argument("--all", action="store_true", help="include withdrawn corrections")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     shared.add_format(parser)
 
 
 def _add_attempts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--job", metavar="J", help="of this job (raw id, or as people see it)")
-    parser.add_argument("--attempt", type=int, metavar="N", help="only the run's attempt of this number")
-    parser.add_argument(
-        "--submitted", metavar="TIME", help="only what was submitted then (UTC), where an id was given twice"
-    )
+    parser.add_argument("--job", metavar="J", help="job of the attempts (raw id, or as Slurm displays it)")
+    parser.add_argument("--attempt", type=int, metavar="N", help="number of the attempt in its run")
+    parser.add_argument("--submitted", metavar="TIME", help="time of submission (UTC), where Slurm used a job id twice")
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cluster", metavar="NAME", help="the cluster (needed where there are several)")
+    parser.add_argument("--cluster", metavar="NAME", help="cluster (required if there are several)")
 
 
 def _add_signature(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--author", metavar="NAME", help="who says so (required: nobody is guessed)")
+    parser.add_argument("--author", metavar="NAME", help="who makes the correction (required; there is no default)")
     parser.add_argument("--reason", metavar="TEXT", help="why (required)")
     parser.add_argument(
         "--claims",
         type=shared.path_of,
         metavar="FILE",
-        help="claims whose verdicts to compare (default: the configured)",
+        help="claims whose verdicts are compared (default: those of the configuration)",
     )
     parser.add_argument(
-        "--no-compute", dest="compute", action="store_false", help="only write it down: the next compute applies it"
+        "--no-compute", dest="compute", action="store_false", help="only store it; the next compute applies it"
     )
 
 
@@ -204,7 +205,7 @@ def _list(options: argparse.Namespace, root: Path) -> int:
     if rows_as.form != "table":
         rows_as.write(rows)
     elif rows.is_empty():
-        console.say("Nobody has corrected anything. trackside adjudicate --help says how.")
+        console.say("There are no corrections. To make one: trackside adjudicate --help")
     else:
         console.table("", rows, describe.SHOWN | (describe.SHOWN_WITHDRAWN if options.all else {}))
     return 0

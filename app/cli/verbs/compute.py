@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options."""
     parser = add_verb(
-        subparsers, "compute", "rebuild the ledger and the numbers from what was ingested", manual="concepts/ledger"
+        subparsers, "compute", "compute the ledger and the numbers from the loaded data", manual="concepts/ledger"
     )
     add_period(parser)
     parser.add_argument(

@@ -25,14 +25,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers, "dashboards", "Grafana boards: write them, or check them", warehouse=False, manual="how-to/grafana"
     )
-    parser.add_argument(
-        "action", choices=("build", "check"), help="build: write the JSON; check: validate what is written"
-    )
+    parser.add_argument("action", choices=("build", "check"), help="build: write the JSON; check: validate the JSON")
     parser.add_argument(
         "--dir",
         type=path_of,
         metavar="D",
-        help="folder of the boards (default: ./grafana for build; the ones that ship for check)",
+        help="folder of the boards (default: ./grafana for build, the included boards for check)",
     )
 
 

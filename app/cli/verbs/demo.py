@@ -17,12 +17,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "demo",
-        "simulate a cluster, read it through the real ingesters, and show everything on it",
+        "simulate a cluster, ingest its files like real ones, and show every result",
         warehouse=False,
         manual="tutorial",
     )
     parser.add_argument("--no-serve", action="store_true", help="stop after the numbers, the report and the board")
-    parser.add_argument("--dir", type=path_of, metavar="D", help="where to work (default: ./trackside-demo)")
+    parser.add_argument("--dir", type=path_of, metavar="D", help="folder of the demo (default: ./trackside-demo)")
     add_address(parser)
 
 

@@ -17,13 +17,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "doctor",
-        "check the installation, the warehouse and each source, and say which numbers they allow",
+        "check the installation, the warehouse and each source, and list the numbers that they allow",
     )
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="first move damaged samples aside, and go back to the newest published copy where the database is damaged "
-        "or older; nothing is deleted, and what is to be loaded again is listed",
+        help="first move damaged samples aside, and return to the newest published copy where the database is damaged "
+        "or older; nothing is deleted, and the data to load again are listed",
     )
 
 

@@ -21,11 +21,11 @@ trackside recorder > trackside_log.py     one file, standard library only: copy 
       with log.step(step, tokens=batch_tokens): train()
       if step % 500 == 0:
           with log.checkpoint(step): save()
-It never stops training: what goes wrong with the log is said once on stderr. Only rank 0 writes (RANK, SLURM_PROCID).
-More of the model allows more FLOP conventions: hidden, ffn_hidden, kv_heads, vocab, gated, tied (Megatron's,
-torchtitan's), attention_layers (hybrid), experts, top_k, shared_experts, expert_params (mixture of experts: active
-parameters follow from params), recompute (none, selective or full: HFU beside MFU).
-The file itself tells the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
+It never stops training: an error of the log is printed once on stderr. Only rank 0 writes (RANK, SLURM_PROCID).
+More arguments about the model allow more FLOP conventions: hidden, ffn_hidden, kv_heads, vocab, gated, tied (for
+Megatron's and torchtitan's), attention_layers (hybrid), experts, top_k, shared_experts, expert_params (mixture of
+experts: active parameters follow from params), recompute (none, selective or full: HFU beside MFU).
+The file documents the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
 then: trackside ingest runlog run.jsonl"""
 
 
@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EPILOG,
         manual="sources/run-logs",
     )
-    parser.add_argument("--output", "-o", type=path_of, metavar="FILE", help="write there (default: standard output)")
+    parser.add_argument("--output", "-o", type=path_of, metavar="FILE", help="file to write (default: standard output)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "report",
-        "write a report for a period: what was promised, what was delivered, how sure we are",
+        "write a report for a period: objectives, measured values and their uncertainty",
         manual="how-to/reports",
     )
     parser.add_argument("what", choices=("sla",), metavar="WHAT", help="sla")
@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="PERIOD",
         help="2026-10 (a month), 2026-W40, 2026-10-05, or FROM..UNTIL (UTC)",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster (needed where there are several)")
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster (required if there are several)")
     add_claims(parser)
     parser.add_argument("--format", choices=("html", "json"), default=None, help="default: html, or what FILE ends in")
     parser.add_argument(

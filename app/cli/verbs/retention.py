@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 EPILOG = """\
-How long telemetry is kept stands in the configuration; without it, for ever:
+The configuration sets how long telemetry is stored; without it, for ever:
   [retention]
-  samples_days = 90      samples of GPUs and nodes older than so many days go, by whole UTC days
-  hours_days = 1095      hourly roll-ups go; no shorter than samples_days
+  samples_days = 90      samples of GPUs and nodes, in whole UTC days
+  hours_days = 1095      hourly roll-ups; not shorter than samples_days
 
-No sample goes before its hour has a roll-up (mean, maximum, 95th percentile, seconds above a threshold, seconds
-covered). The next compute goes by what is left: by hours, which do not tell whose an hour was that changed hands, and
-without those by accounting alone. Attempts, steps, health events and what schedulers count stay. Each removal is noted
-in the table removals, and shown by trackside status. trackside serve does this once a day.
-First look: trackside retention --dry-run
+A sample is removed only after its hour has a roll-up (mean, maximum, 95th percentile, seconds above a threshold,
+seconds covered). The next compute uses what is left: roll-ups, which cannot attribute an hour in which a node changed
+hands, and without those accounting alone. Attempts, steps, health events and the counts of schedulers are never
+removed. Each removal is recorded in the table removals, and shown by trackside status. trackside serve removes once a
+day. Try it first: trackside retention --dry-run
 
-With --future what goes are rows of times later than now, from a clock that was wrong; they move to the table rejects.
-Loading refuses them; earlier versions did not, and trackside doctor lists what they stored."""
+--future moves rows with times later than now, from a clock that was wrong, to the table rejects. Loading refuses such
+rows; earlier versions did not, and trackside doctor lists what they stored."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -35,12 +35,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "retention",
-        "take out samples and hours that are older than they are to be kept (config: retention)",
+        "remove samples and hourly roll-ups that are older than the configuration allows (config: retention)",
         epilog=EPILOG,
         manual="how-to/retention",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
-    parser.add_argument("--future", action="store_true", help="take out rows of times that have not come yet instead")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be removed, and change nothing")
+    parser.add_argument(
+        "--future", action="store_true", help="instead, move rows with times later than now to the table rejects"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,7 +78,7 @@ def _future(root: Path, now: datetime, group: str | None, *, dry_run: bool, quie
             rows = future_rows.stored(reader, now=now)
     else:
         with open_writer(root, verb="trackside retention", now=now, group=group) as writer:
-            rows = future_rows.take_out(writer, now=now)
+            rows = future_rows.reject(writer, now=now)
     if not quiet:
         future_rows.say(rows, done=not dry_run)
     return 0

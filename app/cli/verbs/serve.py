@@ -17,7 +17,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "serve",
-        "keep up to date and serve: ingest and compute on a schedule, explorer, /metrics, /healthz",
+        "ingest and compute on a schedule, and serve the explorer, /metrics and /healthz",
         manual="how-to/serve-behind-a-proxy",
     )
     add_address(parser)
@@ -25,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--every",
         type=float,
         metavar="MINUTES",
-        help="ingest and compute that often; 0 only serves (config: serve.every_minutes)",
+        help="time between two cycles of ingest and compute; 0: only serve (config: serve.every_minutes)",
     )
 
 

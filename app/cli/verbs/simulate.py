@@ -18,7 +18,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "simulate",
-        "write the files that the sources of a simulated cluster would have written",
+        "write the files of the sources of a simulated cluster",
         warehouse=False,
         config=False,
     )

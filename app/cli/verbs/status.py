@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 EPILOG = """\
-rows now: what is in the warehouse, however often it was loaded. The last load is all that was read in one ingest: its
-rows were new, known already (the same again, or news of them), skipped by design (job steps), or rejected.
+rows now: what the warehouse holds, however often it was loaded. The last load is everything that one ingest read: its
+rows were new, known (loaded before, perhaps with other values), skipped by design (job steps), or rejected.
 
---format json prints one object; times are UTC, what nobody knows is null:
+--format json prints one object; times are UTC, unknown values are null:
   warehouse, data_version, seen_at
   sources   cluster, source, rows (by table, now), loads, covers_from, covers_until, age_s, and last_load: loaded_at,
             inputs, read, new, known, skipped, rejected, warnings
-  warnings  cluster, source, kind, says           what looks wrong beside earlier loads
-  gaps      cluster, source, started_at, ended_at, gap_s    time that no load speaks for
-  removals  cluster, table_name, before, rows, removed_at   what trackside retention took out
+  warnings  cluster, source, kind, says           differences from earlier loads
+  gaps      cluster, source, started_at, ended_at, gap_s    time that no load covers
+  removals  cluster, table_name, before, rows, removed_at   what trackside retention removed
   ledgers   cluster, since, until, computed_at, loads_since
   rejects   cluster, source, reason, n, first_seen          refused rows
-  checks    name, severity, says, n               data checks that found something"""
+  checks    name, severity, says, n               data checks with findings"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "status",
-        "show what there is, what the last load brought, how fresh it is, what was refused, and what warns",
+        "show what the warehouse holds, the last load of each source, its age, refused rows and warnings",
         epilog=EPILOG,
         manual="sources/slurm#is-the-data-complete",
     )

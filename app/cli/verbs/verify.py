@@ -16,12 +16,13 @@ EPILOG = """\
 A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
 (delivered: judged by bounds; capability: judged by its 95 % interval), target, direction (at_least or at_most), and
 where they apply gpus, min_run_hours, flop_convention, failure_class (infrastructure or unplanned) and population
-(pooled or bucket). Copy app/claims/vendor_headlines.toml, the default, and change it. A claim may have, too:
+(pooled or bucket). Copy app/claims/vendor_headlines.toml, the default, and change it. A claim may also have:
   window = "2026-10"                          its own period (a month, a day, FROM..UNTIL), or "28d" before the end
   scope = { partition = "train", gpus_min = 512 }     or account, user, nodes, gpu_model, gpus_max
   exclusions = [ { from = "2026-10-05T08:00", until = "2026-10-05T12:00", nodes = "gpu[01-08]", reason = "agreed" },
-                 { category = "maintenance", reason = "agreed" } ]     in neither part of the fraction; told each time
-What a metric cannot honour is refused. Undetermined says what would decide; one-sided results are shown beside it.
+                 { category = "maintenance", reason = "agreed" } ]     in neither part of the fraction; always printed
+A key that a metric cannot honour is refused. An undetermined verdict states what would
+decide it, and one-sided results.
 
 exit status: 3 if any claim is refuted, else 4 if any is undetermined, else 0 (errors use neither)"""
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     from app.claims.file import read_claims
     from app.cli.rows import RowFormat
     from app.cli.run_context import settings_and_root
-    from app.periods import Period, computed_and_asked
+    from app.periods import Period, computed_and_requested
     from app.times import iso
     from queries.warehouse import open_reader
 
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         judged = [
             (window, verify.verify(reader, requested, claims))
-            for window, requested in computed_and_asked(reader, period, every=True)
+            for window, requested in computed_and_requested(reader, period, every=True)
         ]
     rows_as = RowFormat.of(options)
     if rows_as.form == "table":

@@ -35,7 +35,7 @@ def test_where_slurmrestd_is_asked_no_command_is_missed(tmp_path: Path) -> None:
         done = trackside(*by_slurmrestd(tmp_path, server.url), env={"PATH": str(tmp_path)})
         asked = {path.rpartition("/")[2] for path, _, _ in server.questions}
     assert done.returncode == 0
-    assert f"ok   slurmrestd {server.url} answers for slurmdbd and slurmctld" in done.stdout
+    assert f"ok   slurmrestd {server.url} responds for slurmdbd and slurmctld" in done.stdout
     assert "not found" not in done.stdout
     assert {"clusters", "nodes"} <= asked
 

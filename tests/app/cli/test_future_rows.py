@@ -229,9 +229,9 @@ def test_old_mistakes_are_listed_and_moved_to_the_rejects(old: Path, capsys: pyt
     assert "c1 attempts: 1 rows of times later than now, up to 2033-03-01T00:00:02Z" in capsys.readouterr().out
 
     with open_writer(old, verb="test", now=NOW) as writer:
-        assert future_rows.take_out(writer, now=NOW).equals(before)
+        assert future_rows.reject(writer, now=NOW).equals(before)
         assert future_rows.stored(writer, now=NOW).is_empty()
-        assert future_rows.take_out(writer, now=NOW).is_empty()
+        assert future_rows.reject(writer, now=NOW).is_empty()
 
     assert table(old, "attempts")["job_id"].to_list() == ["1"]
     assert table(old, "node_states")["node"].to_list() == ["n1"]

@@ -172,10 +172,10 @@ def test_a_look_takes_nothing_out_and_the_real_thing_says_what_went(
     before = contents(warehouse)
     look = said("--dry-run")
     after = contents(warehouse)
-    assert look.startswith("Would be taken out (this was only a look)")
+    assert look.startswith("Would be removed (nothing was changed)")
     assert all(after[name].equals(rows) for name, rows in before.items())
     done = said()
-    assert done.startswith("Taken out")
+    assert done.startswith("Removed")
     assert set(look.splitlines()[1:]) <= set(done.splitlines())
     assert days(warehouse, "node_samples") == ["11-22"]
     assert said().startswith("Nothing is older")
