@@ -1,1 +1,1 @@
-"""Claims: what was promised, measured within its scope, and judged."""
+"""Claims: statements about the cluster, measured within their scope, and judged."""

@@ -1,4 +1,4 @@
-"""The claims file: TOML, read strictly. What would be read and not applied is refused, and all mistakes are listed."""
+"""The claims file: TOML, parsed strictly. A key that would not be applied is refused, and all mistakes are listed."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SMALLEST_JOB, LARGEST_JOB = 0.001, 1e7
 """Sizes of jobs, in GPUs, that a claim can be about: accounting counts thousandths of a GPU."""
 
 LONGEST_RUN_H = 1e6
-"""Hours that no run has; so many are a slip of the pen."""
+"""Hours that no run has; a larger number is a typing error."""
 
 LONGEST_TARGET = 1e9
-"""Days or seconds that nobody promises."""
+"""Days or seconds that no claim has as its target."""
 
 LONGEST_WINDOW_D = 36_500
 """Days of a rolling window."""
@@ -56,8 +56,8 @@ SCOPES = {
     "capacity": ("partition", "nodes", "gpu_model"),
     "runs": ("partition", "account", "user", "gpus_min", "gpus_max"),
 }
-"""What a claim's scope may name, by what the metric is made of: idle GPUs are nobody's, and a run waits for no node in
-particular."""
+"""What a claim's scope may name, by the data of the metric: idle GPUs belong to no user, and a run queues for no
+particular node."""
 
 if TYPE_CHECKING:
     Metric = str
@@ -66,19 +66,19 @@ else:
 
 
 def _metric(info: ValidationInfo) -> str | None:
-    """The metric of the claim that is being read; None where that is a mistake itself."""
-    found: str | None = cast("dict[str, Any]", info.context).get("metric")
-    return found
+    """The metric of the claim that is being parsed; None where that is a mistake itself."""
+    metric: str | None = cast("dict[str, Any]", info.context).get("metric")
+    return metric
 
 
 def _moment(value: object) -> datetime:
-    """A time as TOML has it, or as people write it; without a zone it is UTC."""
+    """A TOML time, or a time as text; without a zone it is UTC."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     if not isinstance(value, str):
-        raise ValueError("it is a time, such as 2026-10-05T08:00")  # noqa: TRY004 - pydantic collects ValueErrors
+        raise ValueError("not a time; write it like 2026-10-05T08:00")  # noqa: TRY004 - pydantic collects ValueErrors
     try:
         return parse_time(value)
     except UsageError as error:
@@ -86,10 +86,10 @@ def _moment(value: object) -> datetime:
 
 
 def _pattern(value: str) -> str:
-    """A node pattern that can be read.
+    """A valid node pattern.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is none.
     """
     for item in pattern_items(value):
         if not set(item) & set("*?"):
@@ -98,12 +98,12 @@ def _pattern(value: str) -> str:
             except NodeListError as error:
                 raise ValueError(str(error)) from None
         elif "[" in item:
-            raise ValueError(f"{item!r} has brackets and * or ? at once; write one or the other")
+            raise ValueError(f"{item!r} has both brackets and * or ?; use one or the other")
     return value
 
 
 def pattern_items(text: str) -> list[str]:
-    """The items of a node pattern: commas in brackets part nothing.
+    """The items of a node pattern; a comma in brackets separates no items.
 
     >>> pattern_items("gpu[01-03,7], login*")
     ['gpu[01-03,7]', 'login*']
@@ -134,7 +134,7 @@ class ScopeEntry(BaseModel):
     def _is_honoured(cls, value: object, info: ValidationInfo) -> object:
         field, metric = cast("str", info.field_name), _metric(info)
         if value is not None and metric is not None and field not in (scopes := SCOPES[CLAIMABLE[metric].of]):
-            raise ValueError(f"{metric} cannot be told by {field}; its scope may name {', '.join(scopes)}")
+            raise ValueError(f"{metric} cannot be limited by {field}; its scope may name {', '.join(scopes)}")
         if field == "nodes" and isinstance(value, str):
             return _pattern(value)
         return value
@@ -142,7 +142,7 @@ class ScopeEntry(BaseModel):
     @model_validator(mode="after")
     def _holds_a_size(self) -> ScopeEntry:
         if self.gpus_min is not None and self.gpus_max is not None and self.gpus_min > self.gpus_max:
-            raise ValueError(f"gpus_min {self.gpus_min:g} is above gpus_max {self.gpus_max:g}: no job is meant")
+            raise ValueError(f"gpus_min {self.gpus_min:g} is above gpus_max {self.gpus_max:g}: no job has such a size")
         return self
 
 
@@ -162,7 +162,7 @@ class ExclusionEntry(BaseModel):
     @classmethod
     def _is_honoured(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and _metric(info) == "mfu":
-            raise ValueError("a step is one of all its run's nodes: exclude the whole interval, or nothing")
+            raise ValueError("a training step uses all nodes of its run: exclude the whole interval, or nothing")
         return _pattern(value) if value is not None and info.field_name == "nodes" else value
 
     @field_validator("category")
@@ -172,30 +172,32 @@ class ExclusionEntry(BaseModel):
         if value is None or metric is None:
             return value
         if not CLAIMABLE[metric].categories:
-            raise ValueError(f"{metric} is not made of the ledger's categories; exclude an interval instead")
-        known = [
+            raise ValueError(f"{metric} is not computed from the ledger's categories; exclude an interval instead")
+        excludable = [
             name for name in (CATEGORIES if CLAIMABLE[metric].of == "capacity" else ALLOCATED) if name != "productive"
         ]
-        if value not in known:
-            raise ValueError(f"of {metric} these can be left out: {', '.join(known)}; not {value!r}")
+        if value not in excludable:
+            raise ValueError(f"{metric} can exclude {', '.join(excludable)}; not {value!r}")
         return value
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> ExclusionEntry:
+    def _is_interval_or_category(self) -> ExclusionEntry:
         interval = (self.since, self.until, self.nodes, self.partition)
         if self.category is not None and any(each is not None for each in interval):
-            raise ValueError("it is an interval (from, until, and nodes or partition), or a category; make two of it")
+            raise ValueError(
+                "an exclusion is an interval (from, until, and nodes or partition) or a category; write two exclusions"
+            )
         if self.category is None and (self.since is None or self.until is None):
-            raise ValueError("say from and until (or category, to leave out all GPU-time of one)")
+            raise ValueError("from and until are missing (or category, to exclude all GPU-time of one)")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise ValueError(f"from {iso(self.since)} is not before until {iso(self.until)}")
         if self.nodes is not None and self.partition is not None:
-            raise ValueError("nodes or partition, not both; make two exclusions of it")
+            raise ValueError("nodes or partition, not both; write two exclusions")
         return self
 
 
 class ClaimEntry(BaseModel):
-    """A `[[claim]]` of a claims file. What would be read and not applied is refused."""
+    """A `[[claim]]` of a claims file. A key that would not be applied is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -220,14 +222,16 @@ class ClaimEntry(BaseModel):
     def _is_its_own(cls, value: str, info: ValidationInfo) -> str:
         used = cast("set[str]", cast("dict[str, Any]", info.context)["used"])
         if value in used:
-            raise ValueError(f"a claim before it is called {value!r} too; verdicts are told apart by it, so change one")
+            raise ValueError(
+                f"an earlier claim has the id {value!r}, too; an id names one verdict, so change one of them"
+            )
         used.add(value)
         return value
 
     @model_validator(mode="before")
     @classmethod
-    def _says_its_metric(cls, data: object, info: ValidationInfo) -> object:
-        """Scope and exclusions are read by what the metric can honour."""
+    def _read_metric(cls, data: object, info: ValidationInfo) -> object:
+        """Put the metric into the context: scope and exclusions are checked by what it can honour."""
         metric = data.get("metric") if isinstance(data, dict) else None
         cast("dict[str, Any]", info.context)["metric"] = metric if metric in list(CLAIMABLE) else None
         return data
@@ -255,10 +259,10 @@ class ClaimEntry(BaseModel):
     def _applies(cls, value: object, info: ValidationInfo) -> object:
         field, metric = cast("str", info.field_name), info.data.get("metric")
         if field == "gpus" and metric == "mttf" and value is None:
-            raise ValueError("an MTTF is that of jobs of a size: say of how many GPUs, such as gpus = 1024")
+            raise ValueError("an MTTF holds for one job size: add the number of GPUs, such as gpus = 1024")
         if metric is not None and value is not None and field not in CLAIMABLE[metric].fields:
             of = " and ".join(name for name, claimable in CLAIMABLE.items() if field in claimable.fields)
-            raise ValueError(f"it is for claims on {of}, and would change nothing for {metric}; leave it out")
+            raise ValueError(f"it applies to claims on {of} and has no effect on {metric}; leave it out")
         return value
 
     @field_validator("window")
@@ -270,11 +274,11 @@ class ClaimEntry(BaseModel):
             if rolling_days(value) is None:
                 parse_period(value)
         except UsageError as error:
-            raise ValueError(f"{error}; or 28d: so many days before the end of the data") from None
+            raise ValueError(f"{error}; or a number of days before the end of the data, such as 28d") from None
         return value
 
     def claim(self) -> Claim:
-        """As verdicts take it."""
+        """The claim as `metrics.claims` takes it."""
         return Claim(
             id=self.id,
             metric=self.metric,
@@ -299,17 +303,17 @@ def rolling_days(window: str) -> int | None:
     """Days of a window that ends with the data; None where it is a period of the calendar.
 
     Raises:
-        UsageError: so many days that nobody means it.
+        UsageError: it is longer than 100 years.
 
     >>> rolling_days("28d"), rolling_days("2026-10")
     (28, None)
     """
-    found = _ROLLING.fullmatch(window.strip())
-    if found is None:
+    match = _ROLLING.fullmatch(window.strip())
+    if match is None:
         return None
-    days = int(found[1])
+    days = int(match[1])
     if days > LONGEST_WINDOW_D:
-        raise UsageError(f"{window!r} is longer than anybody keeps data")
+        raise UsageError(f"{window!r} is longer than {LONGEST_WINDOW_D:,} days")
     return days
 
 
@@ -319,8 +323,8 @@ class _File(BaseModel):
     claim: tuple[ClaimEntry, ...] = Field(min_length=1)
 
 
-def _place(where: tuple[int | str, ...]) -> str:
-    """Where in the file a mistake is: claims and exclusions are counted as people count."""
+def _location(where: tuple[int | str, ...]) -> str:
+    """The place of a mistake in the file; claims and exclusions are counted from 1."""
     first, *rest = where
     number, *names = rest or [0]
     if first != "claim" or not isinstance(number, int) or not rest:
@@ -349,7 +353,7 @@ def read_claims(path: Path | None) -> list[Claim]:
     except toml_file.NotTomlError as error:
         raise ClaimsError(f"{origin} is not TOML: {error}") from None
     except ValidationError as error:
-        found = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
-        mistakes = "\n".join(f"  {_place(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in found)
-        raise ClaimsError(f"{origin} has {len(found)} mistake(s):\n{mistakes}") from None
+        errors = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
+        mistakes = "\n".join(f"  {_location(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in errors)
+        raise ClaimsError(f"{origin} has {len(errors)} mistake(s):\n{mistakes}") from None
     return [entry.claim() for entry in entries]

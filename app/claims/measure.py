@@ -1,7 +1,7 @@
-"""What the data say about a claim's metric: its value, the ends that decide, and the kind of evidence.
+"""The measurement of a claim's metric: its value, the ends that decide, and the kind of evidence.
 
 A claim on the whole cluster is measured by the very functions of `app.results` that `trackside show` uses; one that is
-narrowed (a scope, exclusions) by the same functions on a source that knows only that part (`app.claims.scope`).
+narrowed (a scope, exclusions) by the same functions on a source limited to that part (`app.claims.scope`).
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def _method(name: str) -> Callable[[_Method], _Method]:
 
 
 def measure(source: Source, window: Window, claim: Claim) -> Measurement:
-    """What the data of a window say about a claim."""
+    """The measurement of a claim in a window."""
     try:
         scoped = Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
     except EmptyScopeError as error:
         return Measurement(needed=str(error))
-    found = METHODS[CLAIMABLE[claim.metric].method](source, window, claim, scoped)
+    measurement = METHODS[CLAIMABLE[claim.metric].method](source, window, claim, scoped)
     if scoped is None:
-        return found
+        return measurement
     counted = scoped.excluded_gpu_s() if CLAIMABLE[claim.metric].categories else None
-    return replace(found, excluded_s=scoped.excluded_s, excluded_gpu_s=counted)
+    return replace(measurement, excluded_s=scoped.excluded_s, excluded_gpu_s=counted)
 
 
 # Ratios of the ledger --------------------------------------------------------------------------------------------
@@ -89,18 +89,18 @@ def measure(source: Source, window: Window, claim: Claim) -> Measurement:
 
 @_method("ledger_ratio")
 def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    told = scoped or source
-    found = goodput_rows(told, window).filter(pl.col("metric") == claim.metric)
-    whole = _from_row(claim, found, "allocations: there is no GPU-time yet")
-    if claim.metric != "goodput_allocated" and (said := nodes_by_accounting(source, window)):
-        whole = replace(whole, beside=(*whole.beside, said))
+    rows_of = scoped or source
+    row = goodput_rows(rows_of, window).filter(pl.col("metric") == claim.metric)
+    whole = _from_row(claim, row, "allocations: there is no allocated GPU-time yet")
+    if claim.metric != "goodput_allocated" and (note := nodes_by_accounting(source, window)):
+        whole = replace(whole, beside=(*whole.beside, note))
     if claim.kind == "delivered" or whole.low is None:
         return whole
-    days = goodput_rows(told, window, "day").filter(pl.col("metric") == claim.metric)
+    days = goodput_rows(rows_of, window, "day").filter(pl.col("metric") == claim.metric)
     bottom = pl.col("denominator")
     ends = days.select(low=pl.col("bound_low") * bottom, high=pl.col("bound_high") * bottom, bottom=bottom).drop_nulls()
     judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="days")
-    return _as_before(judged, whole)
+    return _with_evidence_of(judged, whole)
 
 
 @_method("run_ratio")
@@ -110,25 +110,28 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         by_run = _without_waits(by_run, scoped, window)
     long = by_run.filter(long_enough(claim.min_run_s))
     if scoped is None:
-        found = ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+        row = ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
     else:
-        found = _ettr_row(ettr_total(long), claim.metric)
+        row = _ettr_row(ettr_total(long), claim.metric)
     nothing = f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet"
-    whole = _from_row(claim, found, nothing)
-    told = _interrupted_runs(scoped or source, window, long)
-    if told < MIN_INTERRUPTED_RUNS:
-        beside = f"{told} of {long.height} runs were interrupted: fewer than {MIN_INTERRUPTED_RUNS} tell how it goes on"
-        whole = replace(whole, beside=(*whole.beside, beside))
+    whole = _from_row(claim, row, nothing)
+    interrupted = _interrupted_runs(scoped or source, window, long)
+    if interrupted < MIN_INTERRUPTED_RUNS:
+        note = (
+            f"{interrupted} of {long.height} runs were interrupted: fewer than {MIN_INTERRUPTED_RUNS} are no basis for "
+            "an interval"
+        )
+        whole = replace(whole, beside=(*whole.beside, note))
     if claim.kind == "delivered" or whole.low is None:
         return whole
     bottom = pl.col("wall_gpu_s") - (0 if claim.metric == "ettr" else pl.col("queued_initial"))
     low = "productive_sure" if "productive_sure" in long.columns else "productive"
     ends = long.select(low=low, high=pl.col("productive") + pl.col("unseen") + pl.col("beside_idle"), bottom=bottom)
     judged = measure_ratio_capability(claim, whole.value, ends.rows(), seed=_seed(claim, window), what="runs")
-    if judged.low is not None and told < MIN_INTERRUPTED_RUNS:
-        needed = f"at least {MIN_INTERRUPTED_RUNS - told} more runs that are interrupted: {told} were so far"
+    if judged.low is not None and interrupted < MIN_INTERRUPTED_RUNS:
+        needed = f"at least {MIN_INTERRUPTED_RUNS - interrupted} more interrupted runs: {interrupted} so far"
         judged = replace(judged, low=None, high=None, needed=needed)
-    return _as_before(judged, whole)
+    return _with_evidence_of(judged, whole)
 
 
 def _interrupted_runs(source: Source, window: Window, runs: pl.DataFrame) -> int:
@@ -138,13 +141,13 @@ def _interrupted_runs(source: Source, window: Window, runs: pl.DataFrame) -> int
 
 
 def _without_waits(by_run: pl.DataFrame, scoped: Scoped, window: Window) -> pl.DataFrame:
-    """ETTR of runs without what they waited while all nodes were left out."""
+    """ETTR of runs without their queue time in intervals that exclude all nodes."""
     attempts = scoped.query("attempts", cluster=window.cluster)
     joined = scoped.query("run_attempts", cluster=window.cluster)
-    silent = [each for each in scoped.pieces if each.without is None]
-    if not silent:
+    all_excluded = [each for each in scoped.intervals if each.without is None]
+    if not all_excluded:
         return by_run
-    left_out = pl.concat([waits(attempts, joined, each.since, each.until) for each in silent])
+    left_out = pl.concat([waits(attempts, joined, each.since, each.until) for each in all_excluded])
     gpu_s = pl.col("wait_s") * pl.col("milli_gpus") / 1000
     summed = left_out.group_by("cluster", "run_id").agg(
         exact_sum(gpu_s.filter(pl.col("initial"))).alias("_initial"),
@@ -184,14 +187,14 @@ def _ettr_row(total: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 
 def _seed(claim: Claim, window: Window) -> int:
-    """The same question gets the same resampling, and so the same answer."""
+    """The seed of the resampling: the same claim and window give the same interval."""
     return seed("claim", claim.id, claim.metric, claim.narrowed or "", *named(window))
 
 
-def _from_row(claim: Claim, found: pl.DataFrame, nothing: str) -> Measurement:
-    if found.is_empty() or not found["denominator"][0]:
+def _from_row(claim: Claim, rows: pl.DataFrame, nothing: str) -> Measurement:
+    if rows.is_empty() or not rows["denominator"][0]:
         return Measurement(n=0, needed=nothing)
-    row = found.row(0, named=True)
+    row = rows.row(0, named=True)
     evidence = _shares(row)
     parts = {"numerator": row["numerator"], "denominator": row["denominator"]}
     if row["bound_low"] is None:
@@ -201,8 +204,8 @@ def _from_row(claim: Claim, found: pl.DataFrame, nothing: str) -> Measurement:
     return replace(measured, evidence=evidence, level=level(dict(evidence)), **parts)
 
 
-def _as_before(judged: Measurement, whole: Measurement) -> Measurement:
-    """A capability with the parts and the evidence of the value that it is of."""
+def _with_evidence_of(judged: Measurement, whole: Measurement) -> Measurement:
+    """A capability with the parts and the evidence of its value."""
     return replace(
         judged,
         numerator=whole.numerator,
@@ -218,7 +221,7 @@ def _shares(row: Mapping[str, float | None]) -> tuple[tuple[str, float], ...]:
 
 
 def level(shares: Mapping[str, float]) -> str:
-    """The kind of evidence in words: L1 where logs tell of nine tenths of the time, L3 where accounting is needed.
+    """The kind of evidence in words: L1 where logs cover nine tenths of the time, L3 where accounting is needed.
 
     >>> level({"log": 0.95, "accounting": 0.05}), level({"telemetry": 0.9, "log": 0.1})
     ('L1: logs for 95.0 %', 'L2: logs for 10.0 %, telemetry for 90.0 %')
@@ -227,10 +230,10 @@ def level(shares: Mapping[str, float]) -> str:
     if log >= ENOUGH_LOGGED:
         return f"L1: logs for {log:.1%}".replace("%", " %")
     rank = "L2" if log + telemetry >= ENOUGH_LOGGED else "L3"
-    told = [f"{name} for {share:.1%}" for name, share in (("logs", log), ("telemetry", telemetry)) if share]
+    shares_of = [f"{name} for {share:.1%}" for name, share in (("logs", log), ("telemetry", telemetry)) if share]
     rest = 1 - log - telemetry
-    told += [f"accounting alone for {rest:.1%}"] if rank == "L3" else []
-    return f"{rank}: {', '.join(told)}".replace("%", " %")
+    shares_of += [f"accounting alone for {rest:.1%}"] if rank == "L3" else []
+    return f"{rank}: {', '.join(shares_of)}".replace("%", " %")
 
 
 # Events ----------------------------------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         row = _in_scope(scoped, window, claim)
     elif claim.kind == "capability" and not bucket:
         law = law_in(past, window.since, window.until, claim.failure_class).words
-    found = measure_mttf(
+    measured = measure_mttf(
         row["n_failures"],
         row["exposure_gpu_days"],
         claim,
@@ -260,7 +263,7 @@ def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         phi=phi,
         law=law,
     )
-    return replace(found, evidence=(("accounting", 1.0),) if found.numerator else ())
+    return replace(measured, evidence=(("accounting", 1.0),) if measured.numerator else ())
 
 
 def _divisor(row: Mapping[str, float | None]) -> float:
@@ -273,17 +276,17 @@ def _divisor(row: Mapping[str, float | None]) -> float:
 def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
     """Failures and exposure of the attempts in scope, added up over the time that is not left out."""
     attempts = frames.conform(scoped.query("attempts", cluster=window.cluster), frames.ATTEMPTS)
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    events = frames.conform(scoped.query("interruptions", **asked), frames.INTERRUPTIONS)
+    window_params = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    events = frames.conform(scoped.query("interruptions", **window_params), frames.INTERRUPTIONS)
     size = around(cast("float", claim.gpus)) if claim.population == "bucket" else POOLED
     sums = {"n_failures": 0, "exposure_gpu_days": 0.0, "exposure_job_days": 0.0}
-    for piece in scoped.pieces:
-        if piece.without is None:
+    for interval in scoped.intervals:
+        if interval.without is None:
             continue
-        out = scoped.touched(piece, attempts).select(frames.ATTEMPT_KEY)
+        out = scoped.touched(interval, attempts).select(frames.ATTEMPT_KEY)
         key = list(frames.ATTEMPT_KEY)
         mine, ended = attempts.join(out, on=key, how="anti"), events.join(out, on=key, how="anti")
-        row = failure_rates(mine, ended, piece.since, piece.until, [size]).filter(
+        row = failure_rates(mine, ended, interval.since, interval.until, [size]).filter(
             (pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts")
         )
         sums = {name: value + row[name][0] for name, value in sums.items()}
@@ -292,13 +295,13 @@ def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
 
 @_method("restart_median")
 def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    found = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
+    restarts = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
     if scoped is not None:
-        found = scoped.kept_events(found, "interrupted_at")
+        restarts = scoped.events_in_scope(restarts, "interrupted_at")
     # A restart that still waits, and has waited longer than the target, counts as longer than any.
     waited = (pl.lit(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
     missed = pl.when(waited > claim.target).then(float("inf"))
-    times = found.select(pl.coalesce("time_to_job_restart_s", missed).alias("s")).drop_nulls()["s"]
+    times = restarts.select(pl.coalesce("time_to_job_restart_s", missed).alias("s")).drop_nulls()["s"]
     measured = measure_median(times.to_list(), claim, at_least=MIN_RESTARTS)
     return replace(measured, evidence=(("accounting", 1.0),) if measured.n else ())
 
@@ -310,22 +313,22 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     convention = cast("Convention | None", claim.flop_convention) or flop_convention(source, window.cluster)
     if scoped is None:
-        found = mfu_rows(source, window, convention)
+        fleet = mfu_rows(source, window, convention)
         unseen = steps_without_mfu(source, window, convention)
     else:
         steps = step_mfu_rows(source, window, convention).join(scoped.runs(), on="run_id", how="semi")
-        steps = scoped.kept_events(steps, "ts")
-        found = steps if steps.is_empty() else fleet_row(steps, window, convention, "mfu")
+        steps = scoped.events_in_scope(steps, "ts")
+        fleet = steps if steps.is_empty() else fleet_row(steps, window, convention, "mfu")
         time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
         whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
         unseen = unknown / whole if whole else 0.0
-    if found.is_empty() or found["value"][0] is None:
-        return Measurement(n=0, needed="a run log with steps and tokens: nothing else can tell MFU")
-    return _mfu_measured(found, claim, unseen)
+    if fleet.is_empty() or fleet["value"][0] is None:
+        return Measurement(n=0, needed="a run log with steps and tokens: MFU has no other source")
+    return _mfu_measured(fleet, claim, unseen)
 
 
-def _mfu_measured(found: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
-    row = found.row(0, named=True)
+def _mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
+    row = fleet.row(0, named=True)
     value, n = row["value"], row["n"]
     parts = Measurement(
         value,
@@ -351,4 +354,4 @@ def _mfu_measured(found: pl.DataFrame, claim: Claim, unseen: float) -> Measureme
 
 
 _FAR = 1e4
-"""More than so many times the steps so far nobody waits for."""
+"""A larger multiple of the logged steps is printed without a number."""

@@ -1,8 +1,8 @@
-"""A part of a cluster, without the time that a claim leaves out, as a source of the same numbers as the whole.
+"""A part of a cluster, without the time that a claim excludes, as a source of the same numbers as the whole.
 
-The period is cut where an exclusion begins or ends. In each piece some nodes are left out (or all: then the piece is);
-sums over the ledger and exposures add up over the pieces. Idle GPUs are nobody's, so a scope by user, account or size
-of job speaks of attempts alone.
+The period is cut where an exclusion begins or ends. Each interval excludes some nodes, or all; sums over the ledger and
+exposures add up over the intervals. Idle GPUs belong to no user, so a scope by user, account or size of job limits
+attempts alone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class EmptyScopeError(Exception):
-    """Nothing in the cluster is what a claim's scope or exclusion names; the message says what."""
+    """A claim's scope or exclusion matches nothing in the cluster; the message names it."""
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A stretch of a window in which the same nodes are left out; None: all of them."""
+class Interval:
+    """A part of a window in which the same nodes are excluded; None: all of them."""
 
     since: datetime
     until: datetime
@@ -43,10 +43,10 @@ class Piece:
 
 
 class Scoped:
-    """A source that knows only what a claim is about: `app.results` works on it as on any other.
+    """A source limited to the scope of a claim: `app.results` works on it as on any other.
 
     Attributes:
-        pieces: the claim's window, cut where exclusions begin and end.
+        intervals: the claim's window, cut where exclusions begin and end.
     """
 
     def __init__(self, source: Source, window: Window, claim: Claim) -> None:
@@ -58,7 +58,7 @@ class Scoped:
         self._nodes = None if names is None else self._scope_nodes(names)
         intervals = [each for each in claim.exclusions if each.category is None]
         left_out = [(each, _excluded_nodes(each, names, window.cluster)) for each in intervals]
-        self.pieces = tuple(_pieces(window, left_out))
+        self.intervals = tuple(_intervals(window, left_out))
         self._keys: pl.DataFrame | None = None
 
     def _by_nodes(self) -> bool:
@@ -69,19 +69,25 @@ class Scoped:
 
     def _scope_nodes(self, names: pl.DataFrame) -> list[str] | None:
         """Nodes of the scope; None where it names none."""
-        scope, kept, said = self._claim.scope, names, []
+        scope, nodes, conditions = self._claim.scope, names, []
         if scope.nodes is not None:
-            kept, said = kept.filter(pl.col("node").is_in(matching(scope.nodes, names["node"]))), [f"is {scope.nodes}"]
+            nodes, conditions = (
+                nodes.filter(pl.col("node").is_in(matching(scope.nodes, names["node"]))),
+                [f"is {scope.nodes}"],
+            )
         if scope.gpu_model is not None:
-            kept, said = kept.filter(pl.col("gpu_model") == scope.gpu_model), [*said, f"has a {scope.gpu_model}"]
+            nodes, conditions = (
+                nodes.filter(pl.col("gpu_model") == scope.gpu_model),
+                [*conditions, f"has a {scope.gpu_model}"],
+            )
         if scope.partition is not None and self._of == "capacity":
-            kept = kept.filter(pl.col("partitions").list.contains(scope.partition).fill_null(value=False))
-            said.append(f"is in the partition {scope.partition}")
-        if not said:
+            nodes = nodes.filter(pl.col("partitions").list.contains(scope.partition).fill_null(value=False))
+            conditions.append(f"is in the partition {scope.partition}")
+        if not conditions:
             return None
-        if kept.is_empty():
-            raise EmptyScopeError(f"a node in scope: none of {self._window.cluster} {' and '.join(said)}")
-        return kept["node"].to_list()
+        if nodes.is_empty():
+            raise EmptyScopeError(f"a node in scope: no node of {self._window.cluster} {' and '.join(conditions)}")
+        return nodes["node"].to_list()
 
     # Rows ----------------------------------------------------------------------------------------------------
 
@@ -97,28 +103,28 @@ class Scoped:
         return rows
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - a source's own names
-        """What `make` returns: what is in scope is asked for once."""
+        """What `make` returns: nothing is cached, since a scope is queried once."""
         return make()
 
     def attempts(self) -> pl.DataFrame:
         """Keys of the attempts in scope: of a metric of runs, those of the runs in scope."""
         if self._keys is None:
             cluster = self._window.cluster
-            found = self._source.query("attempts", cluster=cluster)
+            rows = self._source.query("attempts", cluster=cluster)
             key = list(frames.ATTEMPT_KEY)
             if self._of == "runs":
                 joined = self._source.query("run_attempts", cluster=cluster)
                 self._keys = joined.join(self.runs(), on="run_id", how="semi").select(key)
             else:
-                self._keys = self._on_nodes(found.filter(self._who())).select(key)
+                self._keys = self._on_nodes(rows.filter(self._who())).select(key)
         return self._keys
 
     def runs(self) -> pl.DataFrame:
         """Ids of the runs in scope (`run_id`): of these users, accounts, partitions and sizes."""
-        asked = {"since": self._window.since, "until": self._window.until}
-        found = self._source.query("runs", cluster=self._window.cluster, **asked)
+        period = {"since": self._window.since, "until": self._window.until}
+        rows = self._source.query("runs", cluster=self._window.cluster, **period)
         scope = self._claim.scope
-        return found.filter(_same(scope, "user", "account", "partition"), _sized(scope, pl.col("n_gpus"))).select(
+        return rows.filter(_same(scope, "user", "account", "partition"), _sized(scope, pl.col("n_gpus"))).select(
             "run_id"
         )
 
@@ -142,75 +148,75 @@ class Scoped:
     # The ledger ----------------------------------------------------------------------------------------------
 
     def _ledger_sums(self, params: dict[str, Any]) -> pl.DataFrame:
-        found = [self._sums_in(piece, params) for piece in self.pieces if piece.without is not None]
-        found = [each for each in found if not each.is_empty()] or found
-        if not found:
-            return self._sums_in(Piece(self._window.since, self._window.since), params)
-        together = pl.concat(found)
+        sums = [self._sums_in(interval, params) for interval in self.intervals if interval.without is not None]
+        sums = [each for each in sums if not each.is_empty()] or sums
+        if not sums:
+            return self._sums_in(Interval(self._window.since, self._window.since), params)
+        together = pl.concat(sums)
         amounts = [name for name in together.columns if name.endswith("gpu_seconds")]
-        kept = together.filter(~pl.col("category").is_in(self._categories()))
-        return kept.group_by(pl.exclude(amounts), maintain_order=True).agg(pl.col(amounts).sum())
+        included = together.filter(~pl.col("category").is_in(self._categories()))
+        return included.group_by(pl.exclude(amounts), maintain_order=True).agg(pl.col(amounts).sum())
 
     def _categories(self) -> list[str]:
         return [each.category for each in self._claim.exclusions if each.category is not None]
 
-    def _sums_in(self, piece: Piece, params: dict[str, Any]) -> pl.DataFrame:
-        low, high = max(piece.since, params["since"]), min(piece.until, params["until"])
-        asked = params | {"since": low, "until": max(low, high), "without": sorted(piece.without or ())}
+    def _sums_in(self, interval: Interval, params: dict[str, Any]) -> pl.DataFrame:
+        low, high = max(interval.since, params["since"]), min(interval.until, params["until"])
+        in_interval = params | {"since": low, "until": max(low, high), "without": sorted(interval.without or ())}
         scope = self._claim.scope
         of_runs = self._of == "runs"
         attempts = {
             name: None if of_runs or (name == "partition" and self._of == "capacity") else getattr(scope, name)
             for name in ("user", "account", "partition", "gpus_min", "gpus_max")
         }
-        rows = self._source.query("ledger_sums_in_scope", **asked, nodes=self._nodes, **attempts)
+        rows = self._source.query("ledger_sums_in_scope", **in_interval, nodes=self._nodes, **attempts)
         if of_runs and params["dimension"] == "run":
             return rows.join(self.runs(), left_on="subject", right_on="run_id", how="semi")
         return rows
 
     def excluded_gpu_s(self) -> float:
-        """GPU-seconds of the scope that the claim leaves out, of those that its metric is about."""
-        asked = {"cluster": self._window.cluster, "since": self._window.since, "until": self._window.until}
+        """GPU-seconds of the scope that the claim excludes, of those that its metric is about."""
+        period = {"cluster": self._window.cluster, "since": self._window.since, "until": self._window.until}
         dimension = "run" if self._of == "runs" else "cluster"
-        whole = self._sums_in(Piece(self._window.since, self._window.until), asked | {"dimension": dimension})
-        kept = self._ledger_sums(asked | {"dimension": dimension})
+        whole = self._sums_in(Interval(self._window.since, self._window.until), period | {"dimension": dimension})
+        included = self._ledger_sums(period | {"dimension": dimension})
         if self._of != "capacity":
-            whole, kept = (each.filter(pl.col("state") == "allocated") for each in (whole, kept))
-        return float(whole["gpu_seconds"].sum() or 0) - float(kept["gpu_seconds"].sum() or 0)
+            whole, included = (each.filter(pl.col("state") == "allocated") for each in (whole, included))
+        return float(whole["gpu_seconds"].sum() or 0) - float(included["gpu_seconds"].sum() or 0)
 
     # Moments -------------------------------------------------------------------------------------------------
 
-    def touched(self, piece: Piece, attempts: pl.DataFrame) -> pl.DataFrame:
-        """Attempts (with their keys) that hold a node which the piece leaves out."""
-        if not piece.without:
+    def touched(self, interval: Interval, attempts: pl.DataFrame) -> pl.DataFrame:
+        """Attempts (with their keys) that hold a node which the interval excludes."""
+        if not interval.without:
             return attempts.clear()
         held = self._source.query("attempt_nodes", cluster=self._window.cluster)
-        out = held.filter(pl.col("node").is_in(sorted(piece.without)))
+        out = held.filter(pl.col("node").is_in(sorted(interval.without)))
         return attempts.join(out, on=list(frames.ATTEMPT_KEY), how="semi")
 
-    def kept_events(self, events: pl.DataFrame, at: str) -> pl.DataFrame:
+    def events_in_scope(self, events: pl.DataFrame, at: str) -> pl.DataFrame:
         """Events of attempts, or of runs, that lie in no exclusion; `at` is the column of their moments."""
-        found = []
-        for piece in self.pieces:
-            if piece.without is None:
+        included = []
+        for interval in self.intervals:
+            if interval.without is None:
                 continue
-            low, high = (pl.lit(each, dtype=frames.TIME) for each in (piece.since, piece.until))
+            low, high = (pl.lit(each, dtype=frames.TIME) for each in (interval.since, interval.until))
             inside = events.filter((pl.col(at) >= low) & (pl.col(at) < high))
-            if piece.without:
-                out = self.touched(piece, inside).select(frames.ATTEMPT_KEY)
+            if interval.without:
+                out = self.touched(interval, inside).select(frames.ATTEMPT_KEY)
                 inside = inside.join(out, on=list(frames.ATTEMPT_KEY), how="anti", maintain_order="left")
-            found.append(inside)
-        return pl.concat(found) if found else events.clear()
+            included.append(inside)
+        return pl.concat(included) if included else events.clear()
 
     @property
     def excluded_s(self) -> float:
-        """Seconds of the window in which something is left out."""
-        return sum((each.until - each.since).total_seconds() for each in self.pieces if each.without != frozenset())
+        """Seconds of the window in which something is excluded."""
+        return sum((each.until - each.since).total_seconds() for each in self.intervals if each.without != frozenset())
 
 
 def _same(scope: Any, *names: str) -> pl.Expr:  # noqa: ANN401 - the scope's own fields
-    told = [(pl.col(name) == value).fill_null(value=False) for name in names if (value := getattr(scope, name))]
-    return pl.all_horizontal(pl.lit(value=True), *told)
+    conditions = [(pl.col(name) == value).fill_null(value=False) for name in names if (value := getattr(scope, name))]
+    return pl.all_horizontal(pl.lit(value=True), *conditions)
 
 
 def _sized(scope: Any, gpus: pl.Expr) -> pl.Expr:  # noqa: ANN401 - as above
@@ -219,7 +225,7 @@ def _sized(scope: Any, gpus: pl.Expr) -> pl.Expr:  # noqa: ANN401 - as above
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """Those of the names that a node pattern means.
+    """The names that a node pattern matches.
 
     >>> matching("gpu[1-2],login*", ["gpu1", "gpu3", "login-a"])
     ['gpu1', 'login-a']
@@ -231,31 +237,31 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def _excluded_nodes(exclusion: Exclusion, names: pl.DataFrame | None, cluster: str) -> frozenset[str] | None:
-    """Nodes that an exclusion leaves out; None: all."""
+    """Nodes of an exclusion; None: all."""
     if names is None or (exclusion.nodes is None and exclusion.partition is None):
         return None
     if exclusion.nodes is not None:
-        found = matching(exclusion.nodes, names["node"])
+        nodes = matching(exclusion.nodes, names["node"])
     else:
         inside = pl.col("partitions").list.contains(exclusion.partition).fill_null(value=False)
-        found = names.filter(inside)["node"].to_list()
-    if not found:
+        nodes = names.filter(inside)["node"].to_list()
+    if not nodes:
         what = exclusion.nodes or f"in the partition {exclusion.partition}"
         raise EmptyScopeError(f"the nodes of the exclusion {exclusion.reason!r}: none of {cluster} is {what}")
-    return frozenset(found)
+    return frozenset(nodes)
 
 
-def _pieces(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | None]]) -> list[Piece]:
+def _intervals(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | None]]) -> list[Interval]:
     """The window, cut at every beginning and end of an exclusion within it."""
     ends = {window.since, window.until}
     for each, _ in left_out:
         ends |= {moment for moment in (each.since, each.until) if moment and window.since < moment < window.until}
     cuts = sorted(ends)
-    found = []
+    intervals = []
     for low, high in itertools.pairwise(cuts):
         active = [
             nodes for each, nodes in left_out if each.since and each.until and each.since < high and each.until > low
         ]
         without = None if None in active else frozenset().union(*(nodes for nodes in active if nodes))
-        found.append(Piece(low, high, without))
-    return found
+        intervals.append(Interval(low, high, without))
+    return intervals

@@ -1,4 +1,4 @@
-"""`trackside verify`: measure what each claim is about, in its period, and judge."""
+"""`trackside verify`: measure each claim in its period, and judge it."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Claim, Judged
 
 
-def verify(source: Source, asked: Window, claims: Iterable[Claim]) -> list[Judged]:
+def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """Judge each claim against the data of its period.
 
-    A delivered claim is about the whole of the period, so it stays undetermined where the data do not speak for all
-    of it: outside of what is computed, and in gaps between loads of accounting.
+    A delivered claim is about the whole of the period, so it stays undetermined where the data do not cover all of it:
+    outside of the computed window, and in gaps between loads of accounting.
 
     Args:
         source: where the numbers come from.
-        asked: the cluster, and the period that was asked for: as it was asked for, not cut to the data. Claims with a
-            window of their own are judged by that instead.
+        requested: the cluster and the requested period, not cut to the data. Claims with a window of their own are
+            judged by that instead.
         claims: what to judge.
 
     Raises:
-        UsageError: nothing is computed, or nothing is known of the period.
+        UsageError: nothing is computed, or the period has no data.
     """
-    known: dict[str | None, tuple[Covered, int]] = {
-        None: (covered(source, asked), len(adjudications.counting_in(source, asked)))
+    cache: dict[str | None, tuple[Covered, int]] = {
+        None: (covered(source, requested), len(adjudications.counting_in(source, requested)))
     }
-    return [_judged(source, asked, claim, known) for claim in claims]
+    return [_judged(source, requested, claim, cache) for claim in claims]
 
 
-def _judged(source: Source, asked: Window, claim: Claim, known: dict[str | None, tuple[Covered, int]]) -> Judged:
-    if claim.window not in known:
+def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | None, tuple[Covered, int]]) -> Judged:
+    if claim.window not in cache:
         try:
-            period = _own_period(source, asked.cluster, claim.window or "")
-            known[claim.window] = covered(source, period), len(adjudications.counting_in(source, period))
+            period = _own_period(source, requested.cluster, claim.window or "")
+            cache[claim.window] = covered(source, period), len(adjudications.counting_in(source, period))
         except UsageError as error:  # others are judged all the same
             return judge(claim, Measurement(needed=f"data of its window: {error}"))
-    speaks, corrections = known[claim.window]
-    judged = judge(claim, measure(source, speaks.window, claim))
-    judged = replace(judged, since=speaks.window.since, until=speaks.window.until, adjudications=corrections)
-    return _of_whole_period(judged, speaks.share)
+    coverage, corrections = cache[claim.window]
+    judged = judge(claim, measure(source, coverage.window, claim))
+    judged = replace(judged, since=coverage.window.since, until=coverage.window.until, adjudications=corrections)
+    return _of_whole_period(judged, coverage.share)
 
 
 def _own_period(source: Source, cluster: str, window: str) -> Window:
-    """The period of a claim that has one: of the calendar, or so many days before the end of the data."""
+    """The period of a claim that has one: of the calendar, or a number of days before the end of the data."""
     days = rolling_days(window)
     if days is None:
         return Window(cluster, *parse_period(window))
@@ -74,7 +74,7 @@ def _own_period(source: Source, cluster: str, window: str) -> Window:
 def _of_whole_period(judged: Judged, share: float) -> Judged:
     if share >= 1 or judged.claim.kind == "capability":
         return judged
-    needed = f"data for the whole period: {in_words(share)} of it is covered"
+    needed = f"data for the whole period: they cover {in_words(share)} of it"
     return replace(judged, verdict="undetermined", measured=replace(judged.measured, needed=needed))
 
 
@@ -90,9 +90,9 @@ def exit_status(judged: list[Judged]) -> int:
 
 
 def as_rows(judged: Sequence[Judged], window: Window) -> pl.DataFrame:
-    """The verdicts as rows of the table `verdicts`, with the method and more beside them.
+    """The verdicts as rows of the table `verdicts`, with further columns such as the method.
 
-    The window is what was measured; that of a claim with one of its own is its own.
+    The window of a row is the measured one: that of the claim, if it has one.
     """
     rows = [
         {

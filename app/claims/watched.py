@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class WatchedClaims:
-    """The claims to judge, as their file is now: it is read again when it has changed. Safe for threads.
+    """The claims of a file, which is read again when it has changed. Safe for threads.
 
-    While the file has mistakes, the claims that it had before go on being judged, and `mistakes` says what is wrong.
+    While the file has mistakes, the last valid claims stay in use, and `mistakes` describes the mistakes.
 
     Args:
         path: the claims file; the vendor's headline claims if None.
 
     Raises:
-        ClaimsError: the file cannot be used to begin with.
+        ClaimsError: the file is not valid at the start.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -40,7 +40,7 @@ class WatchedClaims:
             return self._claims
 
     def mistakes(self) -> str | None:
-        """Why the file as it is now cannot be used; None if it can."""
+        """Why the present file cannot be used; None if it can."""
         with self._lock:
             self._read_again()
             return self._mistakes

@@ -147,7 +147,7 @@ def test_a_claim_is_judged_by_its_own_window(reader: Reader, window: Window) -> 
 def test_pieces_cover_the_window_without_gaps(reader: Reader, window: Window) -> None:
     day = timedelta(days=1)
     cuts = [Exclusion("a", window.since - day, window.since + day), Exclusion("b", window.until, window.until + day)]
-    pieces = Scoped(reader, window, claim("occupancy", None, *cuts)).pieces
+    pieces = Scoped(reader, window, claim("occupancy", None, *cuts)).intervals
     assert [(each.since, each.until) for each in pieces] == [
         (window.since, window.since + day), (window.since + day, window.until),
     ]  # fmt: skip
