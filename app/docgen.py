@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from app import api_stub, boards, console, manual
+from app import api_stub, console, manual
 from app.cli.main import build_parser, commands
 from app.config.settings import Config
 from app.errors import EXIT_STATUS
 from app.json_text import as_json
 from app.results import references
+from dashboards import build
 from metrics.catalog import METRICS
 from queries import sql_files
 
@@ -250,7 +251,7 @@ def pages() -> dict[Path, str]:
         ROOT / "app" / "wheel" / "trackside" / "warehouse.pyi": api_stub.stub(),
         settings: _between(settings.read_text(encoding="utf-8"), "settings", settings_tables()),
     }
-    return made | {ROOT / path: text for path, text in boards.generated().items()}
+    return made | {ROOT / path: text for path, text in build.generated().items()}
 
 
 def index_page() -> dict[Path, str]:

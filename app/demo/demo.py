@@ -256,7 +256,7 @@ def _covered(reader: Reader) -> Window:
 
 
 def _boards(folder: Path) -> str:
-    from app.boards import build  # noqa: PLC0415 - heavy, and needed only once
+    from dashboards.build import build  # noqa: PLC0415 - heavy, and needed only once
 
     return f"{len(build(folder / 'grafana'))} files"
 

@@ -536,4 +536,4 @@ def _health() -> list[Any]:
 
 
 BOARD = fleet
-"""What `app.boards` finds: it makes the board from the thresholds of the headline numbers."""
+"""The entry that `dashboards.build` collects: it makes the board from the thresholds of the headline numbers."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app import boards
+from app.claims.targets import targets_of
 from app.cli.main import main
+from dashboards import build
 from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
 
@@ -20,8 +21,8 @@ def test_build_writes_boards_and_what_loads_them_and_check_is_content_with_them(
     assert main(["dashboards", "build", "--dir", str(tmp_path / "g")]) == 0
     said = capsys.readouterr()
     written = {str(path.relative_to(tmp_path / "g")) for path in (tmp_path / "g").rglob("*") if path.is_file()}
-    assert written == {"boards/fleet.json", *boards.PROVISIONING}
-    assert said.out.splitlines() == [str(tmp_path / "g" / name) for name in ("boards/fleet.json", *boards.PROVISIONING)]
+    assert written == {"boards/fleet.json", *build.PROVISIONING}
+    assert said.out.splitlines() == [str(tmp_path / "g" / name) for name in ("boards/fleet.json", *build.PROVISIONING)]
     assert f"TRACKSIDE_BOARDS={tmp_path}/g/boards" in said.err
     assert main(["dashboards", "check", "--dir", str(tmp_path / "g")]) == 0
     assert "1 board, 21 panels, no mistakes" in capsys.readouterr().out
@@ -34,14 +35,14 @@ def test_build_writes_below_the_current_folder_by_default(tmp_path: Path, monkey
 
 
 def test_building_twice_changes_nothing(tmp_path: Path) -> None:
-    first = [(path, path.read_bytes()) for path in boards.build(tmp_path)]
-    assert [(path, path.read_bytes()) for path in boards.build(tmp_path)] == first
+    first = [(path, path.read_bytes()) for path in build.build(tmp_path)]
+    assert [(path, path.read_bytes()) for path in build.build(tmp_path)] == first
 
 
 def test_the_boards_that_ship_have_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dashboards", "check"]) == 0
     said = capsys.readouterr().out
-    assert "the boards that ship: 1 board, 21 panels, no mistakes" in said
+    assert "the included boards: 1 board, 21 panels, no mistakes" in said
     assert "not checked here: the grammar of queries" in said
 
 
@@ -71,11 +72,11 @@ def test_a_claim_sets_a_threshold_only_where_the_board_shows_its_number() -> Non
         _claim("time_to_job_restart", 60.0, "at_most"),
         _claim("occupancy", 0.9),
     ]
-    assert boards.targets_of(claims, "palm_full") == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
+    assert targets_of(claims, "palm_full") == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
 
 
 def test_mistakes_are_listed_and_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    boards.build(tmp_path)
+    build.build(tmp_path)
     path = tmp_path / "boards" / "fleet.json"
     path.write_text(path.read_text().replace("trackside_mfu_ratio", "trackside_mfu"))
     assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
@@ -103,7 +104,7 @@ def test_a_file_that_is_no_board_is_named(
 
 
 def test_a_folder_without_boards_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder, said in ((tmp_path, "holds no board"), (tmp_path / "none", "is no folder")):
+    for folder, said in ((tmp_path, "holds no board"), (tmp_path / "none", "is not a folder")):
         assert main(["dashboards", "check", "--dir", str(folder)]) == 2
         assert said in capsys.readouterr().err
 
@@ -115,8 +116,8 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, capsys: pytest.
 
 
 def test_the_provisioning_files_name_no_host_but_this_machine_and_no_path() -> None:
-    for name in boards.PROVISIONING:
-        text = (Path(boards.__file__).parents[1] / "dashboards" / name).read_text(encoding="utf-8")
+    for name in build.PROVISIONING:
+        text = (Path(build.__file__).parents[1] / "dashboards" / name).read_text(encoding="utf-8")
         told = [line for line in text.splitlines() if not line.startswith("#")]
         assert not [line for line in told if "http" in line.lower().replace("httpmethod", "")]
         assert not [line for line in told if f": {os.sep}" in line]

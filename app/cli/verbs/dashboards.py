@@ -1,4 +1,4 @@
-"""`trackside dashboards`: write the Grafana boards with what loads them, or check boards."""
+"""`trackside dashboards`: write the Grafana boards and their provisioning files, or check boards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from app.cli.options import add_verb, path_of
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from app.cli.options import Subparsers
 
@@ -38,23 +39,47 @@ def run(options: argparse.Namespace) -> int:
     """Build or check.
 
     Raises:
-        UsageError: a folder or file cannot be used, or a board has mistakes; those are listed first.
+        UsageError: a board has mistakes; they are printed first.
+        BoardError: a folder or file cannot be used.
     """
+    return _check(options.dir, quiet=options.quiet) if options.action == "check" else _build(options)
+
+
+def _build(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from app import boards, console
+    from app import console
     from app.claims.file import read_claims
+    from app.claims.targets import targets_of
     from app.config import settings as config
+    from dashboards.build import build
 
-    if options.action == "check":
-        return boards.check(options.dir, quiet=options.quiet)
     target = options.dir or Path("grafana")
     settings = config.load(options.config)
-    claims = read_claims(settings.claims)
-    written = boards.build(target, boards.targets_of(claims, settings.rules.flop_convention))
+    written = build(target, targets_of(read_claims(settings.claims), settings.rules.flop_convention))
     if not options.quiet:
         for path in written:
             console.say(str(path))
-        place = target.resolve()
-        console.say(HOW_TO_LOAD.format(dir=place, boards=place / "boards"), error=True)
+        folder = target.resolve()
+        console.say(HOW_TO_LOAD.format(dir=folder, boards=folder / "boards"), error=True)
+    return 0
+
+
+def _check(target: Path | None, *, quiet: bool) -> int:
+    from app import console
+    from app.errors import UsageError
+    from dashboards import lint
+    from dashboards.check import check
+
+    checked = check(target)
+    name = "the included boards" if target is None else str(target)
+    for finding in checked.findings:
+        console.say(str(finding))
+    if n := len(checked.findings):
+        raise UsageError(f"{n} {'mistake' if n == 1 else 'mistakes'} in {name}, listed above")
+    if not quiet:
+        boards = f"{checked.boards} {'board' if checked.boards == 1 else 'boards'}"
+        console.say(f"{name}: {boards}, {checked.panels} panels, no mistakes")
+        for each in lint.left_out():
+            console.say(f"not checked here: {each}")
     return 0

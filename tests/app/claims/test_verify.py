@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.boards import targets_of
 from app.claims import verify as verifying
 from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
+from app.claims.targets import targets_of
 from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -244,7 +244,10 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
         ({"population": "bucket"}, "claim 1.population: it is for claims on mttf, "),
         ({"window": "October"}, "claim 1.window: 'October' is not a period"),
         ({"window": "999999d"}, "claim 1.window: '999999d' is longer than 36,500 days"),
-        ({"scope": {"nodes": "n1"}}, "claim 1.scope.nodes: ettr cannot be limited by nodes; its scope may name partition"),
+        (
+            {"scope": {"nodes": "n1"}},
+            "claim 1.scope.nodes: ettr cannot be limited by nodes; its scope may name partition",
+        ),
         ({"metric": "occupancy", "scope": {"user": "u"}}, "claim 1.scope.user: occupancy cannot be limited by user"),
         ({"metric": "occupancy", "scope": {"nodes": "n[3-1]"}}, "claim 1.scope.nodes: "),
         ({"metric": "occupancy", "scope": {"nodes": "n[1-3]*"}}, "claim 1.scope.nodes: 'n[1-3]*' has brackets and "),

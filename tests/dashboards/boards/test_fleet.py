@@ -13,11 +13,12 @@ import promql_parser
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from app.boards import generated, targets_of
 from app.claims.file import read_claims
+from app.claims.targets import targets_of
 from app.config.settings import Rules
 from dashboards import lint
 from dashboards.boards import fleet
+from dashboards.build import generated
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
 from dashboards.palette import BY_CATEGORY
 from metrics.categories import COSTLY
