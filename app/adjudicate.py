@@ -1,7 +1,7 @@
-"""`trackside adjudicate`: a person overrules a cause, a node state or a run join, or takes that back.
+"""`trackside adjudicate`: a person corrects a cause, a node state or a run join, or withdraws a correction.
 
-What is corrected must be there and must be one thing; who says so and why are never guessed. What came of it is told:
-the verdicts that changed, and where GPU-time went instead.
+The subject of a correction must exist and be unique; author and reason are never guessed. The verb prints the effect:
+the verdicts that changed, and the GPU-time that changed its category.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app import console
-from app.claims import verify as verifying
+from app.claims import verify as verify_claims
 from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.clusters import clusters, one_cluster
-from app.compute import pipeline as computing
+from app.compute import pipeline
 from app.compute.unchanged import inputs_digest
-from app.corrections import records as adjudications
-from app.corrections.describe import equal, in_words, some
+from app.corrections import records
+from app.corrections.describe import describe, name_values, shortened
 from app.corrections.records import Correction, key_of, stamp
 from app.errors import UsageError
 from app.formatting import CANNOT_TELL, NOTHING
@@ -62,7 +62,7 @@ class WhichAttempts:
     """Which attempts a correction is about; None leaves a restriction out.
 
     Attributes:
-        job: a raw job id, or as people see it.
+        job: a raw job id, or as Slurm displays it.
         attempt: the number of the attempt in its run.
         submitted: a time as typed.
     """
@@ -107,24 +107,24 @@ class RunJoinRequest:
 
 @dataclass(frozen=True)
 class WithdrawRequest:
-    """The correction that no longer holds."""
+    """The correction to withdraw."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a correction.
+    """The result of a correction.
 
     Attributes:
-        correction: as it is kept.
-        told: what was done, in a sentence.
+        correction: as it is stored.
+        message: what was done, in a sentence.
         changed: whether anything was written.
-        effect: what is different; None where nothing was computed.
+        effect: the differences; None where nothing was computed.
     """
 
     correction: Correction
-    told: str
+    message: str
     changed: bool
     effect: tuple[str, ...] | None = None
 
@@ -140,20 +140,20 @@ def adjudicate(
     claims_path: Path | None = None,
     progress: Callable[[str], None],
 ) -> Done:
-    """Write what a person says, compute, and compare.
+    """Store a correction, compute, and compare the numbers.
 
     Args:
         writer: the warehouse.
         settings: with the rules and claims to compute by.
-        request: the correction, or which one to withdraw.
+        request: the correction, or the one to withdraw.
         signature: who makes it, and why.
         now: when it is made.
         compute: whether to compute with it now; otherwise the next computation applies it.
-        claims_path: claims whose verdicts to compare; None takes the configured.
+        claims_path: claims whose verdicts are compared; None: those of the configuration.
         progress: receives what is being done.
 
     Raises:
-        UsageError: the subject is not there or is several, nothing would change, or nobody signs for it.
+        UsageError: the subject does not exist or is not unique, nothing would change, or author or reason is missing.
     """
     author, reason = _signed(signature)
     if isinstance(request, WithdrawRequest):
@@ -178,28 +178,28 @@ def adjudicate(
 
 
 def _caught_up(writer: Writer, settings: Config, done: Done, *, now: datetime, progress: Callable[[str], None]) -> Done:
-    """What was said before, computed now if it was not then: the computation was stopped, or left for later."""
-    said_at = done.correction.withdrawn_at or done.correction.made_at
+    """The result of a correction that exists already; computed now if a computation has not applied it yet."""
+    changed_at = done.correction.withdrawn_at or done.correction.made_at
     computed = writer.query("computed", cluster=done.correction.cluster)
-    if computed.is_empty() or computed["computed_at"].item() >= said_at:
+    if computed.is_empty() or computed["computed_at"].item() >= changed_at:
         return done
     _compute(writer, settings, now=now, progress=progress)
-    return replace(done, told=f"{done.told}; it was not in the numbers yet, which are computed anew")
+    return replace(done, message=f"{done.message}; the numbers lacked it and are computed anew")
 
 
 def _compute(writer: Writer, settings: Config, *, now: datetime, progress: Callable[[str], None]) -> None:
     stored = StoredClaims.read(settings.claims)
     inputs = None if stored.error else inputs_digest(settings, since=None, until=None)
-    computing.compute(writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=progress)
+    pipeline.compute(writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=progress)
 
 
 def say(done: Done, *, quiet: bool) -> None:
-    """Tell what was done, and what came of it."""
-    console.say(done.told)
+    """Print what was done, and its effect."""
+    console.say(done.message)
     for line in done.effect or ():
         console.say(f"  {line}")
     if done.effect == ():
-        console.say("  no verdict, no GPU-time, no interruption changed by it")
+        console.say("  it changes no verdict, no GPU-time and no interruption")
     if done.changed and done.effect is None and not quiet:
         console.say("Next: trackside compute", error=True)
 
@@ -223,48 +223,48 @@ def _signed(signature: Signature) -> tuple[str, str]:
     Raises:
         UsageError: one of them is missing, too long, or holds what cannot be printed.
     """
-    found = []
+    signed = []
     user = os.environ.get("USER", "")
     hint = f" (you may be {user})" if user.isprintable() and user else ""
-    for name, text, longest, said in (
-        ("--author", signature.author, LONGEST_NAME, f"who says so{hint}"),
+    for name, text, longest, meaning in (
+        ("--author", signature.author, LONGEST_NAME, f"who makes the correction{hint}"),
         ("--reason", signature.reason, LONGEST_REASON, "why"),
     ):
-        told = (text or "").strip()
-        if not told:
-            raise UsageError(f"{name} is missing: say {said}; a correction is signed, and kept with its reason")
-        if len(told) > longest or not told.isprintable():
-            raise UsageError(f"{name}: at most {longest} letters in one line, without control characters")
-        found.append(told)
-    return found[0], found[1]
+        value = (text or "").strip()
+        if not value:
+            raise UsageError(f"{name} is missing: {meaning}; a correction is stored with its author and reason")
+        if len(value) > longest or not value.isprintable():
+            raise UsageError(f"{name}: at most {longest} characters in one line, without control characters")
+        signed.append(value)
+    return signed[0], signed[1]
 
 
 def _made(source: Source, made: Correction) -> Done:
-    """The correction with its id, unless it is there already."""
-    there = [each for each in adjudications.known(source, made.cluster) if each.counts]
-    same = [each for each in there if each.says_the_same(made)]
-    if same and not any(each.overlaps(made) for each in there[there.index(same[-1]) + 1 :]):
+    """The correction with its id, unless it exists already."""
+    counting = [each for each in records.read_corrections(source, made.cluster) if each.counts]
+    same = [each for each in counting if each.repeats(made)]
+    if same and not any(each.overlaps(made) for each in counting[counting.index(same[-1]) + 1 :]):
         first = same[-1]
-        said = f"{first.id} says so already (by {first.author} at {iso(first.made_at)}); nothing was changed"
-        return Done(first, said, changed=False)
+        message = f"{first.id} is the same correction (by {first.author} at {iso(first.made_at)}); nothing was changed"
+        return Done(first, message, changed=False)
     named = "\0".join([made.cluster, made.kind, str(made.subject), str(made.after), stamp(made.made_at)])
     with_id = replace(made, id=f"adj-{hashlib.sha256(named.encode()).hexdigest()[:10]}")
-    others = [each.id for each in there if each.overlaps(made)]
-    over = f"; it counts instead of {', '.join(others)} where both speak of the same" if others else ""
-    return Done(with_id, f"{with_id.id}: {in_words(with_id)}{over}", changed=True)
+    others = [each.id for each in counting if each.overlaps(made)]
+    over = f"; it replaces {', '.join(others)} where both are about the same thing" if others else ""
+    return Done(with_id, f"{with_id.id}: {describe(with_id)}{over}", changed=True)
 
 
-def _withdrawn(source: Source, wanted: str, author: str, reason: str, now: datetime) -> Done:
-    there = adjudications.known(source)
-    found = next((each for each in there if each.id == wanted), None)
-    if found is None:
-        counting = [each.id for each in there if each.counts]
-        raise UsageError(f"there is no correction {wanted!r}; those that count: {some(counting)}")
-    if not found.counts:
-        said = f"{found.id} was withdrawn by {found.withdrawn_by} already; nothing was changed"
-        return Done(found, said, changed=False)
-    taken = replace(found, withdrawn_at=now, withdrawn_by=author, withdrawn_reason=reason)
-    return Done(taken, f"{found.id} is withdrawn: {in_words(found)}", changed=True)
+def _withdrawn(source: Source, id_: str, author: str, reason: str, now: datetime) -> Done:
+    corrections = records.read_corrections(source)
+    correction = next((each for each in corrections if each.id == id_), None)
+    if correction is None:
+        counting = [each.id for each in corrections if each.counts]
+        raise UsageError(f"there is no correction {id_!r}; in force: {shortened(counting)}")
+    if not correction.counts:
+        message = f"{correction.id} is already withdrawn, by {correction.withdrawn_by}; nothing was changed"
+        return Done(correction, message, changed=False)
+    taken = replace(correction, withdrawn_at=now, withdrawn_by=author, withdrawn_reason=reason)
+    return Done(taken, f"{correction.id} is withdrawn: {describe(correction)}", changed=True)
 
 
 # What is corrected -----------------------------------------------------------------------------------------------
@@ -275,81 +275,87 @@ def _cause(source: Source, request: CauseRequest) -> Correction:
     cluster = _one_cluster(source, request.cluster, request.run or request.which.job)
     row = _one_interruption(source, cluster, request)
     before = {"class": row["class"], "cause": row["cause"], "node": row["node"]}
-    said = {"class": request.kind, "cause": request.cause, "node": request.node}
-    after = {name: value for name, value in said.items() if value is not None}
+    requested = {"class": request.kind, "cause": request.cause, "node": request.node}
+    after = {name: value for name, value in requested.items() if value is not None}
     if not after:
-        raise UsageError("say what it was instead: --class, --cause or --node (one of them, or several)")
+        raise UsageError("the correction is missing: --class, --cause or --node (one of them, or several)")
     if request.cause is not None and not _CAUSE.fullmatch(request.cause):
-        raise UsageError("--cause is a word of small letters, digits and _, such as nvlink or node_fail; at most 40")
+        raise UsageError(
+            "--cause is a word of at most 40 lower-case letters, digits and _, such as nvlink or node_fail"
+        )
     if request.kind not in {None, row["class"]} and request.cause is None:
-        raise UsageError(f"class {request.kind} with the cause {row['cause']!r} says too little: say --cause, too")
+        raise UsageError(f"class {request.kind} needs a new cause, too (it is {row['cause']!r}): add --cause")
     if request.node is not None:
         held = _nodes(source, cluster, row["run_id"], row["attempt_no"])
         if request.node not in held:
-            raise UsageError(f"that attempt did not hold a node {request.node!r}; it held {some(held)}")
+            raise UsageError(f"the attempt did not hold the node {request.node!r}; it held {shortened(held)}")
     if all(before[name] == value for name, value in after.items()) and not _corrected(source, cluster, row):
-        raise UsageError(f"that is what is known already: {equal(before)}; nothing to correct")
+        raise UsageError(f"the interruption already has {name_values(before)}; nothing to correct")
     return _correction(cluster, "cause", {"attempts": row["keys"]}, before, after)
 
 
 def _corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
-    """Whether a person's correction is why it is so: saying the same again is idempotent, no mistake."""
+    """Whether a correction made it so: to repeat a correction is idempotent, not a mistake."""
     return any(
         each.counts and each.kind == "cause" and key in each.subject["attempts"]
-        for each in adjudications.known(source, cluster)
+        for each in records.read_corrections(source, cluster)
         for key in row["keys"]
     )
 
 
 def _one_interruption(source: Source, cluster: str, request: CauseRequest) -> dict[str, Any]:
-    """The interruption that is meant, with the keys of the attempts that it ended (`keys`)."""
+    """The requested interruption, with the keys of the attempts that it ended (`keys`)."""
     run = None if request.run is None else _one_run(source, cluster, request.run)
     attempts = _attempts(source, cluster, request.which, run)
     which = attempts.select("run_id", "attempt_no").unique(maintain_order=True)
     interrupted = source.query("interruptions", cluster=cluster, since=_EVER[0], until=_EVER[1])
-    found = interrupted.join(which, on=["run_id", "attempt_no"], how="semi").sort("run_id", "attempt_no")
-    if found.is_empty():
+    matching = interrupted.join(which, on=["run_id", "attempt_no"], how="semi").sort("run_id", "attempt_no")
+    if matching.is_empty():
         ends = [f"attempt {row['attempt_no']} of {row['run_id']} ({row['state']})" for row in attempts.to_dicts()]
-        raise UsageError(f"no interruption there to correct: {some(ends)}")
-    if found.height > 1:
-        several = [f"attempt {r['attempt_no']} of {r['run_id']} at {iso(r['ended_at'])}" for r in found.to_dicts()]
-        raise UsageError(f"{found.height} interruptions there: {some(several)}. Say which: --run R --attempt N")
-    row = found.row(0, named=True)
+        raise UsageError(f"no interruption to correct: {shortened(ends)}")
+    if matching.height > 1:
+        several = [f"attempt {r['attempt_no']} of {r['run_id']} at {iso(r['ended_at'])}" for r in matching.to_dicts()]
+        raise UsageError(
+            f"{matching.height} interruptions match: {shortened(several)}. Select one: --run R --attempt N"
+        )
+    row = matching.row(0, named=True)
     whole = source.query("adjudication_attempts", cluster=cluster, job=None, run=row["run_id"])
     keys = [key_of(each) for each in whole.filter(pl.col("attempt_no") == row["attempt_no"]).to_dicts()]
     return row | {"keys": keys}
 
 
 def _attempts(source: Source, cluster: str, which: WhichAttempts, run: str | None) -> pl.DataFrame:
-    """Attempts of a run (its run id; None: of any) that --job, --attempt and --submitted mean."""
+    """Attempts of a run (its run id; None: of any) that --job, --attempt and --submitted select."""
     if run is None and which.job is None:
-        raise UsageError("say which: --job J, or --run R --attempt N")
-    found = source.query("adjudication_attempts", cluster=cluster, job=which.job, run=run)
-    if found.is_empty():
+        raise UsageError("the attempt is missing: --job J, or --run R --attempt N")
+    attempts = source.query("adjudication_attempts", cluster=cluster, job=which.job, run=run)
+    if attempts.is_empty():
         of = f" in {run}" if run is not None else ""
         raise UsageError(f"{cluster} has no attempt of job {which.job!r}{of}")
     if which.attempt is not None:
-        left = found.filter(pl.col("attempt_no") == which.attempt)
+        left = attempts.filter(pl.col("attempt_no") == which.attempt)
         if left.is_empty():
-            raise UsageError(f"there is no attempt {which.attempt}; there are {some(found['attempt_no'].unique())}")
-        found = left
+            raise UsageError(
+                f"there is no attempt {which.attempt}; attempts: {shortened(attempts['attempt_no'].unique())}"
+            )
+        attempts = left
     if which.submitted is not None:
         moment = parse_time(which.submitted)
-        left = found.filter(pl.col("submitted_at").dt.truncate("1s") == moment.replace(microsecond=0))
+        left = attempts.filter(pl.col("submitted_at").dt.truncate("1s") == moment.replace(microsecond=0))
         if left.is_empty():
-            when = [iso(each) for each in found["submitted_at"].unique().sort()]
-            raise UsageError(f"none of them was submitted at {iso(moment)}, but at {some(when)}")
-        found = left
-    return found
+            when = [iso(each) for each in attempts["submitted_at"].unique().sort()]
+            raise UsageError(f"no such attempt was submitted at {iso(moment)}; times of submission: {shortened(when)}")
+        attempts = left
+    return attempts
 
 
 def _one_run(source: Source, cluster: str, text: str) -> str:
-    found = resolve_run(source, cluster, text)
-    if not found:
-        raise UsageError(f"{cluster} has no run {text!r}; trackside show runs lists them")
-    if len(found) > 1:
-        raise UsageError(f"{text!r} means {len(found)} runs: {some(found)}; name one by its run id")
-    return found[0]
+    runs = resolve_run(source, cluster, text)
+    if not runs:
+        raise UsageError(f"{cluster} has no run {text!r}; for the list: trackside show runs")
+    if len(runs) > 1:
+        raise UsageError(f"{text!r} matches {len(runs)} runs: {shortened(runs)}; use a run id")
+    return runs[0]
 
 
 def _node_state(source: Source, request: NodeStateRequest) -> Correction:
@@ -358,27 +364,25 @@ def _node_state(source: Source, request: NodeStateRequest) -> Correction:
     window = _window(source, cluster)
     names = _nodes(source, cluster, None, None)
     if request.node not in names:
-        raise UsageError(f"{cluster} has no node {request.node!r}; there are {some(names)}")
+        raise UsageError(f"{cluster} has no node {request.node!r}; nodes: {shortened(names)}")
     since, until = parse_time(request.since), parse_time(request.until)
     if since >= until:
         raise UsageError(f"--from {iso(since)} is not before --until {iso(until)}")
     if until <= window.since or since >= window.until:
         reach = f"{iso(window.since)} to {iso(window.until)}"
-        raise UsageError(
-            f"nothing is known of {cluster} from {iso(since)} to {iso(until)}; the data reach from {reach}"
-        )
+        raise UsageError(f"{cluster} has no data from {iso(since)} to {iso(until)}; the data cover {reach}")
     states = source.query("node_states", cluster=cluster).filter(
         (pl.col("node") == request.node)
         & (pl.col("started_at") < until)
         & (pl.col("ended_at").is_null() | (pl.col("ended_at") > since))
     )
-    told = [
+    overruled = [
         {"state": row["state"], "from": stamp(row["started_at"]), "until": row["ended_at"] and stamp(row["ended_at"]),
          "reason": row["reason"], "planned": row["planned"]}
         for row in states.to_dicts()
     ]  # fmt: skip
     subject = {"node": request.node, "from": stamp(since), "until": stamp(until)}
-    return _correction(cluster, "node_state", subject, {"states": told}, {"state": request.state})
+    return _correction(cluster, "node_state", subject, {"states": overruled}, {"state": request.state})
 
 
 def _run_join(source: Source, request: RunJoinRequest) -> Correction:
@@ -388,25 +392,25 @@ def _run_join(source: Source, request: RunJoinRequest) -> Correction:
     mine = _attempts(source, cluster, request.which, run if request.apart and request.which.job is None else None)
     moved = mine.filter((pl.col("run_id") == run) if request.apart else (pl.col("run_id") != run))
     if moved.is_empty():
-        return _again(source, cluster, mine, request)
+        return _existing(source, cluster, mine, request)
     if moved["run_id"].n_unique() > 1:
-        several = some(moved["run_id"].unique().sort())
-        raise UsageError(f"job {request.which.job!r} is in several runs: {several}; say which with --submitted TIME")
+        several = shortened(moved["run_id"].unique().sort())
+        raise UsageError(f"job {request.which.job!r} is in several runs: {several}; select one with --submitted TIME")
     every = source.query("adjudication_attempts", cluster=cluster, job=None, run=run)
     if request.apart and every["attempt_no"].n_unique() == moved["attempt_no"].n_unique():
-        raise UsageError(f"{run} has no other attempts: there is nothing to take apart")
+        raise UsageError(f"{run} has no other attempts: there is nothing to separate")
     if not request.apart:
-        _one_after_the_other(every, moved, run)
+        _require_sequence(every, moved, run)
     after: dict[str, Any] = {"apart": True} if request.apart else {"run_of": _anchor(source, cluster, every)}
     subject = {"attempts": [key_of(row) for row in moved.to_dicts()], "whole_job": request.which.attempt is None}
     return _correction(cluster, "run_join", subject, {"run": moved["run_id"][0]}, after)
 
 
-def _one_after_the_other(every: pl.DataFrame, moved: pl.DataFrame, run: str) -> None:
-    """What ran at the same time is not one run: its restarts would have taken less than no time.
+def _require_sequence(every: pl.DataFrame, moved: pl.DataFrame, run: str) -> None:
+    """Refuse to join attempts that ran at the same time: a restart would take negative time.
 
     Raises:
-        UsageError: an attempt of the run ran while one that is to join it did.
+        UsageError: an attempt of the run overlaps one that is to join it.
     """
     far = pl.lit(LAST, dtype=pl.Datetime("us", "UTC"))
     ran = [
@@ -415,14 +419,14 @@ def _one_after_the_other(every: pl.DataFrame, moved: pl.DataFrame, run: str) -> 
         )
         for each in (every, moved)
     ]
-    beside = ran[0].join(ran[1], how="cross", suffix="_moved")
-    both = beside.filter((pl.col("begin") < pl.col("end_moved")) & (pl.col("begin_moved") < pl.col("end")))
-    if both.height:
-        row = both.sort("begin", "begin_moved").row(0, named=True)
+    pairs = ran[0].join(ran[1], how="cross", suffix="_moved")
+    overlapping = pairs.filter((pl.col("begin") < pl.col("end_moved")) & (pl.col("begin_moved") < pl.col("end")))
+    if overlapping.height:
+        row = overlapping.sort("begin", "begin_moved").row(0, named=True)
         raise UsageError(
             f"attempt {row['attempt_no']} of {run} (job {row['job_id']}, from {iso(row['begin'])}) and job "
             f"{row['job_id_moved']} (from {iso(row['begin_moved'])}) ran at the same time; attempts of one run follow "
-            "one another. Say which of its attempts belong there: --attempt N"
+            "one another. Select the attempts that belong to the run: --attempt N"
         )
 
 
@@ -430,26 +434,26 @@ LAST = datetime(9999, 1, 1, tzinfo=UTC)
 """Later than any end."""
 
 
-def _again(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoinRequest) -> Correction:
-    """The correction that put attempts where they are, said once more.
+def _existing(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoinRequest) -> Correction:
+    """The existing correction that put attempts where they are.
 
     Raises:
-        UsageError: they were there anyway.
+        UsageError: no correction did.
     """
     keys = [key_of(row) for row in mine.to_dicts()]
-    for each in reversed(adjudications.known(source, cluster)):
+    for each in reversed(records.read_corrections(source, cluster)):
         same = each.kind == "run_join" and each.subject["attempts"] == keys
         if each.counts and same and ("apart" in each.after) == request.apart:
             return each
-    runs = some(mine["run_id"].unique().sort())
-    said = f"not in {request.run}, but in {runs}" if request.apart else f"in {runs} already"
-    raise UsageError(f"job {mine['job_id'][0]} is {said}; nothing to correct")
+    runs = shortened(mine["run_id"].unique().sort())
+    place = f"not in {request.run}, but in {runs}" if request.apart else f"already in {runs}"
+    raise UsageError(f"job {mine['job_id'][0]} is {place}; nothing to correct")
 
 
 def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
-    """The first of a run's attempts that it has of its own: what is joined to the run follows that one."""
+    """The first of a run's attempts that no correction joined to it: joined attempts follow that one."""
     moved = {
-        key for each in adjudications.known(source, cluster)
+        key for each in records.read_corrections(source, cluster)
         if each.counts and each.kind == "run_join" for key in each.attempts
     }  # fmt: skip
     rows = every.to_dicts()
@@ -458,7 +462,7 @@ def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
 
 
 def _requested(source: Source, request: CauseRequest | NodeStateRequest | RunJoinRequest) -> Correction:
-    """The correction that a request means, not signed yet."""
+    """The correction of a request, not signed yet."""
     if isinstance(request, CauseRequest):
         return _cause(source, request)
     if isinstance(request, NodeStateRequest):
@@ -469,7 +473,7 @@ def _requested(source: Source, request: CauseRequest | NodeStateRequest | RunJoi
 def _correction(
     cluster: str, kind: Kind, subject: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
 ) -> Correction:
-    """A correction that nobody has signed yet."""
+    """A correction without author and reason."""
     return Correction("", cluster, _EVER[0], "", "", kind, subject, before, after)
 
 
@@ -517,7 +521,7 @@ def _state(source: Source, cluster: str, claims: Sequence[Claim]) -> _State:
     lost = lost_rows(source, window).group_by("category").agg(pl.col("gpu_hours").sum())
     ends = source.query("interruptions", cluster=cluster, since=window.since, until=window.until)["class"]
     return _State(
-        tuple(verifying.verify(source, window, claims)),
+        tuple(verify_claims.verify(source, window, claims)),
         dict(lost.iter_rows()),
         dict(ends.value_counts().iter_rows()),
         source.query("run_attempts", cluster=cluster)["run_id"].n_unique(),
@@ -525,31 +529,31 @@ def _state(source: Source, cluster: str, claims: Sequence[Claim]) -> _State:
 
 
 def _differences(before: _State, after: _State) -> list[str]:
-    """What is different, in words: verdicts and their values first."""
-    told = []
+    """The differences as lines: verdicts and their values first."""
+    lines = []
     was = {each.claim.id: each for each in before.judged}
     for each in after.judged:
         old = was[each.claim.id]
         if old.verdict != each.verdict:
-            told.append(f"verdict {each.claim.id}: {old.verdict} -> {each.verdict} ({_span(old)} -> {_span(each)})")
+            lines.append(f"verdict {each.claim.id}: {old.verdict} -> {each.verdict} ({_span(old)} -> {_span(each)})")
         elif _numbers(old) != _numbers(each):
-            told.append(f"verdict {each.claim.id}: still {each.verdict} ({_span(old)} -> {_span(each)})")
-    told += [
+            lines.append(f"verdict {each.claim.id}: still {each.verdict} ({_span(old)} -> {_span(each)})")
+    lines += [
         f"{category}: {old:,.1f} -> {new:,.1f} GPU-hours"
         for category, old, new in _changed(before.gpu_hours, after.gpu_hours)
         if abs(new - old) >= _LEAST_GPU_HOURS
     ]
-    told += [
+    lines += [
         f"{kind} interruptions: {old:.0f} -> {new:.0f}"
         for kind, old, new in _changed(before.interrupted, after.interrupted)
     ]
     if before.runs != after.runs:
-        told.append(f"runs: {before.runs:,} -> {after.runs:,}")
-    return told
+        lines.append(f"runs: {before.runs:,} -> {after.runs:,}")
+    return lines
 
 
 _LEAST_GPU_HOURS = 1e-6
-"""Less than this is how numbers are added up, no difference."""
+"""A smaller difference is rounding."""
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, float, float]]:
@@ -559,15 +563,15 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, f
 
 
 def _numbers(each: Judged) -> tuple[float | int | None, ...]:
-    found = each.measured
-    return found.value, found.low, found.high, found.n
+    measured = each.measured
+    return measured.value, measured.low, measured.high, measured.n
 
 
 def _span(each: Judged) -> str:
     """A measurement in a few characters, in the claim's unit."""
-    found = each.measured
-    low, high = (NOTHING if end is None else f"{end:.4g}" for end in (found.low, found.high))
-    value = CANNOT_TELL if found.value is None else f"{found.value:.4g}"
+    measured = each.measured
+    low, high = (NOTHING if end is None else f"{end:.4g}" for end in (measured.low, measured.high))
+    value = CANNOT_TELL if measured.value is None else f"{measured.value:.4g}"
     unit = "" if each.claim.unit == "ratio" else f" {each.claim.unit}"
-    n = "" if found.n is None else f", n = {found.n}"
+    n = "" if measured.n is None else f", n = {measured.n}"
     return f"{value} [{low}, {high}]{unit}{n}"

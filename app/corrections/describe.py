@@ -1,4 +1,4 @@
-"""Persons' corrections in words, and as rows that people and machines read."""
+"""Texts of corrections, and corrections as rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from app.corrections.records import Correction
 
 
-def some(names: Sequence[object] | pl.Series) -> str:
-    """A few names, and how many more there are.
+def shortened(names: Sequence[object] | pl.Series) -> str:
+    """The first names of a list, and how many more it has.
 
-    >>> some(range(10)), some([])
+    >>> shortened(range(10)), shortened([])
     ('0, 1, 2, 3, 4, 5, 6, 7 and 2 more', 'none')
     """
     shown = [str(name) for name in list(names)[:8]]
@@ -25,19 +25,19 @@ def some(names: Sequence[object] | pl.Series) -> str:
     return ", ".join(shown) + more if shown else "none"
 
 
-def equal(values: dict[str, Any]) -> str:
-    """What is what, in words.
+def name_values(values: dict[str, Any]) -> str:
+    """Names and values as text.
 
-    >>> equal({"class": "user", "cause": "failed", "node": None})
+    >>> name_values({"class": "user", "cause": "failed", "node": None})
     'class user, cause failed'
     """
     order = ("class", "cause", "node")
-    told = sorted(values.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
-    return ", ".join(f"{name} {value}" for name, value in told if value is not None)
+    ordered = sorted(values.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
+    return ", ".join(f"{name} {value}" for name, value in ordered if value is not None)
 
 
-def subject_in_words(correction: Correction) -> str:
-    """What a correction is about."""
+def describe_subject(correction: Correction) -> str:
+    """The subject of a correction."""
     if correction.kind == "node_state":
         return f"node {correction.subject['node']}, {correction.subject['from']} to {correction.subject['until']}"
     jobs = ", ".join(f"job {job} of {submitted}" for _, job, submitted in correction.subject["attempts"][:3])
@@ -45,23 +45,23 @@ def subject_in_words(correction: Correction) -> str:
     return jobs + (f" and {more} more" if more > 0 else "")
 
 
-def before_in_words(correction: Correction) -> str:
-    """What was derived when it was made."""
+def describe_before(correction: Correction) -> str:
+    """The derived value that a correction overrules."""
     if correction.kind == "cause":
-        return equal(correction.before)
+        return name_values(correction.before)
     if correction.kind == "run_join":
         return f"run {correction.before['run']}"
     states = [
         f"{each['state']}{' (' + each['reason'] + ')' if each['reason'] else ''}"
         for each in correction.before["states"]
     ]
-    return some(states) if states else "in service"
+    return shortened(states) if states else "in service"
 
 
-def after_in_words(correction: Correction) -> str:
-    """What holds instead."""
+def describe_after(correction: Correction) -> str:
+    """The corrected value."""
     if correction.kind == "cause":
-        return equal(correction.after)
+        return name_values(correction.after)
     if correction.kind == "node_state":
         return str(correction.after["state"]).replace("_", " ")
     if "apart" in correction.after:
@@ -70,14 +70,14 @@ def after_in_words(correction: Correction) -> str:
     return f"the run of job {job} of {submitted}"
 
 
-def in_words(correction: Correction) -> str:
-    """A correction in a line."""
-    said = f"{before_in_words(correction)} -> {after_in_words(correction)}"
-    return f"{TITLES[correction.kind]} of {subject_in_words(correction)}: {said}"
+def describe(correction: Correction) -> str:
+    """A correction in one line."""
+    change = f"{describe_before(correction)} -> {describe_after(correction)}"
+    return f"{TITLES[correction.kind]} of {describe_subject(correction)}: {change}"
 
 
 def as_rows(corrections: Sequence[Correction]) -> pl.DataFrame:
-    """Corrections as people and machines read them."""
+    """Corrections as rows, for tables and files."""
     rows = [
         {
             "id": each.id,
@@ -86,9 +86,9 @@ def as_rows(corrections: Sequence[Correction]) -> pl.DataFrame:
             "author": each.author,
             "reason": each.reason,
             "kind": each.kind,
-            "subject": subject_in_words(each),
-            "before": before_in_words(each),
-            "after": after_in_words(each),
+            "subject": describe_subject(each),
+            "before": describe_before(each),
+            "after": describe_after(each),
             "withdrawn_at": each.withdrawn_at,
             "withdrawn_by": each.withdrawn_by,
             "withdrawn_reason": each.withdrawn_reason,
@@ -112,7 +112,7 @@ SHOWN = {
     "after": ("after", "text"),
     "reason": ("reason", "text"),
 }
-"""Columns of the list for people, with headings and units."""
+"""Columns of the printed list, with headings and units."""
 
 SHOWN_WITHDRAWN = {"withdrawn_at": ("withdrawn", "time"), "withdrawn_by": ("by", "text"),
                    "withdrawn_reason": ("because", "text")}  # fmt: skip

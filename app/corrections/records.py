@@ -1,8 +1,8 @@
-"""Persons' corrections as the warehouse keeps them, and as a computation applies them.
+"""Corrections as the warehouse stores them, and as a computation applies them.
 
-A correction is written once and never changed but to say that it was withdrawn, when, by whom and why. What it is about
-(`subject`), what was known then (`before`) and what holds instead (`after`) are JSON of natural keys, so it survives
-any computation, late data, and reading the sources again.
+A correction is written once. Only its withdrawal changes it: when, by whom and why. Its subject, the derived value
+(`before`) and the corrected one (`after`) are JSON of natural keys, so it survives any computation, late data, and
+reading the sources again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["cause", "node_state", "run_join"]
 
 TITLES: dict[str, str] = {"cause": "cause", "node_state": "node state", "run_join": "run join"}
-"""What kinds are called where people read them."""
+"""Titles of the kinds."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class Correction:
     """One row of the table `adjudications`.
 
     Attributes:
-        id: what people call it by.
-        cluster: of which cluster.
+        id: its name in commands and messages.
+        cluster: of its subject.
         made_at: when.
         author: who.
         reason: why.
         kind: what is corrected.
-        subject: what it is about, in natural keys.
-        before: what was derived when it was made.
-        after: what holds instead.
-        withdrawn_at: when it was taken back; None while it counts.
+        subject: in natural keys.
+        before: the derived value when it was made.
+        after: the corrected value.
+        withdrawn_at: when it was withdrawn; None while it counts.
         withdrawn_by: by whom.
         withdrawn_reason: and why.
     """
@@ -64,31 +64,31 @@ class Correction:
 
     @property
     def counts(self) -> bool:
-        """Whether it holds: nobody took it back."""
+        """Whether it is in force: not withdrawn."""
         return self.withdrawn_at is None
 
     @property
-    def said(self) -> str:
-        """How it is told where it counts."""
+    def signed_reason(self) -> str:
+        """Author and reason, as printed beside the numbers that it affects."""
         return f"adjudicated by {self.author}: {self.reason}"
 
     @property
     def attempts(self) -> tuple[AttemptKey, ...]:
-        """The attempts that it is about; none of a node state."""
+        """The attempts of its subject; empty for a node state."""
         return tuple(_key(each) for each in self.subject.get("attempts", ()))
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """From and until of a node state."""
+        """Beginning and end of a node state."""
         return _moment(self.subject["from"]), _moment(self.subject["until"])
 
     def row(self) -> dict[str, Any]:
         """As a row of the table."""
-        told = {name: _text(getattr(self, name)) for name in ("subject", "before", "after")}
-        return self.__dict__ | told
+        texts = {name: _text(getattr(self, name)) for name in ("subject", "before", "after")}
+        return self.__dict__ | texts
 
     def overlaps(self, other: Correction) -> bool:
-        """Whether both speak of the same thing, so that the later one counts."""
+        """Whether both are about the same thing, so that the later one counts."""
         if self.cluster != other.cluster or self.kind != other.kind:
             return False
         if self.kind != "node_state":
@@ -96,8 +96,8 @@ class Correction:
         (low, high), (from_, until) = self.span, other.span
         return bool(self.subject["node"] == other.subject["node"]) and low < until and from_ < high
 
-    def says_the_same(self, other: Correction) -> bool:
-        """Whether both say the same of the same thing."""
+    def repeats(self, other: Correction) -> bool:
+        """Whether both make the same correction."""
         return self.overlaps(other) and (self.subject, self.after) == (other.subject, other.after)
 
 
@@ -124,7 +124,7 @@ def _text(value: object) -> str:
     return as_json(value, sort_keys=True)
 
 
-def known(source: Source, cluster: str | None = None) -> list[Correction]:
+def read_corrections(source: Source, cluster: str | None = None) -> list[Correction]:
     """All corrections in the order in which they were made, withdrawn ones too."""
     rows = source.query("adjudications", cluster=cluster).to_dicts()
     return [Correction(**row | {name: json.loads(row[name] or "{}") for name in ("subject", "before", "after")})
@@ -136,14 +136,14 @@ def known(source: Source, cluster: str | None = None) -> list[Correction]:
 
 @dataclass(frozen=True)
 class Fixes:
-    """The corrections of a cluster that count, as metrics take them."""
+    """The corrections of a cluster in force, as metrics take them."""
 
     causes: tuple[CauseFix, ...]
     states: tuple[StateFix, ...]
     runs: tuple[RunFix, ...]
 
     def of_causes(self, interrupted: pl.DataFrame) -> pl.DataFrame:
-        """Interruptions with causes as corrected, and incidents drawn again."""
+        """Interruptions with corrected causes, and incidents computed again."""
         if not self.causes:
             return interrupted
         corrected = with_incidents(corrected_causes(interrupted, self.causes))
@@ -151,16 +151,17 @@ class Fixes:
 
 
 def fixes(source: Source, cluster: str) -> Fixes:
-    """The corrections of a cluster that count."""
-    counting = [each for each in known(source, cluster) if each.counts]
+    """The corrections of a cluster in force."""
+    counting = [each for each in read_corrections(source, cluster) if each.counts]
     return Fixes(
         tuple(
-            CauseFix(each.id, each.attempts, each.said, each.after.get("class"), each.after.get("cause"),
+            CauseFix(each.id, each.attempts, each.signed_reason, each.after.get("class"), each.after.get("cause"),
                      each.after.get("node"))
             for each in counting if each.kind == "cause"
         ),
         tuple(
-            StateFix(each.id, cluster, each.subject["node"], *each.span, each.after["state"], each.author, each.said)
+            StateFix(each.id, cluster, each.subject["node"], *each.span, each.after["state"], each.author,
+                     each.signed_reason)
             for each in counting if each.kind == "node_state"
         ),
         tuple(
@@ -175,8 +176,8 @@ def fixes(source: Source, cluster: str) -> Fixes:
 
 
 def counting_in(source: Source, window: Window) -> list[Correction]:
-    """The corrections that bear on a window: of what ended, lasted or ran in it."""
-    counting = [each for each in known(source, window.cluster) if each.counts]
+    """The corrections that affect a window: of interruptions, node states and runs in it."""
+    counting = [each for each in read_corrections(source, window.cluster) if each.counts]
     if not counting:
         return []
     keys = {key for each in counting for key in each.attempts}
@@ -186,13 +187,13 @@ def counting_in(source: Source, window: Window) -> list[Correction]:
 
 def _spans(source: Source, window: Window, keys: Iterable[AttemptKey]) -> dict[AttemptKey, tuple[datetime, datetime]]:
     """From the submission of each attempt to its end, or to the window's while it lasts."""
-    wanted = pl.DataFrame(
+    keys_of = pl.DataFrame(
         sorted(keys),
         schema={"scheduler": pl.String(), "job_id": pl.String(), "submitted_at": pl.Datetime("us", "UTC")},
         orient="row",
     )
     key = ["scheduler", "job_id", "submitted_at"]
-    rows = source.query("attempts", cluster=window.cluster).join(wanted, on=key, how="semi")
+    rows = source.query("attempts", cluster=window.cluster).join(keys_of, on=key, how="semi")
     return {
         (scheduler, job_id, submitted): (submitted, ended or window.until)
         for scheduler, job_id, submitted, ended in rows.select(*key, "ended_at").iter_rows()
@@ -203,7 +204,7 @@ def _bears(each: Correction, window: Window, spans: dict[AttemptKey, tuple[datet
     if each.kind == "node_state":
         low, high = each.span
         return low < window.until and high > window.since
-    found = [spans[key] for key in each.attempts if key in spans]
+    spans_of = [spans[key] for key in each.attempts if key in spans]
     if each.kind == "cause":  # an interruption is of the moment that it happened at
-        return any(window.since <= ended < window.until for _, ended in found)
-    return any(low < window.until and high > window.since for low, high in found)
+        return any(window.since <= ended < window.until for _, ended in spans_of)
+    return any(low < window.until and high > window.since for low, high in spans_of)

@@ -199,8 +199,8 @@ def _list(options: argparse.Namespace, root: Path) -> int:
     from queries.warehouse import open_reader
 
     with open_reader(root) as reader:
-        known = records.known(reader, options.cluster)
-    rows = describe.as_rows([each for each in known if options.all or each.counts])
+        read_corrections = records.read_corrections(reader, options.cluster)
+    rows = describe.as_rows([each for each in read_corrections if options.all or each.counts])
     rows_as = RowFormat.of(options)
     if rows_as.form != "table":
         rows_as.write(rows)

@@ -19,7 +19,7 @@ import polars as pl
 
 from app.claims import verify as verifying
 from app.corrections import records as adjudications
-from app.corrections.describe import in_words
+from app.corrections.describe import describe
 from app.errors import UsageError
 from app.json_text import as_json, finite
 from app.results import headlines, references
@@ -129,7 +129,7 @@ def document(
                 "id": each.id,
                 "author": each.author,
                 "made_at": iso(each.made_at),
-                "says": in_words(each),
+                "says": describe(each),
                 "reason": each.reason,
             }
             for each in adjudications.counting_in(source, window)

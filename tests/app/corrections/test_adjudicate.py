@@ -110,7 +110,7 @@ def refused(root: Path, *arguments: str, signed: bool = True) -> str:
     done = answer(root, "adjudicate", *arguments, *(SIGNED if signed else ()))
     assert done.status == 2, done.out
     with open_reader(root) as reader:
-        assert adjudications.known(reader) == []
+        assert adjudications.read_corrections(reader) == []
     return done.err
 
 
@@ -284,26 +284,26 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
     [
         (("cause", "--job", "99", "--class", "user", "--cause", "x"), "no attempt of job '99'"),
         (("cause", "--job", "11", "--class", "user", "--cause", "x"), f"attempt 1 of {ALONE} (COMPLETED)"),
-        (("cause", "--job", "10", "--class", "user", "--cause", "x"), "Say which: --run R --attempt N"),
-        (("cause", "--class", "user"), "say which: --job J, or --run R --attempt N"),
-        (("cause", "--job", "12"), "say what it was instead"),
-        (("cause", "--job", "12", "--class", "infrastructure"), "say --cause, too"),
-        (("cause", "--job", "12", "--cause", "'; DROP TABLE x"), "--cause is a word of small letters"),
+        (("cause", "--job", "10", "--class", "user", "--cause", "x"), "Select one: --run R --attempt N"),
+        (("cause", "--class", "user"), "the attempt is missing: --job J, or --run R --attempt N"),
+        (("cause", "--job", "12"), "the correction is missing"),
+        (("cause", "--job", "12", "--class", "infrastructure"), "add --cause"),
+        (("cause", "--job", "12", "--cause", "'; DROP TABLE x"), "--cause is a word of at most 40"),
         (("cause", "--job", "12", "--cause", "failed"), "nothing to correct"),
-        (("cause", "--job", "12", "--cause", "x", "--node", "n1"), "did not hold a node 'n1'; it held n2"),
+        (("cause", "--job", "12", "--cause", "x", "--node", "n1"), "did not hold the node 'n1'; it held n2"),
         (("cause", "--run", "nope", "--cause", "x"), "has no run 'nope'"),
-        (("cause", "--run", RUN, "--attempt", "7", "--cause", "x"), "there is no attempt 7; there are 1, 2"),
+        (("cause", "--run", RUN, "--attempt", "7", "--cause", "x"), "there is no attempt 7; attempts: 1, 2"),
         (("cause", "--job", "12", "--cluster", "d", "--cause", "x"), "there is no cluster 'd'"),
-        (("cause", "--job", "12", "--cause", "x", "--submitted", "2026-09-22"), "none of them was submitted at"),
-        (("node-state", "--node", "n9", *STATE[3:]), "has no node 'n9'; there are n1, n2"),
+        (("cause", "--job", "12", "--cause", "x", "--submitted", "2026-09-22"), "no such attempt was submitted at"),
+        (("node-state", "--node", "n9", *STATE[3:]), "has no node 'n9'; nodes: n1, n2"),
         (("node-state", *STATE[1:3], "--from", "2026-09-22", "--until", "2026-09-21", *KIND), "is not before --until"),
-        (("node-state", *STATE[1:3], "--from", "2025-09-01", "--until", "2025-09-02", *KIND), "nothing is known of"),
-        (("run-join", "--run", RUN, "--job", "10"), f"is in {RUN} already; nothing to correct"),
+        (("node-state", *STATE[1:3], "--from", "2025-09-01", "--until", "2025-09-02", *KIND), "has no data from"),
+        (("run-join", "--run", RUN, "--job", "10"), f"is already in {RUN}; nothing to correct"),
         (("run-join", "--run", RUN, "--job", "12", "--apart"), f"is not in {RUN}"),
-        (("run-join", "--run", RUN, "--job", "10", "--apart"), "there is nothing to take apart"),
+        (("run-join", "--run", RUN, "--job", "10", "--apart"), "there is nothing to separate"),
         (("run-join", "--run", RUN, "--job", "12"), "ran at the same time; attempts of one run follow one another"),
-        (("run-join", "--run", RUN), "say which: --job J"),
-        (("withdraw", "adj-nope"), "there is no correction 'adj-nope'; those that count: none"),
+        (("run-join", "--run", RUN), "the attempt is missing: --job J"),
+        (("withdraw", "adj-nope"), "there is no correction 'adj-nope'; in force: none"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_or_means_nothing_is_refused(template: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -313,10 +313,10 @@ def test_what_is_not_there_or_means_nothing_is_refused(template: Path, arguments
 def test_nobody_is_guessed_and_every_correction_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "carol")
     said = refused(root, *CAUSE, signed=False)
-    assert "--author is missing: say who says so (you may be carol)" in said
+    assert "--author is missing: who makes the correction (you may be carol)" in said
     assert "--reason is missing" in refused(root, *CAUSE, "--author", "A", signed=False)
     assert "without control characters" in refused(root, *CAUSE, "--author", "A\x1b[2J", "--reason", "x", signed=False)
-    assert "at most 100 letters" in refused(root, *CAUSE, "--author", "A" * 101, "--reason", "x", signed=False)
+    assert "at most 100 characters" in refused(root, *CAUSE, "--author", "A" * 101, "--reason", "x", signed=False)
 
 
 def test_names_are_data_never_sql(root: Path) -> None:
