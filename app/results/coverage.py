@@ -54,7 +54,7 @@ def covered(source: Source, period: Window) -> Covered:
         if period.since >= period.until:  # one of them was not told, and is an end of the data
             when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
         raise UncoveredError(
-            f"{period.cluster}: nothing is known {when}; the data speak for {iso(since)} to {iso(until)}"
+            f"{period.cluster}: there are no data {when}; the data cover {iso(since)} to {iso(until)}"
         )
     gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)

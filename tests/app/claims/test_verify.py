@@ -215,7 +215,7 @@ def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -
 
 
 def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
-    with open_reader(patchy) as reader, pytest.raises(UsageError, match="the data speak for 2026-09-01"):
+    with open_reader(patchy) as reader, pytest.raises(UsageError, match="the data cover 2026-09-01"):
         verifying.verify(reader, Window("c", *parse_period("2026-12")), [])
 
 

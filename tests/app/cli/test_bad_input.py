@@ -188,7 +188,7 @@ def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
         (["report", "sla", "--period", "0001-01-01T00:00:00+23:59..2026-10-01"], "outside the years 1 to 9999"),
         (["show", "goodput", "--cluster", "other"], "tiny"),
         (["show", "ettr", "--run", "999999"], "show runs"),
-        (["show", "goodput", "--since", "2027-01-01"], "the data speak for"),
+        (["show", "goodput", "--since", "2027-01-01"], "the data cover"),
     ],
 )
 def test_questions_that_cannot_be_answered(arguments: list[str], said: str, computed: Path) -> None:

@@ -259,7 +259,7 @@ def test_a_correction_holds_when_sources_are_read_again_and_when_more_comes(root
 @pytest.mark.parametrize("kind", EACH)
 def test_the_same_twice_is_one(root: Path, kind: str) -> None:
     adjudicate(root, *EACH[kind])
-    assert "says so already (by A. Person" in adjudicate(root, *EACH[kind])
+    assert "is the same correction (by A. Person" in adjudicate(root, *EACH[kind])
     adjudicate(root, *EACH[kind], "--no-compute")
     assert len(listed(root, "--all")) == 1
 
@@ -269,7 +269,7 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
     adjudicate(root, *CAUSE)
     (first,) = listed(root)
     told = adjudicate(root, "cause", "--job", "12", "--class", "user", "--cause", "bad_code")
-    assert f"it counts instead of {first['id']}" in told
+    assert f"it replaces {first['id']}" in told
     row = interruption(root, "12")
     assert (row["class"], row["cause"], row["node"]) == ("user", "bad_code", None)
     adjudicate(root, *CAUSE)  # once more, and now it is the newest
@@ -361,7 +361,7 @@ def computed(reader: Any) -> Window:  # noqa: ANN401 - a Reader
 
 
 def test_the_list_is_a_table_for_people(root: Path) -> None:
-    assert "Nobody has corrected anything" in adjudicate(root, "list", signed=False)
+    assert "There are no corrections" in adjudicate(root, "list", signed=False)
     adjudicate(root, *CAUSE, "--no-compute")
     told = adjudicate(root, "list", signed=False)
     assert "A. Person" in told
