@@ -89,8 +89,8 @@ class Explorer:
     """Addresses to pages.
 
     Args:
-        answers: what is asked.
-        claims: what is judged.
+        answers: the published warehouse.
+        claims: the claims to judge.
     """
 
     def __init__(self, answers: AnswerCache, claims: WatchedClaims) -> None:
@@ -103,12 +103,12 @@ class Explorer:
 
         Raises:
             NothingYetError: nothing was computed yet.
-            UsageError: the address asks for what there is not.
+            UsageError: the address names something that does not exist.
         """
-        found = self.answers.ask(view.situation)
-        if not found.computed:
-            raise NothingYetError(found)
-        return view.resolve(found, view.parameters(search))
+        situation = self.answers.ask(view.situation)
+        if not situation.computed:
+            raise NothingYetError(situation)
+        return view.resolve(situation, view.parameters(search))
 
     def waits(self) -> bool:
         """Nothing is computed yet."""
@@ -120,9 +120,9 @@ class Explorer:
     @panics.as_errors()
     def about(self, metric: str, shown: View) -> tuple[str, Component]:
         """Title and contents of the drawer of a headline number."""
-        found = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.asked)
-        headline = overview.headline_of(found, metric)
-        judged = [each for each in found.judged if each.claim.metric == metric]
+        data = self.answers.ask(overview.gather, shown.window, self.claims.now(), shown.requested)
+        headline = overview.headline_of(data, metric)
+        judged = [each for each in data.judged if each.claim.metric == metric]
         used = self.answers.ask(computed_constants, shown.window.cluster)
         return headline.title, drawer.layout(headline, judged, used, shown)
 
@@ -130,16 +130,16 @@ class Explorer:
 class NothingYetError(Exception):
     """Something may be loaded, but nothing is computed."""
 
-    def __init__(self, found: view.Situation) -> None:
+    def __init__(self, situation: view.Situation) -> None:
         super().__init__("nothing is computed yet")
-        self.found = found
+        self.situation = situation
 
 
 @panics.as_errors()
 def page(
     explorer: Explorer, path: str | None, search: str | None
 ) -> tuple[Component, Component | None, Component, str]:
-    """Navigation, filters, contents and title of an address. Whatever goes wrong is said in the contents."""
+    """Navigation, filters, contents and title of an address. An error becomes the contents."""
     navigation, filters, contents, title = _page(explorer, path, search)
     return components.readable(navigation), components.readable(filters), components.readable(contents), visible(title)
 
@@ -150,10 +150,10 @@ def _page(
     path = (path or "/").rstrip("/") or "/"
     if path == manual.PATH or path.startswith(f"{manual.PATH}/"):
         return _manual(explorer, path, search)
-    known = pages()
-    if path not in known:
+    pages_by_path = pages()
+    if path not in pages_by_path:
         return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
-    each = known[path]
+    each = pages_by_path[path]
     title = f"{each.name} · Trackside"
     try:
         shown = explorer.view(search)
@@ -183,7 +183,7 @@ def _manual(explorer: Explorer, path: str, search: str | None) -> tuple[Componen
 
 def _not_found(path: str) -> Component:
     return components.message(
-        "There is no such page",
+        "This page does not exist",
         html.P(["Nothing is at ", html.Code(path), "."]),
         html.P(components.link("Go to the overview", "/", class_name="button")),
     )
@@ -192,45 +192,47 @@ def _not_found(path: str) -> Component:
 def _cannot(error: Exception, path: str) -> Component:
     return components.message(
         "This cannot be shown",
-        html.P(str(error), className="said"),
+        html.P(str(error), className="error-text"),
         html.P(components.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
         kind="error",
     )
 
 
 def _nothing_yet(error: Exception) -> Component:
-    found = error.found if isinstance(error, NothingYetError) else view.Situation()
-    if found.clusters:
+    situation = error.situation if isinstance(error, NothingYetError) else view.Situation()
+    if situation.clusters:
         return components.message(
-            "Data are loaded, nothing is computed yet",
-            html.P(f"Loaded of: {', '.join(found.clusters)}. One command makes the ledger and the numbers:"),
+            "The data are loaded, but nothing is computed yet",
+            html.P(
+                f"Loaded clusters: {', '.join(situation.clusters)}. One command computes the ledger and the numbers:"
+            ),
             components.code("trackside compute"),
-            html.P("This page shows them as soon as they are there.", className="small"),
+            html.P("This page shows them as soon as they exist.", className="small"),
         )
     return components.message(
         "There are no data yet",
-        html.P("Where Slurm's own tools work, two commands read the last 30 days and compute the numbers:"),
+        html.P("Where Slurm's commands work, two commands read the last 30 days and compute the numbers:"),
         components.code("trackside ingest slurm\ntrackside compute"),
-        html.P("To look around first, on a simulated cluster:"),
+        html.P("To try it on a simulated cluster first:"),
         components.code("trackside demo"),
-        html.P("This page shows the numbers as soon as they are there.", className="small"),
+        html.P("This page shows the numbers as soon as they exist.", className="small"),
     )
 
 
 def broken(error: Exception) -> Component:
-    """What stands in place of a page that a fault of ours kept from being made."""
+    """The contents in place of a page that failed with a fault of ours."""
     logger.error("a page failed", exc_info=error)
     return components.message(
         "Something went wrong here",
         html.P("It is a fault of Trackside; the log of the server has the details. The other pages still work."),
-        html.P(f"{type(error).__name__}: {str(error)[:300]}", className="said"),
+        html.P(f"{type(error).__name__}: {str(error)[:300]}", className="error-text"),
         html.P(components.link("Go to the overview", "/", class_name="button")),
         kind="error",
     )
 
 
 def _pages(made: Dash, explorer: Explorer) -> None:
-    """The callback that turns an address into a page, and the one that looks for newer data."""
+    """Register the callbacks that turn an address into a page, and that check for newer data."""
 
     def failed(error: Exception) -> tuple[Any, ...]:
         return no_update, None, broken(error), "Trackside", no_update, no_update
@@ -269,7 +271,7 @@ def _pages(made: Dash, explorer: Explorer) -> None:
 
 
 def _reactions(made: Dash, explorer: Explorer) -> None:
-    """Filters, the drawer, exports, and what the page does by itself."""
+    """Register the callbacks of filters, the drawer, exports, and the automatic ones."""
 
     @made.callback(
         Output("url", "search"),
@@ -280,15 +282,15 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     )
     def narrow(_: list[Any], search: str | None) -> Any:  # noqa: ANN401 - text or no_update
         params = view.parameters(search)
-        wanted = dict(params)
+        changed_params = dict(params)
         try:
             shown = explorer.view(search)
         except (UsageError, WarehouseError, NothingYetError):
             return no_update
         named = ctx.triggered_prop_ids
         for change in ctx.triggered:
-            wanted = with_filter(shown, wanted, named[change["prop_id"]]["name"], change["value"])
-        return no_update if wanted == params else view.address("", wanted) or "?"
+            changed_params = with_filter(shown, changed_params, named[change["prop_id"]]["name"], change["value"])
+        return no_update if changed_params == params else view.address("", changed_params) or "?"
 
     @made.callback(
         Output("drawer", "opened"),
@@ -335,14 +337,14 @@ def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -
     """Parameters of an address after a filter was changed.
 
     Args:
-        shown: what is shown now. A filter that says just that changes nothing.
+        shown: the current view. A filter with the same value changes nothing.
         params: the address's parameters so far.
-        name: the filter: a parameter, or `period` or `dates`, which stand for since and until.
-        value: what was chosen; nothing, or the default, leaves the parameter out.
+        name: the filter: a parameter, or `period` or `dates`, which set since and until.
+        value: the chosen value; none, or the default, leaves the parameter out.
     """
-    others = {key: told for key, told in params.items() if key not in {"since", "until"}}
+    others = {key: each for key, each in params.items() if key not in {"since", "until"}}
     if name == "period":
-        offered = view.periods(shown.known)
+        offered = view.periods(shown.state)
         return others | offered[value][1] if value in offered else dict(params)
     if name == "dates":
         dates = [str(day)[:10] for day in value or [] if day]
@@ -352,7 +354,7 @@ def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -
         return others | {"since": dates[0], "until": until.isoformat()}
     if name == "cluster":
         return {"cluster": str(value)} if value and value != shown.window.cluster else dict(params)
-    made = {key: told for key, told in params.items() if key != name}
+    made = {key: each for key, each in params.items() if key != name}
     if value and (name, value) != ("by", "cause"):
         made[name] = str(value)
     return made

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     Child = Component | str | None
 
 ROWS_SHOWN = 5_000
-"""Rows that a table holds; more are not read by scrolling but found by narrowing."""
+"""Most rows of a table; a reader finds others with filters."""
 
 
-def aria(words: dict[str, str]) -> dict[str, Any]:
+def aria(attributes: dict[str, str]) -> dict[str, Any]:
     """Attributes whose names are no Python names, to pass on with `**`."""
-    return dict(words)
+    return dict(attributes)
 
 
 def icon(name: str) -> Component:
-    """A small picture in the colour of the text around it; it is never the only thing that says something."""
+    """A small picture in the colour of the text around it; text beside it always carries the meaning."""
     return html.Span(className=f"ts-icon ts-icon-{name}", **aria({"aria-hidden": "true"}))
 
 
@@ -88,7 +88,7 @@ _CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED":
 
 
 def state_badge(state: str) -> Component:
-    """A scheduler state; the word says it, the colour helps to find it."""
+    """A scheduler state as a word, with a colour."""
     made: Component = dmc.Badge(state, color=_CALM.get(state, "red"), variant="light", size="sm", radius="sm")
     return made
 
@@ -104,7 +104,7 @@ def span_bar(
         value: marked if there is one.
         target: marked if there is one.
         top: end of the scale.
-        what: the same in words, for who does not see it.
+        what: the same as text, for screen readers.
     """
 
     def at(number: float) -> str:
@@ -127,12 +127,12 @@ def evidence_strip(evidence: Sequence[tuple[str, float]]) -> Component:
     """Shares by kind of evidence, as a strip with words beneath."""
     if not evidence:
         return html.Span(className="evidence")
-    words = " · ".join(f"{kind} {headline_text.share(part)}" for kind, part in evidence)
-    pieces = [
+    text = " · ".join(f"{kind} {headline_text.share(part)}" for kind, part in evidence)
+    segments = [
         html.Span(style={"flexGrow": part, "background": palette.EVIDENCE_COLOURS[kind]}) for kind, part in evidence
     ]
-    strip = html.Span(pieces, className="evidence-strip", **aria({"aria-hidden": "true"}))
-    return html.Span([strip, html.Span(words, className="small")], className="evidence")
+    strip = html.Span(segments, className="evidence-strip", **aria({"aria-hidden": "true"}))
+    return html.Span([strip, html.Span(text, className="small")], className="evidence")
 
 
 def dot(swatch: palette.Swatch) -> Component:
@@ -146,7 +146,7 @@ def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, *, link_to: st
 
     Args:
         parts: category and its GPU-hours, in any order.
-        whole: GPU-hours that the bar stands for.
+        whole: GPU-hours of the whole bar.
         link_to: page whose anchors explain the categories.
     """
     held = dict(parts)
@@ -180,18 +180,18 @@ def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, *, link_to: st
         )
         for swatch, hours in shown
     ]
-    said = ", ".join(f"{swatch.label} {headline_text.share(hours / whole)}" for swatch, hours in shown)
+    description = ", ".join(f"{swatch.label} {headline_text.share(hours / whole)}" for swatch, hours in shown)
     return html.Div(
         [
             html.Div(braces, className="braces", **aria({"aria-hidden": "true"})),
-            html.Div(segments, className="stacked-bar", role="img", **aria({"aria-label": said})),
+            html.Div(segments, className="stacked-bar", role="img", **aria({"aria-label": description})),
             html.Div(legend, className="legend"),
         ]
     )
 
 
-def figure(made: go.Figure, name: str, said: str) -> Component:
-    """A chart with a description for who does not see it."""
+def figure(made: go.Figure, name: str, description: str) -> Component:
+    """A chart with a description for screen readers."""
     config: Any = {
         "displaylogo": False,
         "responsive": True,
@@ -201,7 +201,7 @@ def figure(made: go.Figure, name: str, said: str) -> Component:
     graph = dcc.Graph(
         id=name, figure=made, config=config, className="chart", style={"height": f"{made.layout.height}px"}
     )
-    return html.Div(graph, role="figure", **aria({"aria-label": said}))
+    return html.Div(graph, role="figure", **aria({"aria-label": description}))
 
 
 def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - AG Grid's own options
@@ -209,7 +209,7 @@ def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str
 
     Args:
         name: column of the rows.
-        heading: what stands above it.
+        heading: the title of the column.
         unit: text, time, run (a run's id, shown short), or a unit of `app.console.display`; these are right-aligned.
         more: further options of AG Grid, such as `width`, `href` (a column with addresses) or `bar` (a share).
     """
@@ -289,7 +289,7 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
     if context:
         made |= {"cellRenderer": "Cell", "cellRendererParams": context}
     else:
-        made["valueFormatter"] = {"function": "told(params)"}
+        made["valueFormatter"] = {"function": "formatted(params)"}
     if column["unit"] not in {"text", "time", "run"}:
         made |= {"type": "rightAligned"}
     if column["unit"] in {"text", "run"}:
@@ -298,12 +298,12 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    wanted = {column["field"]: column["unit"] for column in columns}
-    extra = {column[key] for column in columns for key in ("href", "swatch") if key in column} - set(wanted)
+    units = {column["field"]: column["unit"] for column in columns}
+    extra = {column[key] for column in columns for key in ("href", "swatch") if key in column} - set(units)
     made = []
     for row in rows.iter_rows(named=True):
         cells: dict[str, Any] = {name: row[name] for name in extra}
-        for name, unit in wanted.items():
+        for name, unit in units.items():
             cells[name] = _plain(row[name], unit)
             if unit != "text":
                 cells[f"{name}__text"] = visible(_text(row[name], unit))
@@ -360,7 +360,7 @@ def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for c
 
 
 def message(title: str, *children: Child, kind: str = "info") -> Component:
-    """A page that has something to say instead of something to show."""
+    """A page with a message in place of data."""
     return html.Div(
         [html.H1(title), *children], className=f"message message-{kind}", role="alert" if kind == "error" else "status"
     )
@@ -378,16 +378,20 @@ def facts(pairs: Sequence[tuple[str, Child]]) -> Component:
     )
 
 
-def headline_range(found: Headline, target: float | None) -> Component | None:
+def headline_range(headline: Headline, target: float | None) -> Component | None:
     """The range bar of a headline: its bounds, or its interval; None where it has neither."""
-    low, high = (found.bound_low, found.bound_high) if found.bound_low is not None else (found.ci_low, found.ci_high)
-    if low is None and found.value is None:
+    low, high = (
+        (headline.bound_low, headline.bound_high)
+        if headline.bound_low is not None
+        else (headline.ci_low, headline.ci_high)
+    )
+    if low is None and headline.value is None:
         return None
     top = 1.0
-    if found.unit != "ratio":
-        ends = [each for each in (low, high, found.value, target) if each is not None]
+    if headline.unit != "ratio":
+        ends = [each for each in (low, high, headline.value, target) if each is not None]
         top = max(ends) * 1.15 or 1.0
-    said = " ".join(
-        filter(None, (headline_text.bounds_text(found), headline_text.interval_text(found)))
-    ) or headline_text.headline_value(found)
-    return span_bar(low, high, value=found.value, target=target, top=top, what=said)
+    description = " ".join(
+        filter(None, (headline_text.bounds_text(headline), headline_text.interval_text(headline)))
+    ) or headline_text.headline_value(headline)
+    return span_bar(low, high, value=headline.value, target=target, top=top, what=description)

@@ -1,4 +1,4 @@
-"""What a headline number means and rests on: the contents of the drawer that opens beside the page."""
+"""The drawer of a headline number: its definition, parts, verdicts, SQL and constants."""
 
 from __future__ import annotations
 
@@ -25,64 +25,64 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Judged
 
 
-def layout(found: Headline, judged: Sequence[Judged], used: dict[str, Any], view: View) -> Component:
+def layout(headline: Headline, judged: Sequence[Judged], constants: dict[str, Any], view: View) -> Component:
     """The drawer of a headline.
 
     Args:
-        found: the number.
+        headline: the number.
         judged: verdicts on claims about it.
-        used: the constants it was computed with.
-        view: where it was asked.
+        constants: the constants of its computation.
+        view: the current view.
     """
-    metric = BY_NAME.get(found.metric)
-    evidence = ", ".join(f"{kind} {headline_text.share(part)}" for kind, part in found.evidence)
+    metric = BY_NAME.get(headline.metric)
+    evidence = ", ".join(f"{kind} {headline_text.share(part)}" for kind, part in headline.evidence)
     return html.Div(
         [
             html.P(metric.summary if metric else "", className="lead"),
             html.Div(
-                headline_text.headline_text(found),
-                className="card-value" if found.value is not None else "card-value untold",
+                headline_text.headline_text(headline),
+                className="card-value" if headline.value is not None else "card-value unknown",
             ),
-            html.P(found.note, className="note") if found.note else None,
+            html.P(headline.note, className="note") if headline.note else None,
             components.facts(
                 [
                     ("Definition", metric.formula if metric else None),
-                    ("This number", headline_text.fraction_text(found)),
-                    ("Numerator", _numerator(found)),
-                    ("Denominator", _exact(found.denominator, found.metric)),
-                    ("Events, runs or steps", None if found.n is None else f"{found.n:,}"),
-                    ("Bounds", headline_text.bounds_text(found)),
-                    ("Sampling interval", headline_text.interval_text(found)),
-                    ("Uncertainty is given as", metric.interval if metric else None),
+                    ("This number", headline_text.fraction_text(headline)),
+                    ("Numerator", _numerator(headline)),
+                    ("Denominator", _exact(headline.denominator, headline.metric)),
+                    ("Events, runs or steps", None if headline.n is None else f"{headline.n:,}"),
+                    ("Bounds", headline_text.bounds_text(headline)),
+                    ("Sampling interval", headline_text.interval_text(headline)),
+                    ("Uncertainty", metric.interval if metric else None),
                     ("Evidence", evidence or None),
                     ("Source", references.readable(metric.source) if metric else None),
                     ("Arithmetic", html.Code(metric.computed_by) if metric else None),
                 ]
             ),
-            *[_claim(each, found) for each in judged],
+            *[_claim(each, headline) for each in judged],
             html.H3("The same number on the command line"),
-            components.code(command(found, view)),
+            components.code(command(headline, view)),
             *(_sql(metric) if metric else []),
             html.H3("Constants used"),
             components.code(
-                "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
+                "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(constants.items())), language="toml"
             ),
-            html.P(components.link("All definitions", f"/definitions#{found.metric}")),
-            html.P(components.link("Manual: this metric", manual.address("reference/metrics", found.metric))),
+            html.P(components.link("All definitions", f"/definitions#{headline.metric}")),
+            html.P(components.link("Manual: this metric", manual.address("reference/metrics", headline.metric))),
         ],
         className="drawer",
     )
 
 
-def command(found: Headline, view: View) -> str:
+def command(headline: Headline, view: View) -> str:
     """The command that prints the number, for the same cluster and period."""
-    return f"{found.show} {view.command} --explain"
+    return f"{headline.show} {view.command} --explain"
 
 
-def _numerator(found: Headline) -> str | None:
-    if found.metric == "mttf":
-        return headline_text.pooled_text(found)
-    return _exact(found.numerator, found.metric)
+def _numerator(headline: Headline) -> str | None:
+    if headline.metric == "mttf":
+        return headline_text.pooled_text(headline)
+    return _exact(headline.numerator, headline.metric)
 
 
 def _exact(value: float | None, metric: str) -> str | None:
@@ -94,13 +94,13 @@ def _exact(value: float | None, metric: str) -> str | None:
     return f"{value:,.6g} FLOP" if parts and parts.unit == "flop" else f"{value:,.0f} GPU-seconds"
 
 
-def _claim(judged: Judged, found: Headline) -> Component:
+def _claim(judged: Judged, headline: Headline) -> Component:
     claim, measured = judged.claim, judged.measured
     side = "at least" if claim.direction == "at_least" else "at most"
     low = formatting.measured(measured.low, claim.unit)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
     high = "no limit" if open_end else formatting.measured(measured.high, claim.unit)
-    within = headline_text.judged_as(claim, found)
+    within = headline_text.judged_as(claim, headline)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
         [
@@ -116,7 +116,7 @@ def _claim(judged: Judged, found: Headline) -> Component:
                         + (f", {within}" if within else ""),
                     ),
                     ("Method", measured.method or None),
-                    ("Still needed", needed),
+                    ("Evidence still needed", needed),
                 ]
             ),
             html.P(components.link("Manual: how claims are judged", manual.address("how-to/claims", "a-verdict"))),

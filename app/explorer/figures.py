@@ -22,7 +22,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation S
 INK, DIM, LINE = "#1c2733", "#5c6b7a", "#e3e8ed"
 
 POINTS = 2_000
-"""Points that a line has at most; beyond, each point stands for a stretch."""
+"""Most points of a line; in a longer one, each point represents an interval."""
 
 TEMPLATE = go.layout.Template(
     layout=go.Layout(
@@ -56,7 +56,7 @@ def _figure(height: int, **layout: object) -> go.Figure:
 
 
 def _pattern(swatch: palette.Swatch) -> dict[str, object]:
-    """Hatching of what nobody saw."""
+    """Hatching of unobserved time."""
     if not swatch.hatched:
         return {}
     return {
@@ -74,8 +74,8 @@ def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
     made = _figure(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
     days = by_day["subject"].unique().sort()
     table = by_day.group_by("subject", "category").agg(pl.col("gpu_hours").sum())
-    there = [name for name in palette.ORDER if name in set(table["category"])]
-    for name in [*there, *sorted(set(table["category"]) - set(there))]:
+    present = [name for name in palette.ORDER if name in set(table["category"])]
+    for name in [*present, *sorted(set(table["category"]) - set(present))]:
         swatch = palette.swatch(name)
         values = (
             pl.DataFrame({"subject": days})
@@ -99,7 +99,7 @@ def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 30
 
     Args:
         events: `ended_at`, `class`.
-        days: every day of the window, so that a day without any is seen as such.
+        days: every day of the window, so that a day without interruptions is drawn, too.
         height: in pixels.
     """
     made = _figure(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
@@ -131,10 +131,10 @@ def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
     attempts = rows["attempt_no"].unique().sort().to_list()
     height = 74 + max(1, len(attempts)) * (26 if len(attempts) < 30 else 12)
     made = _figure(height, barmode="overlay", hovermode="closest", margin={"l": 64, "r": 12, "t": 8, "b": 40})
-    pieces = _pieces(rows)
-    shown = set(pieces["category"])
+    segments = _segments(rows)
+    shown = set(segments["category"])
     for name in [palette.QUEUED.name, *palette.ORDER, *sorted(shown - {palette.QUEUED.name, *palette.ORDER})]:
-        part = pieces.filter(pl.col("category") == name)
+        part = segments.filter(pl.col("category") == name)
         if part.is_empty():
             continue
         swatch = palette.swatch(name)
@@ -146,7 +146,7 @@ def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
             y=(thick * part["share"]).to_list(),
             name=swatch.label,
             marker={"color": swatch.colour, "line": {"width": 0}, **_pattern(swatch)},
-            hovertext=[_said(swatch, row) for row in part.iter_rows(named=True)],
+            hovertext=[_tooltip(swatch, row) for row in part.iter_rows(named=True)],
             hovertemplate="%{hovertext}<extra></extra>",
             showlegend=False,
         )
@@ -173,12 +173,12 @@ def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
     return made
 
 
-PIECES = 400
-"""Stretches of time that a timeline is drawn in at most; beyond, each shows its categories in proportion."""
+MOST_SEGMENTS = 400
+"""Most intervals of a timeline; in a longer one, each interval shows its categories in proportion."""
 
 
-def _pieces(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rectangles of a timeline: in each stretch of an attempt, its categories on top of each other by GPU-time.
+def _segments(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rectangles of a timeline: in each interval of an attempt, its categories on top of each other by GPU-time.
 
     A month of training holds thousands of checkpoints of a minute. Drawn one by one they would cover everything else,
     for nothing is narrower than a pixel.
@@ -196,10 +196,10 @@ def _pieces(rows: pl.DataFrame) -> pl.DataFrame:
     if held.is_empty():
         return pl.DataFrame(schema={"category": pl.String})
     edges = pl.concat([held["low"], held["high"]]).unique().sort()
-    if edges.len() > PIECES:
+    if edges.len() > MOST_SEGMENTS:
         first, last = int(edges[0]), int(edges[-1])
         ends = held.group_by("attempt_no").agg(pl.col("low").min(), pl.col("high").max())
-        even = pl.int_range(first, last, max(1, (last - first) // PIECES), eager=True)
+        even = pl.int_range(first, last, max(1, (last - first) // MOST_SEGMENTS), eager=True)
         edges = pl.concat([even, ends["low"], ends["high"]]).unique().sort()
     spans = pl.DataFrame({"from": edges, "to": edges.shift(-1)}).drop_nulls()
     cut = held.join_where(spans, pl.col("low") < pl.col("to"), pl.col("from") < pl.col("high")).with_columns(
@@ -231,8 +231,8 @@ def _time(us: pl.Expr) -> pl.Expr:
     return pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
 
 
-def _said(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
-    """A piece of the timeline in words."""
+def _tooltip(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
+    """The tooltip of a segment of the timeline."""
     length = headline_text.days((row["ended_at"] - row["started_at"]).total_seconds())
     part = "" if row["share"] > 0.9995 else f", {headline_text.share(row['share'])} of it"
     return (
@@ -288,11 +288,11 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
 
 
 def _thinned(rows: pl.DataFrame) -> pl.DataFrame:
-    """At most `POINTS` rows: of each stretch the median step and the slowest, so that spikes stay."""
+    """At most `POINTS` rows: of each interval the median step and the slowest, so that spikes stay."""
     if rows.height <= POINTS:
         return rows
-    stretch = rows.height // (POINTS // 2) + 1
-    numbered = rows.sort("ts").with_row_index("_row").with_columns(_stretch=pl.col("_row") // stretch)
+    interval = rows.height // (POINTS // 2) + 1
+    numbered = rows.sort("ts").with_row_index("_row").with_columns(_stretch=pl.col("_row") // interval)
     middle = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").get(pl.len() // 2))
     worst = numbered.group_by("_stretch", maintain_order=True).agg(pl.all().sort_by("duration_s").last())
     return pl.concat([middle, worst]).unique("_row").sort("ts").drop("_row", "_stretch")

@@ -1,4 +1,4 @@
-"""What an address asks for: cluster, period and filters, checked, and put back into addresses."""
+"""The view of an address: cluster, period and filters, checked, and formatted as addresses again."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Computed:
-    """What is known of a cluster: the time that its numbers cover, how fresh they are, what accounting speaks for."""
+class ClusterState:
+    """The computed state of a cluster: the time of its numbers, their age, and the time that accounting covers."""
 
     cluster: str
     since: datetime
@@ -44,7 +44,7 @@ class Situation:
     """What the warehouse holds: all clusters, those of which something was computed, and the published data version."""
 
     clusters: tuple[str, ...] = ()
-    computed: tuple[Computed, ...] = ()
+    computed: tuple[ClusterState, ...] = ()
     data_version: int = 0
 
 
@@ -53,23 +53,23 @@ class View:
     """A checked address.
 
     Attributes:
-        window: cluster and time that the page is about, within what is computed.
-        known: what is known of the cluster.
+        window: cluster and time of the page, within the computed time.
+        state: the computed state of the cluster.
         situation: all clusters.
-        params: the address's parameters as they came, without empty ones.
-        asked: cluster and time that were asked for, which may reach beyond what is computed.
+        params: the address's parameters, without empty ones.
+        requested: the requested cluster and time, which may extend beyond the computed time.
     """
 
     window: Window
-    known: Computed
+    state: ClusterState
     situation: Situation
     params: Mapping[str, str]
-    asked: Window
+    requested: Window
 
     @property
     def whole(self) -> float:
-        """Share of the period asked for that the data speak for."""
-        return share_without(self.asked, gaps_in(self.asked, self.known.accounted))
+        """Share of the requested period that the data cover."""
+        return share_without(self.requested, gaps_in(self.requested, self.state.accounted))
 
     def get(self, name: str, default: str = "") -> str:
         """A parameter of the address."""
@@ -77,8 +77,8 @@ class View:
 
     def link(self, path: str, **params: str) -> str:
         """An address of the explorer with the same cluster and period."""
-        kept = {name: self.params[name] for name in ("cluster", "since", "until") if name in self.params}
-        return address(path, kept | params)
+        period = {name: self.params[name] for name in ("cluster", "since", "until") if name in self.params}
+        return address(path, period | params)
 
     @property
     def command(self) -> str:
@@ -86,34 +86,34 @@ class View:
         import shlex  # noqa: PLC0415 - only here
 
         low, high = self.params.get("since"), self.params.get("until")
-        said = [f"--cluster {shlex.quote(self.window.cluster)}"]
+        options = [f"--cluster {shlex.quote(self.window.cluster)}"]
         if low:
-            said.append(f"--since {shlex.quote(low)}")
+            options.append(f"--since {shlex.quote(low)}")
         if high:
-            said.append(f"--until {shlex.quote(high)}")
-        return " ".join(said)
+            options.append(f"--until {shlex.quote(high)}")
+        return " ".join(options)
 
 
 def situation(source: Reader) -> Situation:
     """What the warehouse holds. A cluster whose state cannot be read is one without numbers, and hides no other."""
     names = tuple(clusters(source))
-    found: list[Computed] = []
+    states: list[ClusterState] = []
     for cluster in names:
         try:
-            found.extend(_computed(source, cluster))
+            states.extend(_computed(source, cluster))
         except FAULTS:
             logger.exception("%s: its state cannot be read", cluster)
-    return Situation(names, tuple(found), source.data_version)
+    return Situation(names, tuple(states), source.data_version)
 
 
-def _computed(source: Reader, cluster: str) -> list[Computed]:
-    """What is known of a cluster; nothing where it is not computed."""
-    found = []
+def _computed(source: Reader, cluster: str) -> list[ClusterState]:
+    """The state of a cluster; empty where it is not computed."""
+    states = []
     for row in source.query("computed", cluster=cluster).iter_rows(named=True):
         newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
         loaded = accounted(source, row)
-        found.append(Computed(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), loaded))
-    return found
+        states.append(ClusterState(cluster, row["since"], row["until"], row["computed_at"], int(newer or 0), loaded))
+    return states
 
 
 def parameters(search: str | None) -> dict[str, str]:
@@ -132,43 +132,43 @@ def address(path: str, params: Mapping[str, str]) -> str:
     >>> address("/run", {"cluster": "a b", "id": "7", "by": ""})
     '/run?cluster=a+b&id=7'
     """
-    told = {name: value for name, value in params.items() if value}
-    return f"{path}?{urlencode(told)}" if told else path
+    given = {name: value for name, value in params.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
 
 
-def resolve(found: Situation, params: Mapping[str, str]) -> View:
-    """Check an address against what there is.
+def resolve(situation: Situation, params: Mapping[str, str]) -> View:
+    """Check an address against the contents of the warehouse.
 
     Raises:
         UsageError: no such cluster, a time that is none, a period that ends before it begins or of which nothing is
             known; the message says what there is instead.
     """
-    by_name = {each.cluster: each for each in found.computed}
+    by_name = {each.cluster: each for each in situation.computed}
     name = params.get("cluster") or next(iter(by_name))
     if name not in by_name:
-        if name in found.clusters:
+        if name in situation.clusters:
             raise UsageError(f"cluster {name!r} is loaded but not computed yet; run: trackside compute")
         require_cluster(name, list(by_name))
-    known = by_name[name]
-    since = _time(params, "since", known) or known.since
-    until = _time(params, "until", known) or known.until
+    state = by_name[name]
+    since = _time(params, "since", state) or state.since
+    until = _time(params, "until", state) or state.until
     if since >= until:
         raise UsageError(f"since ({iso(since)}) is not before until ({iso(until)})")
-    window = Window(name, max(since, known.since), min(until, known.until))
+    window = Window(name, max(since, state.since), min(until, state.until))
     if window.since >= window.until:
         raise UsageError(
-            f"nothing is known of {name} between {iso(since)} and {iso(until)}; "
-            f"the data speak for {iso(known.since)} to {iso(known.until)}"
+            f"{name} has no data between {iso(since)} and {iso(until)}; "
+            f"the data cover {iso(state.since)} to {iso(state.until)}"
         )
-    return View(window, known, found, dict(params), Window(name, since, until))
+    return View(window, state, situation, dict(params), Window(name, since, until))
 
 
-def _time(params: Mapping[str, str], name: str, known: Computed) -> datetime | None:
+def _time(params: Mapping[str, str], name: str, state: ClusterState) -> datetime | None:
     text = params.get(name)
     if not text:
         return None
     try:
-        return parse_time(text, end=known.until)
+        return parse_time(text, end=state.until)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
 
@@ -186,23 +186,23 @@ def days(window: Window) -> list[str]:
 ALL, CUSTOM = "all", "custom"
 
 
-def periods(known: Computed) -> dict[str, tuple[str, dict[str, str]]]:
-    """The periods on offer: key -> words, and the parameters that ask for it."""
-    found: dict[str, tuple[str, dict[str, str]]] = {ALL: ("All data", {})}
+def periods(state: ClusterState) -> dict[str, tuple[str, dict[str, str]]]:
+    """The offered periods: key -> label, and the parameters of its address."""
+    offered: dict[str, tuple[str, dict[str, str]]] = {ALL: ("All data", {})}
     for length in (28, 7):
-        if known.until - known.since > timedelta(days=length):
-            found[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
+        if state.until - state.since > timedelta(days=length):
+            offered[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
     calendar = {}
-    for low, high in months(known.since, known.until):
-        told = {"since": low.date().isoformat(), "until": high.date().isoformat()}
-        calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), told)
-    return found | dict(reversed(calendar.items()))
+    for low, high in months(state.since, state.until):
+        given = {"since": low.date().isoformat(), "until": high.date().isoformat()}
+        calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), given)
+    return offered | dict(reversed(calendar.items()))
 
 
 def period_of(view: View) -> str:
-    """Which of the periods on offer the address asks for; `custom` if none of them."""
-    told = {name: view.params[name] for name in ("since", "until") if name in view.params}
-    for key, (_, params) in periods(view.known).items():
-        if params == told:
+    """The key of the offered period that the address requests; `custom` if it is none of them."""
+    given = {name: view.params[name] for name in ("since", "until") if name in view.params}
+    for key, (_, params) in periods(view.state).items():
+        if params == given:
             return key
     return CUSTOM

@@ -1,4 +1,4 @@
-"""A page of the explorer: one file in `app.explorer.pages` with a `PAGE`, found by application and navigation."""
+"""A page of the explorer: one file in `app.explorer.pages` with a `PAGE`, collected for application and navigation."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ class Page:
 
 def pages() -> dict[str, Page]:
     """Every page by its path, in the order of the navigation."""
-    modules = (import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__))
+    modules = (import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__))
     every: list[Page] = [module.PAGE for module in modules]
     return {page.path: page for page in sorted(every, key=lambda page: (page.position, page.path))}

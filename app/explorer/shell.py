@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
 
 POLL_MS = 15_000
-"""How often a page asks whether there are newer data."""
+"""How often a page checks for newer data."""
 
 THEME = {
     "primaryColor": "blue",
@@ -121,8 +121,8 @@ _HIDDEN = {"display": "none"}
 
 def navigation(path: str, shown: View | None) -> Component:
     """Links to pages, with the same cluster and period, and beneath them how fresh the data are."""
-    known = pages()
-    home = known[path].parent or path if path in known else path
+    pages_by_path = pages()
+    home = pages_by_path[path].parent or path if path in pages_by_path else path
     links = [
         dcc.Link(
             [components.icon(each.icon), html.Span(each.name)],
@@ -130,7 +130,7 @@ def navigation(path: str, shown: View | None) -> Component:
             className="nav-link active" if target == home else "nav-link",
             title=f"{each.name} (this page)" if target == home else each.name,
         )
-        for target, each in known.items()
+        for target, each in pages_by_path.items()
         if each.icon is not None
     ]
     return html.Div(
@@ -147,10 +147,10 @@ def navigation(path: str, shown: View | None) -> Component:
 
 
 def _freshness(shown: View) -> Component:
-    known = shown.known
+    state = shown.state
     behind = (
-        html.P(f"{known.newer_loads} load(s) since: run trackside compute", className="stale")
-        if known.newer_loads
+        html.P(f"{state.newer_loads} load(s) since: run trackside compute", className="stale")
+        if state.newer_loads
         else None
     )
     return html.Div(
@@ -158,8 +158,8 @@ def _freshness(shown: View) -> Component:
             html.H2("As of"),
             components.facts(
                 [
-                    ("Data until", headline_text.moment(known.until)),
-                    ("Computed", headline_text.moment(known.computed_at)),
+                    ("Data until", headline_text.moment(state.until)),
+                    ("Computed", headline_text.moment(state.computed_at)),
                     ("Data version", str(shown.situation.data_version)),
                 ]
             ),
@@ -172,7 +172,7 @@ def _freshness(shown: View) -> Component:
 
 def filters(shown: View) -> Component:
     """Cluster and period, and what they come to in words."""
-    offered = view.periods(shown.known)
+    offered = view.periods(shown.state)
     chosen = view.period_of(shown)
     choices = [{"value": key, "label": words} for key, (words, _) in offered.items()]
     choices.append({"value": view.CUSTOM, "label": "Custom dates"})
@@ -180,7 +180,7 @@ def filters(shown: View) -> Component:
     clusters = [each.cluster for each in shown.situation.computed]
     length = headline_text.days((until - since).total_seconds())
     partial = (
-        html.Span(f"The data speak for {headline_text.share(shown.whole)} of the period asked for.", className="stale")
+        html.Span(f"The data cover {headline_text.share(shown.whole)} of the requested period.", className="stale")
         if shown.whole < 1
         else None
     )
@@ -202,8 +202,8 @@ def filters(shown: View) -> Component:
                         id={"type": "filter", "name": "dates"},
                         type="range",
                         value=view.days(shown.window),
-                        minDate=shown.known.since.strftime("%Y-%m-%d"),
-                        maxDate=shown.known.until.strftime("%Y-%m-%d"),
+                        minDate=shown.state.since.strftime("%Y-%m-%d"),
+                        maxDate=shown.state.until.strftime("%Y-%m-%d"),
                         valueFormat="D MMM YYYY",
                         size="sm",
                         allowSingleDateInRange=True,
@@ -215,7 +215,7 @@ def filters(shown: View) -> Component:
             ),
             html.Div(
                 [html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"), partial],
-                className="period-said",
+                className="period-text",
             ),
         ],
         className="filter-bar",

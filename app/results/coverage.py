@@ -53,9 +53,7 @@ def covered(source: Source, period: Window) -> Covered:
         when = f"between {iso(period.since)} and {iso(period.until)}"
         if period.since >= period.until:  # one of them was not told, and is an end of the data
             when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
-        raise UncoveredError(
-            f"{period.cluster}: there are no data {when}; the data cover {iso(since)} to {iso(until)}"
-        )
+        raise UncoveredError(f"{period.cluster}: there are no data {when}; the data cover {iso(since)} to {iso(until)}")
     gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)
 

@@ -21,7 +21,7 @@ window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
     rowHeight: 34,
     headerHeight: 36,
   }),
-  told: (params) => {
+  formatted: (params) => {
     const text = params.data && params.data[params.colDef.field + "__text"];
     if (text !== undefined && text !== null) return text;
     return params.value === undefined || params.value === null ? "" : String(params.value);

@@ -1,4 +1,4 @@
-"""The page that says what every word and number means."""
+"""The page Definitions: metrics, categories, evidence and constants."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
 
 EVIDENCE = {
-    "log": "The training run itself wrote down what it did.",
-    "telemetry": "GPU activity was measured.",
-    "accounting": "The scheduler's records tell.",
+    "log": "The training run recorded what it did.",
+    "telemetry": "The activity of the GPUs was measured.",
+    "accounting": "The scheduler's records prove it.",
     "assumed": "A rule filled a gap; the rule is printed.",
 }
 
@@ -33,7 +33,7 @@ def layout(used: dict[str, Any]) -> Component:
         [
             html.H1("Definitions"),
             html.P(
-                "A null is “cannot tell”, never zero. Bounds say what is not known about what happened; intervals say "
+                "A null is “cannot tell”, never zero. Bounds show what is unobserved about the past; intervals show "
                 "what the process would do again. The two are never mixed.",
                 className="lead",
             ),
@@ -54,7 +54,7 @@ def layout(used: dict[str, Any]) -> Component:
                 "Every GPU of every node is at every instant in exactly one of them. An allocation beats a node state, "
                 "a node state beats idle."
             ),
-            html.Div([_categories(state, words) for state, words in palette.STATES.items()], className="states"),
+            html.Div([_categories(state, title) for state, title in palette.STATES.items()], className="states"),
             html.H2("Evidence", id="evidence"),
             html.Div(
                 [
@@ -62,11 +62,11 @@ def layout(used: dict[str, Any]) -> Component:
                         [
                             html.Span(className="dot", style={"backgroundColor": palette.EVIDENCE_COLOURS[kind]}),
                             html.B(kind),
-                            html.Span(words),
+                            html.Span(title),
                         ],
                         className="category",
                     )
-                    for kind, words in EVIDENCE.items()
+                    for kind, title in EVIDENCE.items()
                 ],
                 className="panel",
             ),
@@ -112,10 +112,10 @@ def _metric(metric: Any) -> Component:  # noqa: ANN401 - metrics.catalog.Metric
     )
 
 
-def _categories(state: str, words: str) -> Component:
+def _categories(state: str, title: str) -> Component:
     return html.Div(
         [
-            html.H3(words),
+            html.H3(title),
             *[
                 html.Div(
                     [components.dot(swatch), html.B(swatch.label), html.Code(swatch.name), html.Span(swatch.meaning)],

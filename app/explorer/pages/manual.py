@@ -68,8 +68,8 @@ def layout(path: str, link: Callable[[str], str]) -> tuple[str, Component]:
 
 def _missing(error: UsageError, link: Callable[[str], str]) -> Component:
     return components.message(
-        "The manual has no such page",
-        html.P(str(error).partition("\n")[0], className="said"),
+        "This page of the manual does not exist",
+        html.P(str(error).partition("\n")[0], className="error-text"),
         html.P(components.link("All pages of the manual", link(PATH), class_name="button")),
         kind="error",
     )

@@ -53,15 +53,15 @@ RECENT = 200
 
 @dataclass(frozen=True)
 class Overview:
-    """What the page is made of.
+    """The data of the page.
 
     Attributes:
         headlines: the numbers.
         judged: verdicts on the claims.
         lost: `app.results.goodput.lost_rows` of the cluster.
         by_day: the same by day.
-        interruptions: those of the window, each with what it cost (`cost_gpu_h`).
-        capacity_note: a sentence on nodes that only accounting knows; None where there are none.
+        interruptions: those of the window, each with its cost (`cost_gpu_h`).
+        capacity_note: a sentence on nodes that only accounting names; None where there are none.
     """
 
     headlines: tuple[Headline, ...]
@@ -72,19 +72,19 @@ class Overview:
     capacity_note: str | None
 
 
-def gather(source: Reader, window: Window, claims: tuple[Claim, ...], asked: Window) -> Overview:
-    """Read what the page is made of, in one go.
+def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested: Window) -> Overview:
+    """Read the data of the page at once.
 
     Args:
         source: where from.
         window: cluster and time.
-        claims: what to judge.
-        asked: the period that was asked for, of which the window is what is known.
+        claims: the claims to judge.
+        requested: the requested period; the window is its computed part.
     """
     once = CachedSource(source)
     return Overview(
         headlines=headlines(once, window),
-        judged=tuple(verifying.verify(once, asked, claims)),
+        judged=tuple(verifying.verify(once, requested, claims)),
         lost=lost_rows(once, window),
         by_day=lost_rows(once, window, "day"),
         interruptions=priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
@@ -128,46 +128,46 @@ def verdict_on(judged: Sequence[Judged], metric: str) -> Judged | None:
     return next((each for each in judged if each.claim.metric == metric), None)
 
 
-def layout(found: Overview, spent: pl.DataFrame, view: View) -> Component:
+def layout(data: Overview, spent: pl.DataFrame, view: View) -> Component:
     """The page."""
     by = view.get("by", "cause")
     return html.Div(
         [
             html.H1("Overview", className="visually-hidden"),
-            html.Div([_card(each, found.judged) for each in _ordered(found.headlines)], className="cards"),
-            _account(found.lost, found.capacity_note),
-            html.Div([_trend(found), _interruptions_by_day(found)], className="columns wide-left"),
-            html.Div([_costs(spent, by, view), _recent(found.interruptions, view)], className="columns wide-right"),
+            html.Div([_card(each, data.judged) for each in _ordered(data.headlines)], className="cards"),
+            _account(data.lost, data.capacity_note),
+            html.Div([_trend(data), _interruptions_by_day(data)], className="columns wide-left"),
+            html.Div([_costs(spent, by, view), _recent(data.interruptions, view)], className="columns wide-right"),
         ],
         className="page",
     )
 
 
-def headline_of(found: Overview, metric: str) -> Headline:
+def headline_of(overview: Overview, metric: str) -> Headline:
     """The headline number of a metric.
 
     Raises:
         UsageError: there is none.
     """
-    for each in found.headlines:
+    for each in overview.headlines:
         if each.metric == metric:
             return each
     raise UsageError(f"there is no headline number {metric!r}")
 
 
-def _ordered(found: Sequence[Headline]) -> list[Headline]:
-    return sorted(found, key=lambda headline: headline.definition.headline or 0)
+def _ordered(headlines: Sequence[Headline]) -> list[Headline]:
+    return sorted(headlines, key=lambda headline: headline.definition.headline or 0)
 
 
-def _card(found: Headline, judged: Sequence[Judged]) -> Component:
+def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
     """A headline number with its range, target, verdict, numerator and denominator, and evidence."""
-    claim = verdict_on(judged, found.metric)
-    within = None if claim is None else headline_text.judged_as(claim.claim, found)
+    claim = verdict_on(judged, headline.metric)
+    within = None if claim is None else headline_text.judged_as(claim.claim, headline)
     # A target is drawn only against the number that it is a target of.
     target = None if claim is None or within is not None else claim.claim.target
-    told = found.value is not None
-    bounds = None if headline_text.at_most(found) is not None else headline_text.bounds_text(found)
-    said = [text for text in (bounds, headline_text.interval_text(found)) if text]
+    known = headline.value is not None
+    bounds = None if headline_text.at_most(headline) is not None else headline_text.bounds_text(headline)
+    ranges = [text for text in (bounds, headline_text.interval_text(headline)) if text]
     aim = None
     if claim is not None:
         side = "at least" if claim.claim.direction == "at_least" else "at most"
@@ -176,45 +176,45 @@ def _card(found: Headline, judged: Sequence[Judged]) -> Component:
         [
             html.Span(
                 [
-                    html.Span(found.title, className="card-title"),
+                    html.Span(headline.title, className="card-title"),
                     components.verdict_badge(claim.verdict, aim or "") if claim is not None else None,
                 ],
                 className="card-head",
             ),
-            _value(found),
-            components.headline_range(found, target) or html.Span(className="span-bar none"),
-            html.Span(" · ".join(said), className="card-line") if said else None,
+            _value(headline),
+            components.headline_range(headline, target) or html.Span(className="span-bar none"),
+            html.Span(" · ".join(ranges), className="card-line") if ranges else None,
             html.Span(f"judged: {headline_text.judged_value(claim)} {within}", className="card-line")
             if claim is not None and within
             else None,
             html.Span(aim, className="card-line aim") if aim else None,
-            html.Span(headline_text.fraction_text(found), className="small"),
-            html.Span(found.note, className="small card-note") if found.note and not told else None,
-            components.evidence_strip(found.evidence),
+            html.Span(headline_text.fraction_text(headline), className="small"),
+            html.Span(headline.note, className="small card-note") if headline.note and not known else None,
+            components.evidence_strip(headline.evidence),
         ],
-        id={"type": "headline", "metric": found.metric},
+        id={"type": "headline", "metric": headline.metric},
         className="card",
         type="button",
         **components.aria(
             {
                 "aria-haspopup": "dialog",
-                "aria-label": f"{found.title}: {headline_text.headline_text(found)}. Show its definition",
+                "aria-label": f"{headline.title}: {headline_text.headline_text(headline)}. Show its definition",
             }
         ),
     )
 
 
-def _value(found: Headline) -> Component:
-    """The big number; one that is itself the lower bound is said to be, with the upper one beside it."""
-    number = headline_text.headline_value(found)
-    high = headline_text.at_most(found)
+def _value(headline: Headline) -> Component:
+    """The large number; a lower bound is labelled as such, with the upper one beside it."""
+    number = headline_text.headline_value(headline)
+    high = headline_text.at_most(headline)
     if high is None:
-        return html.Span(number, className="card-value" if found.value is not None else "card-value untold")
+        return html.Span(number, className="card-value" if headline.value is not None else "card-value unknown")
     return html.Span(
         [
             html.Span("at least ", className="card-bound"),
             html.Span(number),
-            html.Span(f" at most {formatting.measured(high, found.unit)}", className="card-bound"),
+            html.Span(f" at most {formatting.measured(high, headline.unit)}", className="card-bound"),
         ],
         className="card-value bounded",
     )
@@ -259,7 +259,7 @@ def _account(lost: pl.DataFrame, capacity_note: str | None) -> Component:
             className="details",
         ),
         note=f"All {headline_text.hours(whole)} GPU-hours of the period, each GPU-second counted exactly once. "
-        f"Hatched: time of which nobody saw what it was spent on.{f' {capacity_note}' if capacity_note else ''}",
+        f"Hatched: unobserved time.{f' {capacity_note}' if capacity_note else ''}",
         right=components.export_button("account"),
         name="account",
     )
@@ -270,38 +270,38 @@ def _links(column: str, made: Callable[[str], str]) -> pl.Expr:
     return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
 
 
-def _trend(found: Overview) -> Component:
-    if found.by_day.is_empty():
+def _trend(data: Overview) -> Component:
+    if data.by_day.is_empty():
         return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
-    unseen = bool((found.by_day["category"] == "unattributed").any())
+    unseen = bool((data.by_day["category"] == "unattributed").any())
     return components.panel(
         "GPU-hours per day",
-        components.figure(figures.trend(found.by_day), "trend", "GPU-hours of each day by category, stacked"),
+        components.figure(figures.trend(data.by_day), "trend", "GPU-hours of each day by category, stacked"),
         note="Productive time lies between the lower and the upper edge of the hatched band."
         if unseen
         else "The colours are those of the bar above.",
     )
 
 
-def _interruptions_by_day(found: Overview) -> Component:
-    if found.interruptions.is_empty():
+def _interruptions_by_day(data: Overview) -> Component:
+    if data.interruptions.is_empty():
         return components.panel("Interruptions per day", html.P("No attempt was interrupted.", className="nothing"))
-    days = found.by_day["subject"].unique().sort().to_list()
+    days = data.by_day["subject"].unique().sort().to_list()
     return components.panel(
         "Interruptions per day",
         components.figure(
-            figures.interruptions(found.interruptions, days), "interruptions", "Interruptions of each day by class"
+            figures.interruptions(data.interruptions, days), "interruptions", "Interruptions of each day by class"
         ),
-        note=f"{found.interruptions.height:,} attempts ended otherwise than by completing.",
+        note=f"{data.interruptions.height:,} attempts ended otherwise than by completing.",
     )
 
 
 def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
-    """What cost most, split as the address asks."""
+    """The largest costs, split by the address's dimension."""
     table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
     chooser = dmc.SegmentedControl(
         id={"type": "filter", "name": "by"},
-        data=[{"value": name, "label": words} for name, words in DIMENSIONS.items()],
+        data=[{"value": name, "label": label} for name, label in DIMENSIONS.items()],
         value=by,
         size="xs",
         **components.aria({"aria-label": "Split the costs by"}),
@@ -318,8 +318,12 @@ def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
 
 def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
     """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
-    note = "GPU-hours that interruptions blamed on a node cost: lost and stalled time of the attempt, and startup of "
-    note += "the one that followed. Not seen: where more than a tenth of the attempt was not; their cost is in no sum."
+    note = (
+        "Cost in GPU-hours of the interruptions attributed to a node: lost and stalled time of the attempt, and "
+        "startup "
+        "of the one that followed. Unobserved: interruptions of attempts of which more than a tenth was unobserved; no "
+        "sum includes their cost."
+    )
     rows = blamed.head(COSTLIEST).with_columns(
         href=_links("node", lambda node: view.link("/", by="node", node=node)),
         gpu_hours=pl.col("cost_gpu_s") / 3600,
@@ -329,9 +333,9 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
         components.column("interruptions", "Count", "count", width=64, minWidth=64),
         components.column("cause", "Mostly", flex=2, minWidth=108),
         components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
-        components.column("unpriced", "Not seen", "count", width=64, minWidth=64),
+        components.column("unpriced", "Unobserved", "count", width=64, minWidth=64),
     ]
-    table = components.grid(rows, columns, name="costs", empty="No interruption was blamed on a node.")
+    table = components.grid(rows, columns, name="costs", empty="No interruption is attributed to a node.")
     to_do = advice.drain(blamed)
     if to_do is None:
         return table, note
@@ -340,7 +344,7 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
 
 
 def _top(rows: pl.DataFrame) -> float:
-    """GPU-hours that a full bar stands for."""
+    """GPU-hours of a full bar."""
     return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
 
 
@@ -373,13 +377,13 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
         if by == "cause"
         else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
     )
-    return components.grid(rows, columns, name="costs", empty="Nothing was lost that anybody saw."), note
+    return components.grid(rows, columns, name="costs", empty="No lost time was observed."), note
 
 
 def _costly(state: str | None = None) -> str:
     """What counts as a cost, of a state of the GPUs or of all, in words."""
-    found = [palette.swatch(name) for name in COSTLY]
-    return "; ".join(swatch.label.lower() for swatch in found if state in {None, swatch.state})
+    swatches = [palette.swatch(name) for name in COSTLY]
+    return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
 
 
 def _recent(events: pl.DataFrame, view: View) -> Component:
@@ -399,7 +403,7 @@ def _recent(events: pl.DataFrame, view: View) -> Component:
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
     note: list[Component | str] = [
         f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time, "
-        "and startup of the attempt that followed; empty where more than a tenth of the attempt was not seen."
+        "and startup of the attempt that followed; empty where more than a tenth of the attempt was unobserved."
     ]
     if narrowed:
         note += [" ", components.link("Show all", view.link("/", by=view.get("by")))]
@@ -429,12 +433,12 @@ def _gather(data: Data, view: View) -> tuple[Overview, pl.DataFrame, str]:
     by = view.get("by", "cause")
     if by not in DIMENSIONS:
         raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(DIMENSIONS)}")
-    found = data.answers.ask(gather, view.window, data.claims.now(), view.asked)
-    return found, data.answers.ask(costs, view.window, by), by
+    overview = data.answers.ask(gather, view.window, data.claims.now(), view.requested)
+    return overview, data.answers.ask(costs, view.window, by), by
 
 
-def _layout(found: tuple[Overview, pl.DataFrame, str], view: View) -> Component:
-    return layout(found[0], found[1], view)
+def _layout(gathered: tuple[Overview, pl.DataFrame, str], view: View) -> Component:
+    return layout(gathered[0], gathered[1], view)
 
 
 PAGE = Page("/", "Overview", "overview", _gather, _layout, position=10)

@@ -40,24 +40,24 @@ JOINED = {
     "comment": "the comment of the job names the run",
     "wckey": "the wckey of the job names the run",
     "name_pattern": "a pattern of job names in the configuration",
-    "heuristic": "a guess: same user, account, name, directory and size, one after the other",
-    "adjudicated": "a person said so",
+    "heuristic": "a guess: same user, account, name, directory and size, in sequence",
+    "adjudicated": "a correction by a person",
 }
 """How attempts were joined into a run, in words."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """What the page is made of.
+class RunPage:
+    """The data of the page.
 
     Attributes:
-        window: the period that the cards speak for; the rest of the page shows the run's whole life.
+        window: the period of the cards; the rest of the page shows the run's whole life.
         run: the run's row of `show runs`.
         ettr: its row of `app.results.ettr.ettr_run_rows`.
         timeline: `app.results.runs.run_timeline`.
         steps: `app.results.runs.run_steps`.
         mfu: `app.results.mfu.mfu_run_rows`.
-        convention: the one that the headline MFU is counted by.
+        convention: that of the headline MFU.
         attempts: its attempts, with how each ended and how long the next took to start.
         interruptions: its interruptions in the window.
     """
@@ -73,25 +73,25 @@ class Run:
     interruptions: pl.DataFrame
 
 
-def gather(source: Reader, window: Window, asked: str) -> Run:
-    """Read what the page is made of.
+def gather(source: Reader, window: Window, run_id: str) -> RunPage:
+    """Read the data of the page.
 
     Args:
         source: where from.
         window: cluster and time.
-        asked: a run id.
+        run_id: which run.
 
     Raises:
         UsageError: there is no such run in the window.
     """
     everything = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
-    found = everything.filter(pl.col("run_id") == asked)
-    if found.is_empty():
+    rows = everything.filter(pl.col("run_id") == run_id)
+    if rows.is_empty():
         raise UsageError(
-            f"run {asked!r} had no time in this period; take a longer one. The page Runs lists those that had"
+            f"run {run_id!r} has no time in this period; choose a longer one. The page Runs lists the runs of this "
+            "period"
         )
-    run = found.row(0, named=True)
-    run_id = run["run_id"]
+    run = rows.row(0, named=True)
     mine = pl.col("run_id") == run_id
     ettr = ettr_run_rows(source, window).filter(mine)
     joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
@@ -109,7 +109,7 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
         .sort("attempt_no", "submitted_at")
     )
     steps = run_steps(source, window.cluster, run_id)
-    return Run(
+    return RunPage(
         window=window,
         run=run,
         ettr=ettr.row(0, named=True) if ettr.height else None,
@@ -122,12 +122,12 @@ def gather(source: Reader, window: Window, asked: str) -> Run:
     )
 
 
-def several(asked: str, found: Sequence[str], view: View) -> Component:
-    """What stands where a job id belongs to more than one run: Slurm uses ids again."""
+def several(job_id: str, run_ids: Sequence[str], view: View) -> Component:
+    """The page where a job id belongs to more than one run: Slurm reuses ids."""
     return components.panel(
-        f"{len(found):,} runs have a job {asked}",
-        html.P("Slurm uses job ids again, and jobs of an array share one. Which is meant? The newest comes first."),
-        html.Ul([html.Li(components.link(run_id, view.link("/run", id=run_id))) for run_id in found]),
+        f"{len(run_ids):,} runs have a job {job_id}",
+        html.P("Slurm reuses job ids, and the jobs of an array share one. Choose a run; the newest comes first."),
+        html.Ul([html.Li(components.link(run_id, view.link("/run", id=run_id))) for run_id in run_ids]),
     )
 
 
@@ -139,9 +139,9 @@ def _mfu_rows(source: Reader, window: Window, run_id: str, *, logged: bool) -> p
     return mfu_run_rows(source, window, run_id)
 
 
-def layout(found: Run, view: View) -> Component:
+def layout(data: RunPage, view: View) -> Component:
     """The page."""
-    run = found.run
+    run = data.run
     return html.Div(
         [
             html.Div(
@@ -166,41 +166,41 @@ def layout(found: Run, view: View) -> Component:
                 ],
                 className="run-head",
             ),
-            html.Div(_cards(found), className="cards five"),
-            _where(found),
-            _timeline(found),
-            _steps(found),
-            _mfu(found.mfu),
-            _attempts(found.attempts),
-            _blame(found),
+            html.Div(_cards(data), className="cards five"),
+            _where(data),
+            _timeline(data),
+            _steps(data),
+            _mfu(data.mfu),
+            _attempts(data.attempts),
+            _blame(data),
         ],
         className="page",
     )
 
 
-def _card(title: str, value: str, *more: Component | None, told: bool = True) -> Component:
+def _card(title: str, value: str, *more: Component | None, known: bool = True) -> Component:
     return html.Div(
         [
             html.Span(title, className="card-title"),
-            html.Span(value, className="card-value" if told else "card-value untold"),
+            html.Span(value, className="card-value" if known else "card-value unknown"),
             *more,
         ],
         className="card still",
     )
 
 
-def _small(*words: str) -> list[Component]:
-    return [html.Span(each, className="small") for each in words if each]
+def _small(*texts: str) -> list[Component]:
+    return [html.Span(each, className="small") for each in texts if each]
 
 
-def _cards(found: Run) -> list[Component]:
-    hours = 0.0 if found.ettr is None else found.ettr["allocated"]
-    restarts = found.attempts["time_to_job_restart_s"].drop_nulls()
+def _cards(data: RunPage) -> list[Component]:
+    hours = 0.0 if data.ettr is None else data.ettr["allocated"]
+    restarts = data.attempts["time_to_job_restart_s"].drop_nulls()
     median = restarts.median() if restarts.len() else None
     return [
-        _ettr(found.ettr),
-        _mfu_card(found.mfu, found.convention),
-        _steps_lost(found.steps, found.window),
+        _ettr(data.ettr),
+        _mfu_card(data.mfu, data.convention),
+        _steps_lost(data.steps, data.window),
         _card(
             "Restarts",
             f"{restarts.len():,}",
@@ -216,46 +216,48 @@ def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
     began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
     if began.is_empty():
         why = "no step was logged in this period" if steps.height else "no run log"
-        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), told=False)
+        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), known=False)
     lost = began.filter(~pl.col("kept").fill_null(value=True)).height
     return _card(
         "Steps lost",
         f"{lost:,}",
-        *_small(f"of {began.height:,} logged in this period: run again after an interruption"),
+        *_small(f"of {began.height:,} logged in this period: repeated after an interruption"),
     )
 
 
 def _ettr(row: dict[str, Any] | None) -> Component:
-    """ETTR with its arithmetic spelled out."""
+    """ETTR with its arithmetic."""
     if row is None:
-        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), told=False)
+        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), known=False)
 
     def gpu_h(name: str) -> str:
         return headline_text.amount(row[name], "gpu_h")
 
-    told = row["ettr"] is not None
+    known = row["ettr"] is not None
     low, high = row["ettr_low"], row["ettr_high"]
-    said = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
+    bounds = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
     return _card(
         "ETTR",
         formatting.measured(row["ettr"], "ratio"),
-        components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=said) if low is not None else None,
-        html.Span(said, className="card-line") if low != high else None,
+        components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=bounds)
+        if low is not None
+        else None,
+        html.Span(bounds, className="card-line") if low != high else None,
         *_small(
             f"{gpu_h('productive')} productive"
-            + (f" (+ {gpu_h('unseen')} unseen)" if row["unseen"] else "")
+            + (f" (+ {gpu_h('unseen')} unobserved)" if row["unseen"] else "")
             + (f" (+ {gpu_h('beside_idle')} active beside an idle GPU)" if row["beside_idle"] else "")
             + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
             f"{gpu_h('allocated')} allocated) GPU-h"
         ),
-        told=told,
+        known=known,
     )
 
 
 def _headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
     """MFU by the convention of the headline; by another if the log allows only that."""
-    told = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
-    return told.row(0, named=True) if told.height else None
+    measured = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
+    return measured.row(0, named=True) if measured.height else None
 
 
 def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
@@ -266,24 +268,24 @@ def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
             if mfu.height
             else ["no run log with tokens and model size"]
         )
-        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), told=False)
-    said = ""
+        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), known=False)
+    interval = ""
     if row["ci_low"] is not None and row["ci_high"] is not None:
         low, high = (formatting.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
-        said = f"95 % interval {low} to {high}"
+        interval = f"95 % interval {low} to {high}"
     return _card(
         "MFU",
         formatting.measured(row["value"], "ratio"),
         components.span_bar(
-            row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=said or "MFU"
+            row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=interval or "MFU"
         ),
-        html.Span(said, className="card-line") if said else None,
+        html.Span(interval, className="card-line") if interval else None,
         *_small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
     )
 
 
-def _where(found: Run) -> Component | None:
-    held = found.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
+def _where(data: RunPage) -> Component | None:
+    held = data.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
     if held.is_empty():
         return None
     hours = (
@@ -305,36 +307,34 @@ def _where(found: Run) -> Component | None:
     )
 
 
-def _timeline(found: Run) -> Component:
-    if found.timeline.is_empty():
-        return components.panel("Timeline", html.P("No attempt of it has held GPUs yet.", className="nothing"))
+def _timeline(data: RunPage) -> Component:
+    if data.timeline.is_empty():
+        return components.panel("Timeline", html.P("No attempt of this run has held GPUs yet.", className="nothing"))
     legend = [
         html.Span(
             [components.dot(palette.swatch(name)), html.Span(palette.swatch(name).label)], className="legend-item"
         )
         for name in (palette.QUEUED.name, *palette.ORDER)
-        if name in set(found.timeline["category"])
+        if name in set(data.timeline["category"])
     ]
-    if found.interruptions.height:
+    if data.interruptions.height:
         legend.append(html.Span([html.Span("✕", className="mark"), html.Span("Interruption")], className="legend-item"))
     return components.panel(
         "Timeline",
         html.Div(legend, className="legend"),
-        components.figure(
-            figures.timeline(found.timeline, found.interruptions), "timeline", "What each attempt did when"
-        ),
+        components.figure(figures.timeline(data.timeline, data.interruptions), "timeline", "The attempts over time"),
         note="One line per attempt of its whole life, times in UTC.",
     )
 
 
-def _steps(found: Run) -> Component:
-    if found.steps.is_empty():
+def _steps(data: RunPage) -> Component:
+    if data.steps.is_empty():
         return components.panel(
             "Steps",
             html.Div(
                 [
                     html.P(
-                        "This run has no log, so nobody saw its steps: MFU and lost steps cannot be told. "
+                        "This run has no log, so its steps are unobserved: MFU and lost steps are unknown. "
                         "The recorder is one file without dependencies:"
                     ),
                     components.code(
@@ -345,16 +345,16 @@ def _steps(found: Run) -> Component:
                 className="nothing",
             ),
         )
-    told = found.steps["duration_s"].drop_nulls()
-    median = told.median() if told.len() else None
+    durations = data.steps["duration_s"].drop_nulls()
+    median = durations.median() if durations.len() else None
     return components.panel(
         "Steps",
-        components.figure(figures.steps(found.steps), "steps", "Duration of each step over time"),
-        note=f"{found.steps.height:,} steps over all its attempts"
+        components.figure(figures.steps(data.steps), "steps", "Duration of each step over time"),
+        note=f"{data.steps.height:,} steps over all its attempts"
         + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
-            f"; drawn are {figures.POINTS:,} points that keep the slowest."
-            if found.steps.height > figures.POINTS
+            f"; the chart shows {figures.POINTS:,} points, the slowest among them."
+            if data.steps.height > figures.POINTS
             else "."
         ),
     )
@@ -379,7 +379,7 @@ def _mfu(mfu: pl.DataFrame) -> Component | None:
             ],
             name="mfu",
         ),
-        note="Conventions differ in what counts as work; compare only like with like.",
+        note="Conventions count work differently; compare only values of one convention.",
         right=components.export_button("mfu"),
     )
 
@@ -394,7 +394,7 @@ def _attempts(attempts: pl.DataFrame) -> Component:
                 components.column("job_id", "Job", minWidth=80, flex=1),
                 components.column("joined_by", "Joined by", minWidth=115, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
-                components.column("class", "Blamed on", minWidth=115, flex=2),
+                components.column("class", "Cause and node", minWidth=115, flex=2),
                 components.column("cause", "Cause", minWidth=115, flex=2),
                 components.column("node", "Node", minWidth=90, flex=1),
                 components.column("started_at", "Started (UTC)", "time", width=145, minWidth=140),
@@ -410,11 +410,11 @@ def _attempts(attempts: pl.DataFrame) -> Component:
     )
 
 
-def _blame(found: Run) -> Component:
-    rows = found.interruptions.sort("ended_at").to_dicts()
+def _blame(data: RunPage) -> Component:
+    rows = data.interruptions.sort("ended_at").to_dicts()
     if not rows:
         return components.panel(
-            "Why attempts ended", html.P("No attempt of it was interrupted in this period.", className="nothing")
+            "Why attempts ended", html.P("No attempt of this run was interrupted in this period.", className="nothing")
         )
     return components.panel(
         "Why attempts ended",
@@ -434,7 +434,9 @@ def _blame(found: Run) -> Component:
                             ],
                             className="blame-head",
                         ),
-                        html.Div(f"on {row['node']}" if row["node"] else "no node is to blame", className="small"),
+                        html.Div(
+                            f"on {row['node']}" if row["node"] else "no node named as the cause", className="small"
+                        ),
                         html.Div(row["detail"], className="detail") if row["detail"] else None,
                         html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
                     ]
@@ -443,7 +445,7 @@ def _blame(found: Run) -> Component:
             ],
             className="blame",
         ),
-        note="What each attempt's end was blamed on, and the evidence for it."
+        note="The cause of each attempt's end, and the evidence for it."
         + (f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""),
     )
 
@@ -452,30 +454,30 @@ MOST_BLAMED = 100
 """Ends of attempts that are explained one by one."""
 
 
-def _gather(data: Data, view: View) -> Run | list[str]:
+def _gather(data: Data, view: View) -> RunPage | list[str]:
     """The run of the address, or several that it may mean."""
-    asked = view.get("id")
-    if not asked:
-        raise UsageError("id: which run? An address of a run looks like /run?id=1234; the page Runs lists them")
-    found = data.answers.ask(resolve_run, view.window.cluster, asked)
-    if not found:
+    text = view.get("id")
+    if not text:
         raise UsageError(
-            f"id: {view.window.cluster} has no run and no job {asked!r}; the page Runs lists what there is"
+            "id: the run is missing. The address of a run is like /run?id=1234; the page Runs lists all runs"
         )
-    return found if len(found) > 1 else data.answers.ask(gather, view.window, found[0])
+    run_ids = data.answers.ask(resolve_run, view.window.cluster, text)
+    if not run_ids:
+        raise UsageError(f"id: {view.window.cluster} has no run and no job {text!r}; the page Runs lists all runs")
+    return run_ids if len(run_ids) > 1 else data.answers.ask(gather, view.window, run_ids[0])
 
 
-def _layout(found: Run | list[str], view: View) -> Component:
-    return layout(found, view) if isinstance(found, Run) else several(view.get("id"), found, view)
+def _layout(data: RunPage | list[str], view: View) -> Component:
+    return layout(data, view) if isinstance(data, RunPage) else several(view.get("id"), data, view)
 
 
 def _find(data: Data, view: View) -> View:
     """The view of the first cluster that has the run or job of an address that names no cluster."""
-    asked = view.get("id")
-    if not asked or view.get("cluster"):
+    text = view.get("id")
+    if not text or view.get("cluster"):
         return view
     for each in view.situation.computed:
-        if data.answers.ask(resolve_run, each.cluster, asked):
+        if data.answers.ask(resolve_run, each.cluster, text):
             return filters.resolve(view.situation, {**view.params, "cluster": each.cluster})
     return view
 

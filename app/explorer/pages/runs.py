@@ -11,7 +11,7 @@ from dash import html
 from app.explorer import components
 from app.explorer.page import Data, Page
 from app.show.answer import Question
-from app.show.questions.runs import runs as asked_of_runs
+from app.show.questions.runs import runs as runs_answer
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -26,18 +26,18 @@ FILTERS = ("user", "account", "partition", "state")
 
 def gather(source: Reader, window: Window) -> pl.DataFrame:
     """The rows of `trackside show runs`."""
-    return asked_of_runs(source, window, Question()).rows
+    return runs_answer(source, window, Question()).rows
 
 
 def narrowed(rows: pl.DataFrame, view: View) -> pl.DataFrame:
-    """Rows that the address asks for: words in name or id, one user, account, partition or state."""
+    """Rows that match the address: text in name or id, one user, account, partition or state."""
     shown = rows
-    if words := view.get("q"):
-        found = [
-            pl.col(name).fill_null("").str.to_lowercase().str.contains(words.lower(), literal=True)
+    if text := view.get("q"):
+        matches = [
+            pl.col(name).fill_null("").str.to_lowercase().str.contains(text.lower(), literal=True)
             for name in ("run_id", "name", "user")
         ]
-        shown = shown.filter(pl.any_horizontal(found))
+        shown = shown.filter(pl.any_horizontal(matches))
     for name in FILTERS:
         if value := view.get(name):
             shown = shown.filter(pl.col(name) == value)

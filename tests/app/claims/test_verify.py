@@ -149,7 +149,7 @@ def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy
     assert ("the data cover" in done.stderr) == (period.share < 1)
     with open_reader(patchy) as reader:
         shown = filters.resolve(filters.situation(reader), period.asked)
-        told["explorer"] = overview.gather(reader, shown.window, judged, shown.asked).judged[0].verdict
+        told["explorer"] = overview.gather(reader, shown.window, judged, shown.requested).judged[0].verdict
         document = sla.document(
             reader, Window("c", *parse_period(period.text)), period.text, judged, sla.origin_of_claims(claims)
         )
@@ -395,7 +395,7 @@ def test_a_card_shows_the_number_that_was_judged_and_draws_no_other_target(logge
     of = claim("mfu", convention="causal_half")
     with open_reader(logged) as reader:
         shown = filters.resolve(filters.situation(reader), {})
-        found = overview.gather(reader, shown.window, (of,), shown.asked)
+        found = overview.gather(reader, shown.window, (of,), shown.requested)
     (judged,) = found.judged
     headline = overview.headline_of(found, "mfu")
     assert judged.measured.value != headline.value

@@ -172,7 +172,7 @@ def test_an_address_that_makes_no_sense_is_answered_in_words(site: Site, chromiu
     chromium.wait(".button").click()
     chromium.wait(".card")
     chromium.open(f"{site.url}/no/such/page", until=".message")
-    assert "There is no such page" in chromium.text("#content")
+    assert "This page does not exist" in chromium.text("#content")
 
 
 def test_an_empty_warehouse_says_what_to_do_and_fills_by_itself(

@@ -44,7 +44,7 @@ def test_docs_list_links_to_every_page(explorer: Explorer) -> None:
 def test_docs_unknown_page_is_refused(explorer: Explorer, path: str) -> None:
     _, _, contents, title = page(explorer, path, "")
     assert title == "Not found · Trackside"
-    assert "The manual has no such page" in words(contents)
+    assert "This page of the manual does not exist" in words(contents)
     assert "/docs" in {each.partition("?")[0] for each in links(contents)}
 
 

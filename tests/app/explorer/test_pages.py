@@ -111,7 +111,7 @@ def test_drawer_holds_definition_sql_constants_and_claims(explorer: Explorer) ->
         ("?since=2026-10-09&until=2026-10-02", "is not before until"),
         ("?since=soon", "since: 'soon' is not a time"),
         ("?until=%00%ff", "until:"),
-        ("?since=1999-01-01&until=1999-02-01", "nothing is known of tiny"),
+        ("?since=1999-01-01&until=1999-02-01", "tiny has no data between"),
         ("?since=99999999999w", "longer than there has been time"),
         ("?by=colour", "costs cannot be split by 'colour'"),
     ],
@@ -124,7 +124,7 @@ def test_an_address_that_makes_no_sense_says_so(explorer: Explorer, search: str,
 
 def test_an_unknown_page_says_so(explorer: Explorer) -> None:
     _, _, contents, title = page(explorer, "/no/such", "")
-    assert "There is no such page" in words(contents)
+    assert "This page does not exist" in words(contents)
     assert title.startswith("Not found")
 
 
@@ -168,7 +168,7 @@ def test_a_run_is_listed_by_its_job_and_found_by_its_whole_id(explorer: Explorer
 
 def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explorer) -> None:
     shown = explorer.view("")
-    found = explorer.answers.ask(overview.gather, shown.window, explorer.claims.now(), shown.asked)
+    found = explorer.answers.ask(overview.gather, shown.window, explorer.claims.now(), shown.requested)
     judged = overview.verdict_on(found.judged, "ettr")
     assert judged is not None
     card = next(
@@ -314,7 +314,7 @@ def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Pat
 
 def test_periods_are_found_again_in_the_address(explorer: Explorer) -> None:
     shown = explorer.view("")
-    for key, (_, params) in view.periods(shown.known).items():
+    for key, (_, params) in view.periods(shown.state).items():
         assert view.period_of(explorer.view(view.address("", params))) == key
     assert view.period_of(explorer.view("?since=3d")) == view.CUSTOM
 
@@ -357,7 +357,7 @@ def test_a_cluster_that_is_only_loaded_is_told_from_one_that_is_not_there(explor
 
 def test_half_a_period_without_data_is_said(explorer: Explorer) -> None:
     _, filters, _, _ = page(explorer, "/", "?since=2026-10-08&until=2026-10-22")
-    assert "The data speak for 50.0 % of the period asked for." in words(filters)
+    assert "The data cover 50.0 % of the requested period." in words(filters)
 
 
 def test_headers_keep_strangers_out(warehouse: Path) -> None:
