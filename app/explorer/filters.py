@@ -18,7 +18,7 @@ from app.window import Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.results.coverage import Stretch
+    from app.results.coverage import Interval
     from queries.warehouse import Reader
 
 logger = logging.getLogger("trackside.explorer")
@@ -36,7 +36,7 @@ class ClusterState:
     until: datetime
     computed_at: datetime
     newer_loads: int
-    accounted: tuple[Stretch, ...]
+    accounted: tuple[Interval, ...]
 
 
 @dataclass(frozen=True)

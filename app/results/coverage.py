@@ -1,4 +1,4 @@
-"""How much of a period the data speak for: what is computed of it, and what no load of accounting covers."""
+"""Coverage of a period: its computed part, and the time that no load of accounting covers."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
     from app.window import Source
 
-    Stretch = tuple[datetime, datetime]
+    Interval = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
 class Covered:
-    """How much of a period the data speak for.
+    """Coverage of a period.
 
     Attributes:
-        window: the part of it that the ledger reaches; gaps in it are not cut out.
-        share: of the period: what is in no gap.
-        gaps: stretches of the period that accounting does not speak for, in order.
+        window: its part within the ledger; gaps are not cut out.
+        share: of the period that is in no gap.
+        gaps: intervals of the period that accounting does not cover, in order.
     """
 
     window: Window
     share: float
-    gaps: tuple[Stretch, ...]
+    gaps: tuple[Interval, ...]
 
 
 def covered(source: Source, period: Window) -> Covered:
-    """How much of a period the data speak for.
+    """Coverage of a period.
 
     Raises:
-        UsageError: nothing is computed, or nothing is known of the period.
+        UsageError: nothing is computed, or the period has no data.
     """
     computed = source.query("computed", cluster=period.cluster)
     if computed.is_empty():
@@ -51,15 +51,15 @@ def covered(source: Source, period: Window) -> Covered:
     window = Window(period.cluster, max(period.since, since), min(period.until, until))
     if window.since >= window.until:
         when = f"between {iso(period.since)} and {iso(period.until)}"
-        if period.since >= period.until:  # one of them was not told, and is an end of the data
+        if period.since >= period.until:  # one of them was not given, and is an end of the data
             when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
         raise UncoveredError(f"{period.cluster}: there are no data {when}; the data cover {iso(since)} to {iso(until)}")
     gaps = gaps_in(period, accounted(source, row))
     return Covered(window, share_without(period, gaps), gaps)
 
 
-def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Stretch, ...]:
-    """Stretches of time that accounting speaks for and the ledger reaches, in order.
+def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Interval, ...]:
+    """Intervals that accounting covers, within the ledger, in order.
 
     Args:
         source: where from.
@@ -67,20 +67,20 @@ def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Stretch, ...
     """
     since, until = computed["since"], computed["until"]
     gap_s = constants_of(computed["constants"])["coverage_gap_hours"] * 3600
-    spoken = spoken_for(source, computed["cluster"], "slurm.accounting", gap_s)
-    return tuple((max(low, since), min(high, until)) for low, high in spoken if low < until and high > since)
+    intervals = coverage_of(source, computed["cluster"], "slurm.accounting", gap_s)
+    return tuple((max(low, since), min(high, until)) for low, high in intervals if low < until and high > since)
 
 
-def spoken_for(source: Source, cluster: str, name: str, gap_s: float) -> tuple[Stretch, ...]:
-    """Stretches of time that the loads of a source speak for, in order; gaps of at most `gap_s` seconds are closed."""
+def coverage_of(source: Source, cluster: str, name: str, gap_s: float) -> tuple[Interval, ...]:
+    """Intervals that the loads of a source cover, in order; gaps of at most `gap_s` seconds are closed."""
     loads = frames.conform(source.query("coverage", cluster=cluster, source=name), frames.COVERAGE)
     return tuple(coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows())
 
 
-def gaps_in(period: Window, spoken: Iterable[Stretch]) -> tuple[Stretch, ...]:
-    """The time of a period that is in none of the stretches; they are in order."""
+def gaps_in(period: Window, intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The time of a period outside of the covered intervals; these are in order."""
     gaps, at = [], period.since
-    for low, high in spoken:
+    for low, high in intervals:
         if min(low, period.until) > at:
             gaps.append((at, min(low, period.until)))
         at = max(at, high)
@@ -89,7 +89,7 @@ def gaps_in(period: Window, spoken: Iterable[Stretch]) -> tuple[Stretch, ...]:
     return tuple(gaps)
 
 
-def share_without(period: Window, gaps: Iterable[Stretch]) -> float:
+def share_without(period: Window, gaps: Iterable[Interval]) -> float:
     """Share of a period that is in none of its gaps."""
     whole, missing = period.until - period.since, sum((high - low for low, high in gaps), timedelta())
     return (whole - missing) / whole

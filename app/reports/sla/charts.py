@@ -72,16 +72,16 @@ def duration_scale(values: Iterable[float]) -> Scale:
     >>> duration_scale([90.0, 1085.0]).ticks
     (60, 120, 300, 600, 1200)
     """
-    low, high, known = _around(values)
+    low, high, positive = _around(values)
     inside = [length for length in _DURATIONS if low <= length <= high]
     every = -(-len(inside) // 6)
-    return Scale(low, high, tuple(inside[:: max(every, 1)]) or tuple(sorted({min(known), max(known)})), log=True)
+    return Scale(low, high, tuple(inside[:: max(every, 1)]) or tuple(sorted({min(positive), max(positive)})), log=True)
 
 
 def _around(values: Iterable[float]) -> tuple[float, float, list[float]]:
     """A little less than the least and more than the most of what is above zero, and that."""
-    known = [value for value in values if value > 0] or [1.0]
-    return min(known) / 1.6, max(known) * 1.6, known
+    positive = [value for value in values if value > 0] or [1.0]
+    return min(positive) / 1.6, max(positive) * 1.6, positive
 
 
 def log_scale(values: Iterable[float]) -> Scale:
@@ -90,13 +90,13 @@ def log_scale(values: Iterable[float]) -> Scale:
     >>> log_scale([0.4, 3.66]).ticks
     (0.5, 1.0, 2.0, 5.0)
     """
-    low, high, known = _around(values)
+    low, high, positive = _around(values)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 2, 5), (1, 3), (1,)):
         ticks = tuple(t for d in decades for step in steps if low <= (t := round(step * 10.0**d, 12)) <= high)
         if len(ticks) <= 6:
             break
-    return Scale(low, high, ticks or tuple(sorted({min(known), max(known)})), log=True)
+    return Scale(low, high, ticks or tuple(sorted({min(positive), max(positive)})), log=True)
 
 
 def _label(unit: str) -> Callable[[float], str]:
@@ -129,21 +129,21 @@ def range_chart(
     verdict: str,
     kind: str,
 ) -> Markup:
-    """What was measured as a range, the value in it, and the target across it; the side that was promised is shaded.
+    """The measured range, its value, and the target across it; the side that meets the target is shaded.
 
     Args:
         unit: ratio, d or s.
-        target: what was promised.
+        target: of the claim.
         direction: at_least or at_most.
-        value: the number itself, if it can be told.
-        low: lower end; None if nothing is known.
+        value: the number itself, if known.
+        low: lower end; None if unknown.
         high: upper end.
         unlimited: there is no upper end.
         verdict: colours the range.
         kind: delivered (the ends are bounds) or capability (they are an interval).
     """
-    known = [each for each in (target, value, low, high) if each is not None]
-    scale = {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(known)
+    numbers = [each for each in (target, value, low, high) if each is not None]
+    scale = {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(numbers)
     label = _label(unit)
     at_target = scale.at(target)
     right = 100.0 if high is None else scale.at(high)
@@ -174,14 +174,14 @@ def range_chart(
         ).format(_pc(at_target), _anchor(at_target), sign, label(target))
     )
     ends = "bounds" if kind == "delivered" else "95 % interval"
-    low_said = "unknown" if low is None else label(low)
-    high_said = "no limit" if unlimited else "unknown" if high is None else label(high)
-    said = f"Target {sign} {label(target)}; {ends} {low_said} to {high_said}"
-    return _drawing("range", 64, said, parts)
+    low_text = "unknown" if low is None else label(low)
+    high_text = "no limit" if unlimited else "unknown" if high is None else label(high)
+    description = f"Target {sign} {label(target)}; {ends} {low_text} to {high_text}"
+    return _drawing("range", 64, description, parts)
 
 
 def _bar(left: float, right: float, verdict: str, *, open_above: bool) -> Markup:
-    """A range, at least so wide that it is seen; one without upper end has an arrow."""
+    """A range, at least as wide as is visible; one without upper end has an arrow."""
     width = max(right - left, 0.4)
     bar = Markup('<rect class="bar {}" x="{}" y="25" width="{}" height="12" rx="2"/>').format(
         verdict, _pc(min(left, 99.6)), _pc(width)
@@ -190,7 +190,7 @@ def _bar(left: float, right: float, verdict: str, *, open_above: bool) -> Markup
     return bar + (arrow if open_above else EMPTY)
 
 
-def share_bar(shares: Sequence[tuple[str, float, str]], *, height: int, said: str) -> Markup:
+def share_bar(shares: Sequence[tuple[str, float, str]], *, height: int, description: str) -> Markup:
     """One bar of parts that together are the whole: name, share and colour of each."""
     parts, left = [], 0.0
     for name, share, colour in shares:
@@ -205,24 +205,24 @@ def share_bar(shares: Sequence[tuple[str, float, str]], *, height: int, said: st
                 )
             )
         left += width
-    return _drawing("shares", height, said, parts)
+    return _drawing("shares", height, description, parts)
 
 
 def category_bar(categories: Sequence[tuple[str, float]]) -> Markup:
     """Where the GPU-time went, as one bar."""
-    said = ", ".join(f"{swatch(name).label} {100 * share:.1f} %" for name, share in categories if share > 0)
+    description = ", ".join(f"{swatch(name).label} {100 * share:.1f} %" for name, share in categories if share > 0)
     coloured = [(name, share, swatch(name).colour) for name, share in categories]
-    return share_bar(coloured, height=38, said=f"GPU-time by category: {said}")
+    return share_bar(coloured, height=38, description=f"GPU-time by category: {description}")
 
 
 def evidence_bar(shares: dict[str, float]) -> Markup:
-    """How a number is known, as one thin bar."""
-    said = ", ".join(f"{kind} {100 * share:.1f} %" for kind, share in shares.items())
+    """The evidence of a number, as one thin bar."""
+    description = ", ".join(f"{kind} {100 * share:.1f} %" for kind, share in shares.items())
     parts, left = [], 0.0
     for kind, share in shares.items():
         parts.append(_part(left, 100 * share, 0, 8, EVIDENCE_COLOURS[kind], hatched=False))
         left += 100 * share
-    return _drawing("evidence", 8, f"Evidence: {said}", parts)
+    return _drawing("evidence", 8, f"Evidence: {description}", parts)
 
 
 def _part(left: float, width: float, top: float, height: float, colour: str, *, hatched: bool) -> Markup:
@@ -257,22 +257,22 @@ def daily_bars(days: Sequence[str], shares: Sequence[dict[str, float]], order: S
 
 
 def daily_range(
-    days: Sequence[str], found: dict[str, tuple[float | None, float | None, float | None]], target: float | None
+    days: Sequence[str], values: dict[str, tuple[float | None, float | None, float | None]], target: float | None
 ) -> Markup:
     """A ratio day by day: from bound to bound a box, the value a line in it, and the target across all days.
 
     Args:
         days: all days of the period.
-        found: day -> value, lower and upper bound.
-        target: what was promised, if anything was.
+        values: day -> value, lower and upper bound.
+        target: of the claim, if there is one.
     """
     step = 100 / max(len(days), 1)
     scale = ratio_scale(
-        each for each in (target, *(end for ends in found.values() for end in ends)) if each is not None
+        each for each in (target, *(end for ends in values.values() for end in ends)) if each is not None
     )
     parts = _grid(scale)
     for number, day in enumerate(days):
-        value, low, high = found.get(day, (None, None, None))
+        value, low, high = values.get(day, (None, None, None))
         left, width = number * step + step * 0.12, step * 0.76
         if low is not None and high is not None:
             top, height = _height(scale, high), _height(scale, low) - _height(scale, high)
@@ -327,9 +327,9 @@ def _days(days: Sequence[str]) -> list[Markup]:
     ]
 
 
-def _drawing(name: str, height: int, said: str, parts: Iterable[Markup]) -> Markup:
+def _drawing(name: str, height: int, description: str, parts: Iterable[Markup]) -> Markup:
     drawing = '<svg class="{0}" role="img" aria-label="{1}" width="100%" height="{2}"><title>{1}</title>{3}</svg>'
-    return Markup(drawing).format(name, said, height, EMPTY.join(parts))  # noqa: S704 - a constant; what is put in is escaped
+    return Markup(drawing).format(name, description, height, EMPTY.join(parts))  # noqa: S704 - a constant; what is put in is escaped
 
 
 HATCH = Markup(
@@ -337,4 +337,4 @@ HATCH = Markup(
     'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="2.4" height="7" class="hatching"/>'
     "</pattern></defs></svg>"
 )
-"""Strokes over what nobody saw; once in a page."""
+"""The hatching of unobserved time; once in a page."""

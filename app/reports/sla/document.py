@@ -1,7 +1,7 @@
-"""What the SLA report says: one plain value, made of the numbers of `app.results` and `app.claims`.
+"""The contents of the SLA report: one plain value, made of the numbers of `app.results` and `app.claims`.
 
-Nothing is computed here that has a definition of its own: this module asks, sorts, counts and adds up. The value it
-makes is the report's JSON form; `app.reports.sla.page` says the same to people.
+Nothing is computed here that has a definition of its own: this module queries, sorts, counts and adds up. The value is
+the report's JSON form; `app.reports.sla.page` renders it as HTML.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from app.claims import verify as verifying
+from app.claims import verify as verify_claims
 from app.corrections import records as adjudications
 from app.corrections.describe import describe
 from app.errors import UsageError
@@ -25,7 +25,7 @@ from app.json_text import as_json, finite
 from app.results import headlines, references
 from app.results.capacity import nodes_by_accounting
 from app.results.constants import constants_of
-from app.results.coverage import covered, gaps_in, share_without, spoken_for
+from app.results.coverage import covered, gaps_in, share_without, coverage_of
 from app.results.ettr import ettr_rows
 from app.results.failures import failure_rate_rows
 from app.results.goodput import goodput_rows, lost_rows
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from app.results.coverage import Stretch
+    from app.results.coverage import Interval
     from metrics.claims.verdict import Claim, Judged
     from metrics.mfu.mfu import Convention
     from queries.warehouse import Reader
@@ -61,33 +61,33 @@ INCIDENTS_SHOWN = 40
 
 
 def origin_of_claims(path: Path | None) -> dict[str, str | None]:
-    """Which claims were judged: the file's name and digest, or that they came with Trackside."""
+    """The origin of the claims: the file's name and digest; null for Trackside's own."""
     if path is None:
         return {"file": None, "sha256": None}
     return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def document(
-    source: Reader, asked: Window, period_text: str, claims: Sequence[Claim], origin: dict[str, str | None]
+    source: Reader, requested: Window, period_text: str, claims: Sequence[Claim], origin: dict[str, str | None]
 ) -> Document:
     """The report of a period as a value that JSON can hold.
 
     Args:
         source: a published copy.
-        asked: the cluster and the period.
-        period_text: the period as it was asked for.
+        requested: the cluster and the period.
+        period_text: the period as typed.
         claims: objectives to judge.
-        origin: where the claims came from.
+        origin: of the claims.
 
     Raises:
-        UsageError: nothing has been computed, or nothing is known of the period.
+        UsageError: nothing has been computed, or the period has no data.
     """
-    computed = _computed(source, asked.cluster)
+    computed = _computed(source, requested.cluster)
     constants = constants_of(computed["constants"])
-    period, period_text = _period(asked, period_text)
-    known = covered(source, period)
-    window = known.window
-    judged = verifying.verify(source, period, claims)
+    period, period_text = _period(requested, period_text)
+    coverage = covered(source, period)
+    window = coverage.window
+    judged = verify_claims.verify(source, period, claims)
     shown = {each.metric: each for each in headlines.headlines(source, window)}
     return {
         "report": "sla",
@@ -98,9 +98,9 @@ def document(
         "covered": {
             "since": iso(window.since),
             "until": iso(window.until),
-            "share": known.share,
-            "missing_s": sum((high - low).total_seconds() for low, high in known.gaps),
-            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in known.gaps],
+            "share": coverage.share,
+            "missing_s": sum((high - low).total_seconds() for low, high in coverage.gaps),
+            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in coverage.gaps],
         },
         "data": {
             "version": source.data_version,
@@ -114,7 +114,7 @@ def document(
             verdict: sum(each.verdict == verdict for each in judged)
             for verdict in ("supported", "refuted", "undetermined")
         },
-        "objectives": [_objective(each, _behind(source, window, each, shown)) for each in judged],
+        "objectives": [_objective(each, _parts_of(source, window, each, shown)) for each in judged],
         "headlines": [_headline(each) for each in shown.values()],
         "gpu_time": _gpu_time(source, window),
         "daily": _daily(source, window, claims),
@@ -145,7 +145,7 @@ def document(
 
 
 def sealed(made: Document) -> Document:
-    """The report with the digest of all else that it says."""
+    """The report with the digest of its other contents."""
     plain: Document = finite(made)
     return plain | {"sha256": digest(plain)}
 
@@ -168,26 +168,26 @@ def _computed(source: Reader, cluster: str) -> dict[str, Any]:
     return computed.row(0, named=True)
 
 
-def _period(asked: Window, text: str) -> tuple[Window, str]:
-    """What shares are shares of: the period in words, or the window itself where that goes beyond it."""
+def _period(requested: Window, text: str) -> tuple[Window, str]:
+    """The whole of all shares: the named period, or the window itself where it goes beyond the period."""
     since, until = parse_period(text)
-    if since <= asked.since and asked.until <= until:
-        return Window(asked.cluster, since, until), text.strip()
-    return asked, f"{_moment(asked.since)}..{_moment(asked.until)}"
+    if since <= requested.since and requested.until <= until:
+        return Window(requested.cluster, since, until), text.strip()
+    return requested, f"{_moment(requested.since)}..{_moment(requested.until)}"
 
 
 # Objectives ------------------------------------------------------------------------------------------------------
 
 
-def _behind(source: Reader, window: Window, judged: Judged, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
-    """Numerator, denominator and evidence of what a claim is about, as `show` tells them.
+def _parts_of(source: Reader, window: Window, judged: Judged, shown: dict[str, headlines.Headline]) -> dict[str, Any]:
+    """Numerator, denominator and evidence of a claim's metric, as `show` prints them.
 
-    What `show` does not tell, the number of a part of the cluster or of another window, is as it was measured.
+    The number of a part of the cluster or of another window, which `show` does not print, is as measured.
     """
-    claim, found = judged.claim, judged.measured
+    claim, measured = judged.claim, judged.measured
     if claim.narrowed is not None:
-        told = {"numerator": found.numerator, "denominator": found.denominator}
-        return told | {"evidence": dict(found.evidence), "note": None}
+        parts = {"numerator": measured.numerator, "denominator": measured.denominator}
+        return parts | {"evidence": dict(measured.evidence), "note": None}
     headline = shown.get(claim.metric)
     if headline is not None and headlines.headline_is_of(claim, headline):
         return _parts(headline)
@@ -287,7 +287,7 @@ def _headline(each: headlines.Headline) -> Document:
 
 
 def _gpu_time(source: Reader, window: Window) -> Document:
-    """Every GPU-second of the window by category, and whether they add up to what there was."""
+    """Every GPU-second of the window by category, and whether they add up to capacity."""
     rows = lost_rows(source, window).to_dicts()
     capacity = source.query("capacity_in", cluster=window.cluster, since=window.since, until=window.until).item()
     total = sum((row["gpu_seconds"] for row in rows), Decimal(0))
@@ -333,9 +333,9 @@ def exact(amount: Decimal) -> str:
 
 
 def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
-    """Day by day (UTC): where the GPU-time went, and the ratios that the objectives are about."""
+    """Day by day (UTC): where the GPU-time went, and the ratios of the objectives."""
     daily = (claim.metric for claim in claims if "day" in catalog.BY_NAME[claim.metric].by)
-    asked = dict.fromkeys(["goodput_allocated", *daily])
+    metrics = dict.fromkeys(["goodput_allocated", *daily])
     ratios = goodput_rows(source, window, "day").sort("subject")
     sums = (
         ledger_sums(source, window, "day")
@@ -356,7 +356,7 @@ def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
                 {"day": row["subject"], **{name: row[name] for name in columns}}
                 for row in ratios.filter(pl.col("metric") == metric).iter_rows(named=True)
             ]
-            for metric in asked
+            for metric in metrics
         },
     }
 
@@ -366,23 +366,23 @@ def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
 
 def _incidents(source: Reader, window: Window) -> Document:
     """Interruptions by infrastructure, those of most GPUs first."""
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    everything = source.query("interruptions", **asked)
+    period = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    everything = source.query("interruptions", **period)
     which = ["run_id", "attempt_no"]
     restarted = restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
-    found = (
+    interrupted = (
         everything.filter(pl.col("class") == "infrastructure")
         .join(restarted, on=which, how="left")
         .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False], nulls_last=True)
     )
     classes = Counter(everything["class"])
-    rest = found.slice(INCIDENTS_SHOWN)
+    rest = interrupted.slice(INCIDENTS_SHOWN)
     return {
-        "n": found.height,
-        "n_incidents": found["incident"].n_unique() if found.height else 0,
-        "shown": [_incident(row) for row in found.head(INCIDENTS_SHOWN).iter_rows(named=True)],
+        "n": interrupted.height,
+        "n_incidents": interrupted["incident"].n_unique() if interrupted.height else 0,
+        "shown": [_incident(row) for row in interrupted.head(INCIDENTS_SHOWN).iter_rows(named=True)],
         "not_shown": {"n": rest.height, "gpus": float(rest["n_gpus"].sum() or 0)},
-        "by_cause": dict(sorted(Counter(found["cause"]).items(), key=lambda each: (-each[1], each[0]))),
+        "by_cause": dict(sorted(Counter(interrupted["cause"]).items(), key=lambda each: (-each[1], each[0]))),
         "interruptions_by_class": dict(sorted(classes.items(), key=lambda each: (-each[1], each[0]))),
     }
 
@@ -411,8 +411,8 @@ _RATE = ("class", "counted", "size", "n_failures", "n_attempts", "n_censored", "
 
 
 def _failure_rates(source: Reader, window: Window) -> list[Document]:
-    found = failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
-    return found.select(_RATE).to_dicts()
+    rates = failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
+    return rates.select(_RATE).to_dicts()
 
 
 # What it rests on ------------------------------------------------------------------------------------------------
@@ -453,26 +453,26 @@ def _data_quality(source: Reader, period: Window, gap_s: float) -> Document:
     }
 
 
-_SAID_BY = {"prometheus.gpu": "prometheus.gpu_hours"}
-"""Sources whose silence leaves nothing out where another one speaks for the same time: hours are made of samples."""
+_COVERED_BY = {"prometheus.gpu": "prometheus.gpu_hours"}
+"""Sources whose gaps another source covers: hourly roll-ups are made of samples."""
 
 _NEVER_SILENT = SNAPSHOTS | {"slurm.config", "slurm.transactions"}
-"""What was asked at a moment holds until it is asked again, and account changes are rare."""
+"""Sources without gaps: a snapshot holds until the next one, and account changes are rare."""
 
 
 def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -> Document:
-    """A source's loads, and where within the period it was silent for longer than gaps that are closed.
+    """A source's loads, and its gaps in the period that are longer than those that are closed.
 
-    A gap is `covered_by` another source where that one, made of the same measurements, speaks for its time. Snapshots
-    hold until the next one; like settings they are never silent.
+    A gap is `covered_by` another source of the same measurements if that source covers its time. Snapshots hold until
+    the next one; like settings they have no gaps.
     """
     timed = row["covers_from"] is not None and row["source"] not in _NEVER_SILENT
-    gaps = _silent(source, row["source"], period, gap_s) if timed else ()
+    gaps = _gaps(source, row["source"], period, gap_s) if timed else ()
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
-    other = _SAID_BY.get(row["source"])
-    unfilled = _silent(source, other, period, gap_s) if other else gaps
-    silent: list[tuple[datetime, datetime, str | None]] = [(*each, None) for each in _both(gaps, unfilled)]
-    silent += [(*each, other) for each in _both(gaps, _between(unfilled, period))]
+    other = _COVERED_BY.get(row["source"])
+    unfilled = _gaps(source, other, period, gap_s) if other else gaps
+    listed: list[tuple[datetime, datetime, str | None]] = [(*each, None) for each in _both(gaps, unfilled)]
+    listed += [(*each, other) for each in _both(gaps, _between(unfilled, period))]
     return {
         "source": row["source"],
         **{name: row[name] for name in counts},
@@ -481,24 +481,24 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
         "share_of_period": share_without(period, gaps) if timed else None,
         "gaps": [
             {"since": iso(low), "until": iso(high), "covered_by": by}
-            for low, high, by in sorted(silent, key=itemgetter(0))
+            for low, high, by in sorted(listed, key=itemgetter(0))
             if (high - low).total_seconds() > gap_s
         ],
         "warnings": messages(row["last_warnings"]),
     }
 
 
-def _silent(source: Reader, name: str, period: Window, gap_s: float) -> tuple[Stretch, ...]:
-    return gaps_in(period, spoken_for(source, period.cluster, name, gap_s))
+def _gaps(source: Reader, name: str, period: Window, gap_s: float) -> tuple[Interval, ...]:
+    return gaps_in(period, coverage_of(source, period.cluster, name, gap_s))
 
 
-def _both(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:
-    """The time that is in a stretch of each."""
-    found = [(max(low, start), min(high, end)) for low, high in one for start, end in other]
-    return [(low, high) for low, high in found if low < high]
+def _both(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
+    """The time that is in an interval of each."""
+    overlaps = [(max(low, start), min(high, end)) for low, high in one for start, end in other]
+    return [(low, high) for low, high in overlaps if low < high]
 
 
-def _between(gaps: Sequence[Stretch], period: Window) -> list[Stretch]:
+def _between(gaps: Sequence[Interval], period: Window) -> list[Interval]:
     """The time of a period that is in no gap; gaps are in order."""
     lows = [period.since, *(high for _, high in gaps)]
     highs = [*(low for low, _ in gaps), period.until]
@@ -506,16 +506,18 @@ def _between(gaps: Sequence[Stretch], period: Window) -> list[Stretch]:
 
 
 def _reproduce(
-    asked: Window, window: Window, period_text: str, claims: Sequence[Claim], file: str | None
+    requested: Window, window: Window, period_text: str, claims: Sequence[Claim], file: str | None
 ) -> list[Document]:
-    """Commands that give every number of the report again.
+    """Commands that reproduce every number of the report.
 
-    They name the period as it was asked for: a verdict is on the whole of it, whatever part the data speak for.
+    They name the requested period: a verdict is on the whole of it, whatever part the data cover.
     """
-    where = f"--cluster {_quoted(asked.cluster)} --since {_moment(asked.since)} --until {_moment(asked.until)}"
+    where = (
+        f"--cluster {_quoted(requested.cluster)} --since {_moment(requested.since)} --until {_moment(requested.until)}"
+    )
     own = f" --claims {_quoted(file)}" if file else ""
     sizes = sorted({claim.gpus for claim in claims if claim.metric == "mttf" and claim.gpus})
-    period = f"--period {_quoted(period_text)} --cluster {_quoted(asked.cluster)}"
+    period = f"--period {_quoted(period_text)} --cluster {_quoted(requested.cluster)}"
     commands = [
         ("this report", f"trackside report sla {period}{own}"),
         ("the verdicts", f"trackside verify {where}{own}"),
@@ -536,7 +538,7 @@ def _reproduce(
 
 
 def ledger_sql(window: Window) -> str:
-    """SQL that sums the ledger by category within the window, for anybody to run and to check."""
+    """SQL that sums the ledger by category within the window, for readers to run and check."""
     low, high = (f"TIMESTAMPTZ '{moment.isoformat()}'" for moment in (window.since, window.until))
     return (
         "SELECT state, category, SUM(gpus * (epoch_us(LEAST(ended_at, "  # noqa: S608 - printed, never run by us

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.reports.sla.document import Document
 
 ICONS = {"supported": "\N{CHECK MARK}", "refuted": "\N{MULTIPLICATION X}", "undetermined": "?"}
-"""Beside the word, never instead of it."""
+"""Icons beside the words of verdicts."""
 
 
 def render(document: Document) -> bytes:
@@ -95,7 +95,7 @@ def period_title(text: str) -> str:
 
 
 def moment(text: str) -> str:
-    """A moment of the JSON form for people; the page says once that all times are UTC.
+    """A moment of the JSON form for the page, which states once that all times are UTC.
 
     >>> moment("2026-10-01T00:00:00Z")
     '2026-10-01 00:00:00'
@@ -113,7 +113,7 @@ def exact_seconds(text: str) -> str:
 
 
 def covered_percent(share: float) -> str:
-    """A share that says 100 % only if it is all, and 0 % only if it is nothing.
+    """A share that is printed as 100 % only if it is all, and as 0 % only if it is nothing.
 
     >>> covered_percent(1.0), covered_percent(0.99999), covered_percent(0.4514), covered_percent(0.0)
     ('100 %', '99.99 %', '45.14 %', '0 %')
@@ -124,7 +124,7 @@ def covered_percent(share: float) -> str:
 
 
 def parts_of(objective: Document) -> tuple[str, str]:
-    """Numerator and denominator of an objective for people; dashes where there are none."""
+    """Numerator and denominator of an objective as text; dashes where there are none."""
     top, bottom, unit = objective["numerator"], objective["denominator"], objective["unit"]
     if objective["metric"] == "mttf" and top is not None:
         size = f" of {objective['gpus']:g} GPUs" if objective["gpus"] else ""
@@ -178,5 +178,5 @@ def _shares(seconds: dict[str, str]) -> dict[str, float]:
 
 
 def _daily_range(rows: list[dict[str, Any]], days: list[str], target: float | None) -> Markup:
-    found = {row["day"]: (row["value"], row["bound_low"], row["bound_high"]) for row in rows}
-    return charts.daily_range(days, found, target)
+    values = {row["day"]: (row["value"], row["bound_low"], row["bound_high"]) for row in rows}
+    return charts.daily_range(days, values, target)

@@ -1,6 +1,6 @@
-"""`trackside report`: documents about a period, made of the numbers that `show` and `verify` give.
+"""`trackside report`: documents about a period, made of the numbers of `show` and `verify`.
 
-    sla.py      what the SLA report says: a plain value, its JSON form
+    sla.py      the contents of the SLA report: a plain value, its JSON form
     page.py     the same as one HTML page without script
     charts.py   its drawings, as inline SVG
 
@@ -35,8 +35,8 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one 
 
     Args:
         reader: a published copy.
-        window: the cluster, and the period (time without data is left out, and said to be).
-        period_text: the period as it was asked for; the covered share is the share of this.
+        window: the cluster, and the period (time without data is left out, and reported).
+        period_text: the period as typed; the covered share is the share of this.
         claims_path: claims to judge; the vendor's headlines if None.
         target: where to.
         form: html or json.
@@ -45,7 +45,7 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one 
         The report as a value: what its JSON form holds.
 
     Raises:
-        UsageError: nothing is known of the period, or the file cannot be written.
+        UsageError: the period has no data, or the file cannot be written.
         ClaimsError: mistakes in the claims file.
     """
     claims = read_claims(claims_path)
@@ -77,5 +77,5 @@ def form_of(requested: str | None, target: Path | None) -> str:
         return "html"
     ending = target.suffix.removeprefix(".").lower().replace("htm", "html").replace("htmll", "html")
     if ending not in FORMS:
-        raise UsageError(f"{target}: say --format html or json, or end the file's name so")
+        raise UsageError(f"{target}: use --format html or json, or a file name with that ending")
     return ending

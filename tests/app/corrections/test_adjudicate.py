@@ -219,7 +219,7 @@ def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -
     (gone,) = listed(root, "--all")
     assert (gone["withdrawn_by"], gone["withdrawn_reason"]) == ("A. Person", "agreed on the phone")
     again = adjudicate(root, "withdraw", kept["id"])
-    assert "already; nothing was changed" in again
+    assert "is already withdrawn, by A. Person; nothing was changed" in again
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ def test_silence_that_another_source_fills_comes_last_and_says_so(warehouse: Pat
         ],
     }
     text = page.render(told).decode()
-    silent = text[text.index("Silent within the period") : text.index("Refused rows")]
+    silent = text[text.index("Time without data in the period") : text.index("Refused rows")]
     items = [" ".join(each.split()) for each in re.findall(r"<li.*?>(.*?)</li>", silent, re.DOTALL)]
     assert items == [
         "prometheus.gpu: 2026-10-05 00:00:00 to 2026-10-14 00:00:00",
