@@ -23,7 +23,7 @@ class Checked:
     Attributes:
         findings: the mistakes.
         boards: how many boards were checked.
-        panels: how many panels they have.
+        panels: how many panels they have; 0 where there are mistakes.
     """
 
     findings: Sequence[lint.Finding]
@@ -44,7 +44,8 @@ def check(target: Path | None) -> Checked:
     findings = lint.lint([board for board, _ in boards.values()])
     if target is None:
         findings += [_stale(path) for path, text in generated().items() if boards[Path(path)][1] != text]
-    return Checked(findings, len(boards), sum(1 for board, _ in boards.values() for _ in lint.panels(board)))
+    panels = 0 if findings else sum(1 for board, _ in boards.values() for _ in lint.panels(board))
+    return Checked(findings, len(boards), panels)
 
 
 def _stale(path: str) -> lint.Finding:

@@ -1,4 +1,4 @@
-"""The web server's connections: clients that never finish a request must not keep others from being answered.
+"""The web server's connections: clients that never finish a request must not block others.
 
 Waitress stops accepting at 100 open connections and closes an idle one after two minutes, so a few hundred connections
 that say nothing make it deaf. Here a request must be complete within seconds, the connection that has waited longest
@@ -32,7 +32,7 @@ URGENT_THREADS = 2
 """Threads that answer `URGENT` alone: these never wait for a page."""
 
 URGENT = ("/healthz", "/metrics")
-"""Paths that monitoring asks for."""
+"""Paths of monitoring."""
 
 REQUEST_S = 15.0
 """A request must be complete this long after its connection was opened, or its first byte came."""
@@ -90,7 +90,7 @@ def make_server(
 
 
 class _Channel(HTTPChannel):
-    """A connection that knows since when the request on it is incomplete."""
+    """A connection with the time since when its request is incomplete."""
 
     waiting_since: float | None = None
 

@@ -1,7 +1,7 @@
-"""`/metrics`: the numbers as Prometheus reads them. Which families there are, `dashboards.exported_metrics` says.
+"""`/metrics`: the numbers as Prometheus reads them. `dashboards.exported_metrics` declares the families.
 
-A point that cannot be told is left out, and its bounds stay: no NaN, and no 0 in its place. All but the age of the
-sources is worked out once per data version, so a scrape costs next to nothing until the data change.
+An unknown value is left out, and its bounds stay: no NaN, and no 0 in its place. Everything except the age of the
+sources is computed once per data version, so a scrape costs little until the data change.
 
 Each part of each window of each cluster is computed alone: one that fails is left out, counted in
 `trackside_export_failures`, logged, and reported by `/healthz` with its reason; all others are exported.
@@ -96,16 +96,16 @@ class Missing:
 
 @dataclass(frozen=True)
 class Exported:
-    """What the published copy has to export: samples, and when each source last spoke (its age depends on the time)."""
+    """The exported contents of the published copy: samples, and the time of each source's newest record."""
 
     samples: tuple[Sample, ...]
-    spoke: tuple[tuple[str, str, datetime], ...]
+    newest: tuple[tuple[str, str, datetime], ...]
     missing: tuple[Missing, ...] = ()
 
 
 @dataclass
 class LastScrape:
-    """What the last scrape could not give, for `/healthz`, which must not wait for one."""
+    """What the last scrape lacked, for `/healthz`, which must not wait for a scrape."""
 
     at: datetime | None = None
     missing: tuple[Missing, ...] = ()
@@ -175,31 +175,31 @@ def negotiated(
     claims: WatchedClaims | None = None,
     last: LastScrape | None = None,
 ) -> tuple[bytes, str]:
-    """All metrics in the format that a scraper asks for (OpenMetrics or Prometheus text), and its content type.
+    """All metrics in the requested format (OpenMetrics or Prometheus text), and its content type.
 
     Args:
         answers: the published warehouse.
         accept: the header of the request.
-        now: the time that ages of sources are taken at; the clock's if None.
-        claims: what is judged; the vendor's headlines if None.
-        last: is brought up to date with what this scrape lacks.
+        now: the time for the ages of sources; the clock's if None.
+        claims: the claims to judge; the vendor's headlines if None.
+        last: receives what this scrape lacks.
     """
     moment = now or clock.now()
-    found = _exported(answers, (claims or WatchedClaims(None)).now())
+    exported = _exported(answers, (claims or WatchedClaims(None)).now())
     if last is not None:
-        last.at, last.missing = moment, found.missing
+        last.at, last.missing = moment, exported.missing
     ages = [
-        Sample("trackside_input_lag_seconds", (cluster, source), (moment - spoke).total_seconds())
-        for cluster, source, spoke in found.spoke
+        Sample("trackside_input_lag_seconds", (cluster, source), (moment - newest).total_seconds())
+        for cluster, source, newest in exported.newest
     ]
     registry = CollectorRegistry()
-    registry.register(_Collected([*found.samples, *ages, _build()]))
+    registry.register(_Collected([*exported.samples, *ages, _build()]))
     encode, content_type = _encoder(accept)
     return encode(registry), content_type
 
 
 def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
-    """What the header asks for; Prometheus's text format where it asks for a version that is no number."""
+    """The format that the header requests; Prometheus's text format if its version is no number."""
     try:
         return choose_encoder(accept)
     except (TypeError, ValueError):
@@ -215,23 +215,23 @@ class _Collected(Collector):
             self._by_family.setdefault(sample.family, []).append(sample)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Give what there is."""
+        """Yield the metric families."""
         for family in FAMILIES:
-            found = self._by_family.get(family.name)
-            if found is None:
+            samples = self._by_family.get(family.name)
+            if samples is None:
                 continue
             made = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, value in _distinct(found).items():
+            for labels, value in _distinct(samples).items():
                 made.add_metric(labels, value)
             yield made
 
 
 def _distinct(samples: Iterable[Sample]) -> dict[tuple[str, ...], float]:
     """Values by labels that people can read; of two that read the same the first, as a second one spoils the scrape."""
-    found: dict[tuple[str, ...], float] = {}
+    distinct: dict[tuple[str, ...], float] = {}
     for sample in samples:
-        found.setdefault(tuple(map(visible, sample.labels)), sample.value)
-    return found
+        distinct.setdefault(tuple(map(visible, sample.labels)), sample.value)
+    return distinct
 
 
 def _build() -> Sample:
@@ -239,7 +239,7 @@ def _build() -> Sample:
 
 
 def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> Exported:
-    """What there is to export; nothing where the published copy cannot be read."""
+    """The exported contents; empty where the published copy cannot be read."""
     try:
         return answers.ask(exported, claims)
     except NoWarehouseError:  # nothing is published yet
@@ -257,12 +257,12 @@ def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
         made.add(cluster, "", "all its numbers", _of_cluster, made, source, cluster, claims)
     sources: list[dict[str, Any]] = []
     made.add("", "", "sources", _of_sources, source, sources)
-    spoke = [(row["cluster"], row["source"], row["covers_until"]) for row in sources if row["covers_until"]]
-    return Exported(tuple(made.samples), tuple(spoke), tuple(made.missing))
+    newest = [(row["cluster"], row["source"], row["covers_until"]) for row in sources if row["covers_until"]]
+    return Exported(tuple(made.samples), tuple(newest), tuple(made.missing))
 
 
 def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[Claim, ...]) -> list[Sample]:
-    """Take in all parts of a cluster, and count those that failed; of one that is not computed there are none."""
+    """Add all parts of a cluster, and count those that failed; a cluster that is not computed has none."""
     computed = source.query("computed", cluster=cluster)
     if computed.is_empty():
         return []
@@ -280,7 +280,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
 
 
 def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:
-    """How many rows of each source were refused; `rows` takes in what is known of the sources."""
+    """How many rows of each source were refused; `rows` has all sources."""
     rows += source.query("status_sources").to_dicts()
     for row in rows:
         yield from _points("trackside_rows_rejected", (row["cluster"], row["source"]), row["rows_rejected"])
@@ -291,15 +291,15 @@ def windows(whole: Window) -> dict[str, Window]:
 
     `month` is the calendar month (UTC) that the data end in, as far as there are data; verdicts are on the whole month.
     """
-    known = standard_windows(whole)
-    found = {"all": whole}
+    standard = standard_windows(whole)
+    named = {"all": whole}
     for days in (28, 7):
         last = Window(whole.cluster, whole.until - timedelta(days=days), whole.until)
-        if last in known:
-            found[f"{days}d"] = last
+        if last in standard:
+            named[f"{days}d"] = last
     *_, (month, _) = months(whole.since, whole.until)
-    found["month"] = Window(whole.cluster, max(month, whole.since), whole.until)
-    return found
+    named["month"] = Window(whole.cluster, max(month, whole.since), whole.until)
+    return named
 
 
 def _of_window(made: _Collection, source: Source, window: Window, name: str, claims: tuple[Claim, ...]) -> None:
@@ -318,10 +318,10 @@ def _of_window(made: _Collection, source: Source, window: Window, name: str, cla
 def _ratios(
     made: _Collection, key: tuple[str, str], part: str, make: Callable[[], tuple[Headline, ...]]
 ) -> Iterator[Sample]:
-    """Ratios among the headline numbers; what has neither a value nor bounds is noted with the reason."""
+    """Ratios among the headline numbers; a ratio without value and bounds is recorded with the reason."""
     shown = {each.metric: each for each in make()}
     if not shown:
-        made.absent(*key, part, "no GPU-time is known in this window")
+        made.absent(*key, part, "this window has no GPU-time")
     for metric, headline in shown.items():
         exported = headline.definition.exported
         if exported is None:
@@ -333,7 +333,7 @@ def _ratios(
         ratio = list(_bounded(family, labels, headline))
         yield from ratio
         if not ratio:
-            made.absent(*key, metric, headline.note or "nothing in this window to compute it from")
+            made.absent(*key, metric, headline.note or "this window has no data to compute it from")
     if "goodput_allocated" in shown:
         for kind, share in shown["goodput_allocated"].evidence:
             yield Sample("trackside_evidence_ratio", (*key, kind), share)
@@ -431,8 +431,8 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
     ratios = {row["run_id"]: row for row in ettr_run_rows(source, whole).iter_rows(named=True)}
     for run in recent.iter_rows(named=True):
         key = (whole.cluster, run["run_id"])
-        told = (run["user"] or "", run["partition"] or "", run["state"] or "")
-        yield Sample("trackside_run_info", (*key, *told), 1.0)
+        labels = (run["user"] or "", run["partition"] or "", run["state"] or "")
+        yield Sample("trackside_run_info", (*key, *labels), 1.0)
         yield Sample("trackside_run_gpus", key, float(run["n_gpus"]))
         ratio = ratios.get(run["run_id"], {})
         for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):

@@ -41,7 +41,7 @@ class Finding:
 
 
 def examine(root: Path) -> Iterator[Finding]:
-    """Compare every file of a warehouse with what it was when it was written."""
+    """Compare every file of a warehouse with its recorded size and digest."""
     yield _readers(root)
     yield from _database(root)
     try:
@@ -58,22 +58,21 @@ def examine(root: Path) -> Iterator[Finding]:
 
 def _readers(root: Path) -> Finding:
     """Who may read the warehouse."""
-    found = root.stat()
+    status = root.stat()
     mode, owner, group = (
-        stat.S_IMODE(found.st_mode),
-        _name(pwd.getpwuid, found.st_uid),
-        _name(grp.getgrgid, found.st_gid),
+        stat.S_IMODE(status.st_mode),
+        _name(pwd.getpwuid, status.st_uid),
+        _name(grp.getgrgid, status.st_gid),
     )
     if mode & 0o007:
         return Finding(
             "warn",
-            f"everybody on this machine may read {root}; the next command that writes closes it (doctor --repair, too)",
+            f"every user of this machine may read {root}; the next command that writes restricts it (doctor --repair, "
+            "too)",
         )
     if mode & 0o070:
         return Finding("ok", f"{root} is readable by {owner} and the group {group} (config: warehouse_group)")
-    return Finding(
-        "ok", f"{root} is readable by {owner} alone (others by a group: warehouse_group in the configuration)"
-    )
+    return Finding("ok", f"{root} is readable by {owner} alone (to add a group: warehouse_group in the configuration)")
 
 
 def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
@@ -84,7 +83,7 @@ def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
 
 
 def _database(root: Path) -> Iterator[Finding]:
-    """The database, as far as nobody is writing it."""
+    """The database, unless a writer has it open."""
     live = root / directory.DATABASE
     if not live.exists():
         if directory.copies(root):
@@ -107,14 +106,14 @@ def _published(reader: Reader) -> Iterator[Finding]:
 
 
 def _samples(root: Path, files: Sequence[File]) -> Iterator[Finding]:
-    found = integrity.damaged(root, files, again=True)
-    for damage in found:
+    damages = integrity.damaged(root, files, again=True)
+    for damage in damages:
         yield Finding("fail", str(damage))
-    if found:
-        again = "; ".join(integrity.commands(damage.file for damage in found))
+    if damages:
+        again = "; ".join(integrity.commands(damage.file for damage in damages))
         yield Finding("fail", f"copy them back from a backup, or: trackside doctor --repair, then {again}")
     elif files:
-        yield Finding("ok", f"all {len(files):,} files of samples are as they were written")
+        yield Finding("ok", f"all {len(files):,} files of samples are unchanged")
 
 
 def _lost_days(reader: Reader) -> Iterator[Finding]:
@@ -123,7 +122,7 @@ def _lost_days(reader: Reader) -> Iterator[Finding]:
         yield Finding(
             "warn",
             f"{file.table} of cluster {file.cluster} on {file.day}: {row['rows_before'] - row['rows_now']:,} rows were "
-            f"taken out as damaged; load them again: {'; '.join(integrity.commands([file]))}",
+            f"removed as damaged; load them again: {'; '.join(integrity.commands([file]))}",
         )
 
 
@@ -133,47 +132,47 @@ def _set_aside(root: Path) -> Iterator[Finding]:
         size = display(float(sum(file.stat().st_size for file in files)), "bytes")
         yield Finding(
             "-",
-            f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that nothing reads; "
-            "delete what is not needed",
+            f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that Trackside does not read; "
+            "delete what you do not need",
         )
 
 
 # The scan of `serve` ---------------------------------------------------------------------------------------------
 
 SCAN_BYTES: Final = 256 * 2**20
-"""So much is read in a cycle: half a second of it. A year of a large cluster takes a few hours, a quarter each."""
+"""Bytes that a cycle reads, in about half a second. A year of a large cluster takes a few hours of cycles."""
 
 _TABLE_BYTES: Final = 2**20
-"""What a table of the database is taken for, roughly."""
+"""A rough size of a table of the database."""
 
 
 def scan(writer: Writer, *, budget: int = SCAN_BYTES) -> None:
-    """Read some of the files, going on where the last scan ended, and compare them with their digests.
+    """Read some of the files, from where the last scan ended, and compare them with their digests.
 
-    What was damaged the last time is compared again, until it is mended.
+    Damaged files are compared again in each scan, until they are repaired.
 
     Raises:
         CorruptWarehouseError: some are damaged.
     """
     files = {file.path: file for file in writer.files()}
-    after, known = _scanned(writer.root)
+    after, damaged_before = _scanned(writer.root)
     parts = [(path, file.bytes) for path, file in files.items()] + [(name, _TABLE_BYTES) for name in writer.tables()]
     chosen = _chosen(parts, after, budget)
     _remember(
-        writer.root, chosen[-1] if chosen else after, known
+        writer.root, chosen[-1] if chosen else after, damaged_before
     )  # if damage ends this, the next scan goes on behind it
-    again = [files[path] for path in known if path in files and path not in chosen]
-    found = integrity.damaged(writer.root, [*again, *(files[name] for name in chosen if name in files)], again=True)
-    _remember(writer.root, chosen[-1] if chosen else after, [damage.file.path for damage in found])
+    again = [files[path] for path in damaged_before if path in files and path not in chosen]
+    damages = integrity.damaged(writer.root, [*again, *(files[name] for name in chosen if name in files)], again=True)
+    _remember(writer.root, chosen[-1] if chosen else after, [damage.file.path for damage in damages])
     for name in chosen:
         if name not in files:
             writer.check_table(name)
-    if found:
-        raise CorruptWarehouseError(integrity.message(writer.root, found))
+    if damages:
+        raise CorruptWarehouseError(integrity.message(writer.root, damages))
 
 
 def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[str]:
-    """Names of what comes behind a name, and then from the beginning on, until the budget is used up.
+    """Names after a given one, then from the first on, until the budget is used up.
 
     >>> _chosen([("a", 5), ("b", 5), ("c", 5)], "b", 6)
     ['c', 'a']
@@ -190,7 +189,7 @@ def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[s
 
 
 def _scanned(root: Path) -> tuple[str, list[str]]:
-    """Where the last scan ended, and what was damaged then."""
+    """Where the last scan ended, and the files that were damaged then."""
     try:
         state = json.loads((root / directory.SCANNED).read_text())
         return str(state["after"]), [str(path) for path in state["damaged"]]
@@ -208,25 +207,25 @@ def _remember(root: Path, after: str, damaged: Sequence[str]) -> None:
 
 
 def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
-    """Put a damaged directory right, as far as that can be done without the sources; returns the samples taken out."""
+    """Repair a damaged directory as far as possible without the sources; returns the removed samples."""
     if not root.is_dir():
         raise NoWarehouseError(f"there is no warehouse in {root}: nothing to repair")
     with open_writer(root, verb="trackside doctor --repair", now=now, group=group, repair=True) as writer:
-        found = integrity.damaged(root, writer.files(), again=True)
-        if found:
-            for damage in found:
+        damages = integrity.damaged(root, writer.files(), again=True)
+        if damages:
+            for damage in damages:
                 directory.set_aside(root, damage.file.path)
             with writer.transaction():
-                forget(writer, found, now=now)
-    return found
+                forget(writer, damages, now=now)
+    return damages
 
 
-def forget(writer: Writer, found: Sequence[Damage], *, now: datetime) -> None:
-    """Have damaged files count no longer, within the open transaction, and note which days are to be loaded again.
+def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
+    """Forget damaged files within the open transaction, and record the days to load again.
 
     Where steps are lost, the sessions that they were part of go, too: a gap in a log would read as a hang.
     """
-    for damage in found:
+    for damage in damages:
         file = damage.file
         row = {
             "cluster": file.cluster,
@@ -242,12 +241,12 @@ def forget(writer: Writer, found: Sequence[Damage], *, now: datetime) -> None:
             writer.run("forget_run_sessions", cluster=file.cluster, day=file.day)
 
 
-def say(found: Sequence[Damage]) -> None:
-    """Print what was taken out, and what brings it back."""
-    for damage in found:
-        console.say(f"taken out: {damage}")
-    if found:
+def say(damages: Sequence[Damage]) -> None:
+    """Print the removed files, and the commands that restore them."""
+    for damage in damages:
+        console.say(f"removed: {damage}")
+    if damages:
         console.say("Load those days again, and compute:")
-        for command in [*integrity.commands(damage.file for damage in found), "trackside compute"]:
+        for command in [*integrity.commands(damage.file for damage in damages), "trackside compute"]:
             console.say(f"  {command}")
         console.say()

@@ -68,14 +68,14 @@ def serve(
 
 
 def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker: Worker | None = None) -> int:
-    """Serve until somebody stops it (Ctrl-C or SIGTERM).
+    """Serve until a signal stops it (Ctrl-C or SIGTERM).
 
     Args:
         root: the warehouse directory; it need not exist yet.
         settings: claims, and what the explorer needs.
         host: address to listen on.
         port: port; 0 takes a free one.
-        worker: what keeps the warehouse up to date; None only serves.
+        worker: keeps the warehouse up to date; None: only serve.
 
     Returns:
         0: stopping it is how it ends.
@@ -98,7 +98,7 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
         console.say(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if not is_loopback(host):
             console.say(
-                f"warning: listening on {host} lets everybody who reaches this machine read everything here: there is "
+                f"warning: listening on {host} gives everyone who can reach this machine access to all data: there is "
                 "no authentication. Put a proxy with authentication in front, or use --host 127.0.0.1.",
                 error=True,
             )
@@ -130,8 +130,8 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None)
 
     @application.get("/healthz")
     def health() -> Response:
-        told, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last)
-        return Response(as_json(told, indent=2) + "\n", status=status, mimetype="application/json")
+        body, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last)
+        return Response(as_json(body, indent=2) + "\n", status=status, mimetype="application/json")
 
     application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
     return application
@@ -148,13 +148,13 @@ def health_of(
     claims: WatchedClaims | None = None,
     scrape: exporter.LastScrape | None = None,
 ) -> tuple[dict[str, Any], int]:
-    """What `/healthz` says, and its HTTP status: 200 if all is well, 503 with what failed otherwise.
+    """The document of `/healthz` and its HTTP status: 200 if nothing failed, else 503 with the failures.
 
     Args:
         answers: the published warehouse.
-        worker: what keeps the warehouse up to date; None if nothing does.
-        now: the time that it is said at.
-        claims: what is judged; None if nothing is.
+        worker: keeps the warehouse up to date; None if nothing does.
+        now: the time of the request.
+        claims: the claims to judge; None if there are none.
         scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
     """
     version, data_end, unreadable = answers.version(), None, None
@@ -167,27 +167,27 @@ def health_of(
     failures += [] if worker is None else worker.failures(now)
     mistakes = None if claims is None else claims.mistakes()
     if mistakes is not None:
-        said = " ".join(line.strip() for line in mistakes.splitlines())
-        failures.append(f"claims: {said}; until it is mended, those that were there before are judged")
+        text = " ".join(line.strip() for line in mistakes.splitlines())
+        failures.append(f"claims: {text}; until the file is corrected, the last valid claims are judged")
     missing = () if scrape is None else scrape.missing
-    failures += _in_words(each for each in missing if each.failed)
-    told = {
+    failures += _export_failures(each for each in missing if each.failed)
+    body = {
         "status": "failing" if failures else "ok",
         "failures": failures,
         "data_version": int(version) if version else None,
         "data_end": None if data_end is None else iso(data_end),
         "last_success": None if worker is None or worker.last_success is None else iso(worker.last_success),
         "next_cycle": None if worker is None or worker.next_cycle is None else iso(worker.next_cycle),
-        "sources": {} if worker is None else {name: each.told() for name, each in sorted(worker.sources.items())},
+        "sources": {} if worker is None else {name: each.document() for name, each in sorted(worker.sources.items())},
         "metrics": {
             "scraped_at": None if scrape is None or scrape.at is None else iso(scrape.at),
             "missing": [dataclasses.asdict(each) for each in missing],
         },
     }
-    return told, 503 if failures else 200
+    return body, 503 if failures else 200
 
 
-def _in_words(missing: Iterable[exporter.Missing]) -> list[str]:
+def _export_failures(missing: Iterable[exporter.Missing]) -> list[str]:
     """Parts of `/metrics` whose computation failed, each reason of a cluster once."""
     parts: dict[tuple[str, str], list[str]] = {}
     for each in missing:
@@ -200,7 +200,7 @@ def _in_words(missing: Iterable[exporter.Missing]) -> list[str]:
 
 
 def _data_end(source: Reader) -> datetime | None:
-    """The last moment that any cluster's numbers speak for."""
+    """The last moment that any cluster's numbers cover."""
     ends = [source.query("computed", cluster=cluster)["until"].max() for cluster in source.query("clusters")["cluster"]]
     return max((end for end in ends if isinstance(end, datetime)), default=None)
 
@@ -209,10 +209,10 @@ def _data_end(source: Reader) -> datetime | None:
 
 
 def address(settings: Config, *, host: str | None = None, port: int | None = None) -> tuple[str, int]:
-    """Host and port to listen on: those given, else those configured.
+    """Host and port to listen on: the given ones, else the configured ones.
 
     Raises:
-        UsageError: there is no such port.
+        UsageError: the port is out of range.
     """
     host = host or settings.serve.host
     port = settings.serve.port if port is None else port
@@ -241,26 +241,26 @@ def only_own_names(
     """Answer only requests that call this machine by its own name.
 
     A web page elsewhere can have its name point here (DNS rebinding), and would then read everything through the
-    browser of whoever looks at it; such a request still carries that page's name.
+    browser of its visitor; such a request still carries that page's name.
 
     Args:
-        application: what answers.
-        host: the address that is listened on.
-        names: names of a proxy on this machine that hands on the name by which it was asked.
+        application: the application behind the guard.
+        host: the address to listen on.
+        names: host names that a proxy on this machine passes on.
     """
     own = {"localhost", "127.0.0.1", "::1", host, *names}
 
     def guarded(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        asked = str(environment.get("HTTP_HOST", ""))
-        if not asked or _name_of(asked) in own:
+        host_name = str(environment.get("HTTP_HOST", ""))
+        if not host_name or _name_of(host_name) in own:
             return application.wsgi_app(environment, start)
-        said = (
-            f"This is a Trackside on {host}, for this machine only; it does not answer to the name in your request.\n"
-            "Use http://localhost:PORT/. If a proxy on this machine asks under that name, list the name in\n"
+        message = (
+            f"This is a Trackside on {host}, for this machine only; it does not serve the host name of your request.\n"
+            "Use http://localhost:PORT/. If a proxy on this machine passes that name on, list the name in\n"
             'trackside.toml:\n\n  [serve]\n  names = ["trackside.example.com"]\n'
         ).encode()
-        start("421 Misdirected Request", [("Content-Type", "text/plain"), ("Content-Length", str(len(said)))])
-        return [said]
+        start("421 Misdirected Request", [("Content-Type", "text/plain"), ("Content-Length", str(len(message)))])
+        return [message]
 
     return guarded
 
@@ -277,7 +277,7 @@ def _name_of(host: str) -> str:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket on an address that nobody else has."""
+    """A socket on a free address."""
     made = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -290,13 +290,13 @@ def _bound(host: str, port: int) -> socket.socket:
             made.close()
         raise UsageError(
             f"cannot listen on {host} port {port}: {error.strerror}.\nAnother program, or another Trackside, may have "
-            "it: choose one with --port (0 takes a free one)."
+            "it: choose another port with --port (0: any free one)."
         ) from None
     return made
 
 
 def _shown(host: str) -> str:
-    """A host as it stands in an address; one that means all is shown by this machine's name."""
+    """A host as part of a URL; an address that means all interfaces is shown as this machine's name."""
     if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not listened on
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
@@ -304,7 +304,7 @@ def _shown(host: str) -> str:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM end the server's loop; only the main thread can be told so."""
+    """SIGINT and SIGTERM end the server's loop; only the main thread receives them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -55,20 +55,20 @@ PATIENCE_S = 20.0
 """How long a stop waits for a cycle that is at work."""
 
 OVERDUE = 3
-"""A last success this many intervals ago means that something hangs."""
+"""A last success this many intervals ago counts as a failure."""
 
 
 @dataclass
 class SourceHealth:
-    """What came of a source's last cycle; `last_warning` is the last thing that reading it gave to think about."""
+    """The result of a source's last cycle; `last_warning` is the last warning of reading it."""
 
     last_success: datetime | None = None
     last_error: str | None = None
     failed_at: datetime | None = None
     last_warning: str | None = None
 
-    def told(self) -> dict[str, str | None]:
-        """As `/healthz` says it."""
+    def document(self) -> dict[str, str | None]:
+        """As part of `/healthz`."""
         return {
             "last_success": None if self.last_success is None else iso(self.last_success),
             "last_error": self.last_error,
@@ -78,12 +78,11 @@ class SourceHealth:
 
 
 class StoppedError(Exception):
-    """A cycle was told to stop; what it committed stays, the rest is done again."""
+    """A cycle was stopped: committed work stays, the rest is done again."""
 
 
 _OURS = tuple(EXIT_STATUS)
-"""Errors that a person can do something about; any other is a fault of ours, which must neither keep the other sources
-from running nor end the service."""
+"""Errors that a person can resolve. Any other is a fault of ours, which must not stop other sources or the service."""
 
 
 @dataclass
@@ -92,10 +91,10 @@ class Worker:
 
     Attributes:
         root: the warehouse directory.
-        settings: which sources there are.
+        settings: with the sources.
         every: from the start of a cycle to the start of the next.
-        runner: runs Slurm's commands; None runs them for real, if they are there.
-        sources: what came of each source.
+        runner: runs Slurm's commands; None: runs the installed ones, if there are any.
+        sources: the result of each source.
         last_success: end of the last cycle in which nothing failed.
         next_cycle: when the next one is due.
     """
@@ -127,20 +126,17 @@ class Worker:
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
             if self._thread.is_alive():
-                _log(
-                    logging.WARNING,
-                    "stopped in the middle of a cycle; what it had not committed is done again next time",
-                )
+                _log(logging.WARNING, "stopped in the middle of a cycle; the next one repeats uncommitted work")
 
     def failures(self, now: datetime) -> list[str]:
-        """What is wrong, in words; empty if nothing is."""
-        found = [f"{name}: {each.last_error}" for name, each in sorted(self.sources.items()) if each.last_error]
+        """The present failures as text; empty if there are none."""
+        failures = [f"{name}: {each.last_error}" for name, each in sorted(self.sources.items()) if each.last_error]
         since = self.last_success or self._started
-        if not found and since is not None and now - since > OVERDUE * self.every + timedelta(minutes=15):
-            found.append(f"no cycle has ended since {iso(since)}")
+        if not failures and since is not None and now - since > OVERDUE * self.every + timedelta(minutes=15):
+            failures.append(f"no cycle has ended since {iso(since)}")
         if self._thread is not None and not self._thread.is_alive() and not self._stop.is_set():
-            found.append("the worker has died; restart the service")
-        return found
+            failures.append("the worker has died; restart the service")
+        return failures
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -159,7 +155,7 @@ class Worker:
             self._faulted("trackside", error, now)
 
     def cycle(self, *, now: datetime) -> None:
-        """Read every source that is configured, and compute if there is anything new.
+        """Read every configured source, and compute if there are new data.
 
         A source that fails is noted and the others go on. If another process is writing, the cycle is left out: it
         will find the same data next time.
@@ -184,7 +180,7 @@ class Worker:
             self.last_success = clock.now()
 
     def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
-        """The sources that there are here."""
+        """The configured sources."""
         if self.runner is not None or transport.by_rest(self.settings) or shutil.which("sacct"):
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
@@ -193,8 +189,8 @@ class Worker:
             yield "runlog", self._runlogs
 
     def _step(self, name: str, now: datetime, work: Callable[[], Sequence[Report]]) -> None:
-        """One source, or the computation: noted and logged, whatever comes of it."""
-        self._tell()
+        """Run one source, or the computation; record and log its result."""
+        self._check_stop()
         self._warned.clear()
         try:
             reports = work()
@@ -213,7 +209,7 @@ class Worker:
                 for warning in report.parsed.warnings:
                     self._warn(name, warning, fresh=warning in report.fresh)
         failed = [report.error for report in reports if report.error is not None]
-        for each in reversed(failed):  # the first one is what health is to say
+        for each in reversed(failed):  # `/healthz` shows the first one
             self._failed(name, each, now)
         if not failed:
             self._worked(name, now)
@@ -221,35 +217,39 @@ class Worker:
     def _slurm(self, writer: Writer, now: datetime) -> Sequence[Report]:
         timeout_s = self.settings.slurm.timeout_s
         runner = self.runner or functools.partial(subprocess_runner, timeout_s=timeout_s)
-        asked = ingesting.Options()
-        return live_ingest.ingest_live(writer, self.settings, asked, now=now, runner=runner, progress=self._tell)
+        options = ingesting.Options()
+        return live_ingest.ingest_live(
+            writer, self.settings, options, now=now, runner=runner, progress=self._check_stop
+        )
 
     def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
-        return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._tell)
+        return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._check_stop)
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Run logs that are new, or have changed since they were read."""
-        found: dict[str, tuple[int, int]] = {}
+        stamps: dict[str, tuple[int, int]] = {}
         for pattern in self.settings.serve.runlogs:
             named = _stamps([pattern])
-            found |= named
+            stamps |= named
             if not named:
-                self._warn("runlog", f"serve.runlogs: no file is named by {pattern}")
-        changed = [name for name, stamp in found.items() if self._seen.get(name) != stamp]
-        reports = runlogs.ingest_files(writer, changed, cluster=self.settings.cluster, now=now, progress=self._tell)
+                self._warn("runlog", f"serve.runlogs: no file matches {pattern}")
+        changed = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
+        reports = runlogs.ingest_files(
+            writer, changed, cluster=self.settings.cluster, now=now, progress=self._check_stop
+        )
         for report in reports:
-            if report.error is None and report.origin in found:
-                self._seen[report.origin] = found[report.origin]
+            if report.error is None and report.origin in stamps:
+                self._seen[report.origin] = stamps[report.origin]
         return reports
 
     def _compute(self, writer: Writer, now: datetime) -> Sequence[Report]:
-        """Compute if a cluster has loads that the numbers do not know yet."""
+        """Compute if a cluster has loads since the last computation."""
         stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
         if stale:
             claims = StoredClaims.read(self.settings.claims)
             inputs = None if claims.error else inputs_digest(self.settings, since=None, until=None)
             done = computing.compute(
-                writer, self.settings, now=now, inputs=inputs, verdicts=claims.verdicts, progress=self._tell
+                writer, self.settings, now=now, inputs=inputs, verdicts=claims.verdicts, progress=self._check_stop
             )
             if claims.error is not None:
                 self._warn("compute", f"no verdict is stored: {claims.error}")
@@ -258,10 +258,10 @@ class Worker:
         return []
 
     def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
-        """Once a day, take out what is older than it is to be kept."""
+        """Once a day, remove telemetry that is older than the retention."""
         if self._retained is None or now - self._retained >= retention.EVERY:
             for removal in retention.retain(writer, self.settings, now=now):
-                _log(logging.INFO, "taken out", **retention.logged(removal))
+                _log(logging.INFO, "removed", **retention.logged(removal))
             self._retained = now
         return []
 
@@ -270,59 +270,59 @@ class Worker:
         integrity.scan(writer)
         return []
 
-    def _tell(self, *_: object) -> None:
+    def _check_stop(self, *_: object) -> None:
         """Progress: the place where a cycle can be stopped."""
         if self._stop.is_set():
             raise StoppedError
 
     def _warn(self, name: str, text: str, *, fresh: bool = True) -> None:
-        """Note what a source gives to think about, for the step that is being done, and log it if it is new."""
-        said = without_secrets(text, self.settings)
+        """Record a warning of a source for the present step, and log it if it is new."""
+        message = without_secrets(text, self.settings)
         if fresh:
-            _log(logging.WARNING, said, source=name)
-        self._warned.append(said.strip().splitlines()[0])
+            _log(logging.WARNING, message, source=name)
+        self._warned.append(message.strip().splitlines()[0])
 
     def _faulted(self, name: str, error: Exception, now: datetime) -> None:
-        """Note what nobody foresaw, with where it happened."""
+        """Record a fault of ours, with its traceback."""
         self._failed(name, error, now)
         for line in traceback.format_exception(error):
             _log(logging.ERROR, without_secrets(line.strip(), self.settings), source=name)
 
     def _failed(self, name: str, error: Exception, now: datetime) -> None:
-        said = without_secrets(str(error).strip() or type(error).__name__, self.settings)
+        message = without_secrets(str(error).strip() or type(error).__name__, self.settings)
         before = self.sources.get(name, SourceHealth())
-        first = said.splitlines()[0]
+        first = message.splitlines()[0]
         self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
-        _log(logging.ERROR, said, source=name)
+        _log(logging.ERROR, message, source=name)
 
     def _worked(self, name: str, now: datetime) -> None:
         self.sources[name] = SourceHealth(last_success=now, last_warning=self._warned[-1] if self._warned else None)
 
 
 def _is_behind(writer: Writer, cluster: str) -> bool:
-    """Whether data were loaded that the last computation did not have."""
+    """Whether data were loaded since the last computation."""
     if writer.query("computed", cluster=cluster).is_empty():
         return True
     return bool(writer.query("loads_since_computed", cluster=cluster)["loads"].item())
 
 
 def _stamps(patterns: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Files that patterns name, sorted, and what changes when one does: when it was changed, and its size."""
+    """Files that patterns match, sorted, with the time of the last change and the size of each."""
     names = {name for pattern in patterns for name in glob.glob(pattern, recursive=True)}  # noqa: PTH207 - Path.glob refuses absolute patterns
-    found = {}
+    stamps = {}
     for name in sorted(names):
         with contextlib.suppress(FileNotFoundError):  # gone in this very moment
-            told = Path(name).stat()
-            if stat.S_ISREG(told.st_mode):
-                found[name] = (told.st_mtime_ns, told.st_size)
-    return found
+            status = Path(name).stat()
+            if stat.S_ISREG(status.st_mode):
+                stamps[name] = (status.st_mtime_ns, status.st_size)
+    return stamps
 
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 
 
 def without_secrets(text: str, settings: Config) -> str:
-    """A message without what logs must not hold: credentials in addresses, and the token.
+    """A message without secrets: credentials in addresses, and the token.
 
     >>> from app.config.settings import Config
     >>> without_secrets("GET http://me:pw@prometheus:9090/api failed", Config())

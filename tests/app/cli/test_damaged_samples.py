@@ -90,7 +90,7 @@ def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pyt
     assert "gpu_samples of cluster c on 2026-11-21" in capsys.readouterr().out
     assert cli.main(["doctor", "--warehouse", str(root), "--repair"]) == 0
     said = capsys.readouterr().out
-    assert "taken out: gpu_samples of cluster c on 2026-11-21" in said
+    assert "removed: gpu_samples of cluster c on 2026-11-21" in said
     assert "warn" in said
     assert "load them again" in said
     assert between(root, START, MIDNIGHT) == 0

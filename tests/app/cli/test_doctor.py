@@ -54,7 +54,7 @@ def test_with_a_warehouse_it_says_which_sources_it_has(tmp_path: Path) -> None:
     done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
     assert "ok   Slurm job accounting" in done.stdout
     assert "-    Slurm node inventory" in done.stdout
-    for adds in ("node inventory: capacity", "telemetry: narrower goodput", "run logs: goodput and ETTR"):
+    for adds in ("node inventory: configured capacity", "telemetry: narrower goodput", "run logs: goodput and ETTR"):
         assert f"-    {adds}" in done.stdout
 
 

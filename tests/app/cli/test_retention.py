@@ -184,7 +184,7 @@ def test_a_look_takes_nothing_out_and_the_real_thing_says_what_went(
 
 def test_without_a_word_in_the_configuration_it_says_that_everything_is_kept(warehouse: Path) -> None:
     done = trackside("retention", "--warehouse", str(warehouse))
-    assert done.stdout.startswith("Everything is kept")
+    assert done.stdout.startswith("Telemetry is stored for ever")
     assert trackside("retention", "--warehouse", str(warehouse / "no")).returncode != 0
 
 

@@ -262,7 +262,7 @@ def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
     assert not of(found, "trackside_occupancy_ratio", cluster=HOSTILE)
     exporter.negotiated(AnswerCache(quiet), "", now=NOW, last=last)
     missing = {(each.window, each.part): each for each in last.missing if each.cluster == HOSTILE}
-    assert missing["7d", "goodput"].reason == "no GPU-time is known in this window"
+    assert missing["7d", "goodput"].reason == "this window has no GPU-time"
     assert "no node inventory" in missing["all", "availability"].reason
     assert not [each for each in last.missing if each.failed]
     assert of(found, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}

@@ -223,7 +223,7 @@ def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: py
     warned = [line for line in said if "level=warning" in line]
     assert len(warned) == 1
     assert patterns[1] in warned[0]
-    assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file is named by {patterns[1]}"
+    assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file matches {patterns[1]}"
 
 
 def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path: Path) -> None:
