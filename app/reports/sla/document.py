@@ -25,7 +25,7 @@ from app.json_text import as_json, finite
 from app.results import headlines, references
 from app.results.capacity import nodes_by_accounting
 from app.results.constants import constants_of
-from app.results.coverage import covered, gaps_in, share_without, coverage_of
+from app.results.coverage import coverage_of, covered, gaps_in, share_without
 from app.results.ettr import ettr_rows
 from app.results.failures import failure_rate_rows
 from app.results.goodput import goodput_rows, lost_rows
