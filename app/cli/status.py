@@ -140,7 +140,7 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
 def _listed(rows: list[dict[str, Any]]) -> str:
     """Counts of tables.
 
-    >>> _in_words([{"fed": "associations", "n": 1200}, {"fed": "users", "n": 3}])
+    >>> _listed([{"fed": "associations", "n": 1200}, {"fed": "users", "n": 3}])
     '1,200 associations, 3 users'
     """
     return ", ".join(f"{each['n']:,} {each['fed']}" for each in rows) or "0"

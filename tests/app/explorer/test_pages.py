@@ -130,7 +130,7 @@ def test_an_unknown_page_says_so(explorer: Explorer) -> None:
 
 def test_a_run_that_is_not_there_says_so(explorer: Explorer) -> None:
     assert "tiny has no run and no job '4711'" in words(page(explorer, "/run", "?id=4711")[2])
-    assert "which run?" in words(page(explorer, "/run", "")[2])
+    assert "the run is missing" in words(page(explorer, "/run", "")[2])
 
 
 def test_a_run_opens_by_the_id_of_any_of_its_jobs(explorer: Explorer) -> None:
