@@ -158,12 +158,12 @@ class Serve(Section):
     host: str = Field(default="127.0.0.1", description="address to listen on; the default is this machine only")
     port: int = Field(default=8050, ge=0, le=65535, description="port; 0 takes a free one")
     names: tuple[Host, ...] = Field(
-        default=(), description="names by which a proxy on this machine asks, answered besides localhost"
+        default=(), description="host names that a proxy on this machine passes on, besides localhost"
     )
     every_minutes: float = Field(
-        default=15.0, ge=0, le=525_600, description="`serve` ingests and computes that often; 0: never"
+        default=15.0, ge=0, le=525_600, description="minutes between two cycles of `serve`; 0: only serve"
     )
-    runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` reads: file patterns")
+    runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` loads: file patterns")
 
 
 class Rules(Section):
