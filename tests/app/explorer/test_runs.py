@@ -10,7 +10,7 @@ import polars as pl
 from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
 
 from app.explorer import components
-from app.explorer.filters import Computed, Situation, View
+from app.explorer.filters import ClusterState, Situation, View
 from app.explorer.pages import runs
 from app.window import Window
 
@@ -23,7 +23,7 @@ COUNT = components.ROWS_SHOWN + 300
 
 def view(**params: str) -> View:
     window = Window("c", NOW - timedelta(days=1), NOW)
-    known = Computed("c", window.since, window.until, NOW, 0, ((window.since, window.until),))
+    known = ClusterState("c", window.since, window.until, NOW, 0, ((window.since, window.until),))
     return View(window, known, Situation(("c",), (known,)), params, window)
 
 
