@@ -637,7 +637,7 @@ def test_doctor_says_what_the_server_lacks(tmp_path: Path) -> None:
     with web(answer) as there:
         (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{there.url}"\n')
         done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
-    assert f"ok   {there.url} answers, and has DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in done.stdout
+    assert f"ok   {there.url} responds, and has DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in done.stdout
     assert "warn newest reading" in done.stdout
     assert "warn no XIDs: enable DCGM_FI_DEV_XID_ERRORS" in done.stdout
     assert done.returncode == 0
