@@ -21,7 +21,7 @@ from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.sources import TITLES
 from ingest.prometheus.store.samples import load, tells_news
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
-from ingest.store import summary as live_telling
+from ingest.store import summary as live_summary
 from ingest.store.report import Summary
 from ingest.store.request import LoadRequest
 from ingest.store.summary import Failed, Loaded, without_rows
@@ -189,7 +189,7 @@ class _Live:
         told = {each.parsed.source for each in loaded} | {each.source for each in failed}
         if gpus not in told:
             warning = prometheus.nothing_there(self.server.url, self.wanted, others)
-            reports.insert(0, Summary(self.server.url, live_telling.nothing(gpus, warning)))
+            reports.insert(0, Summary(self.server.url, live_summary.nothing(gpus, warning)))
         return reports
 
     def _read(self, pieces: Sequence[_Piece]) -> tuple[list[Loaded], list[Failed]]:
@@ -200,7 +200,7 @@ class _Live:
         for number, piece in enumerate(pieces):
             source, window = piece.reader.source, piece.window
             title = TITLES[source]
-            self.progress(f"{title} {live_telling.shown(window)}", number, len(pieces))
+            self.progress(f"{title} {live_summary.shown(window)}", number, len(pieces))
             answer = next(answers)
             if answer.error is not None:
                 failed.append(Failed(title, answer.error, window=window, source=source))
@@ -278,7 +278,7 @@ class _Live:
 
     def _summaries(self, loaded: Sequence[Loaded]) -> Iterator[Report]:
         """A line for each source; nobody counts which of its rows are new."""
-        for each in live_telling.summaries(loaded, cluster="", before=self.warned):
+        for each in live_summary.summaries(loaded, cluster="", before=self.warned):
             yield replace(each, parsed=each.parsed and replace(each.parsed, rows_new=None))
 
     def _failures(self, failed: Sequence[Failed]) -> Iterator[Report]:
@@ -292,7 +292,7 @@ class _Live:
         if any(resume > window.since for resume, window in windows):
             since, until = min(each.since for _, each in windows), max(each.until for _, each in windows)
             later = f"Read that later with: trackside ingest prometheus --since {iso(since)} --until {iso(until)}"
-        for report in live_telling.failures(failed, cluster=""):
+        for report in live_summary.failures(failed, cluster=""):
             if report.error is not None:
                 report.error.args = (f"{report.error}\n{later}",)
             yield report

@@ -28,7 +28,7 @@ class InputFaultError(RuntimeError):
 
 
 def fault_of(origin: str, error: BaseException) -> Exception:
-    """What to report of one input that could not be loaded, so that the others are."""
+    """The error to report of an input that could not be loaded, so that the others are."""
     if isinstance(error, (InputError, OptionError)):
         return error
     if isinstance(error, MemoryError):
@@ -41,7 +41,7 @@ def fault_of(origin: str, error: BaseException) -> Exception:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one input: loaded (`parsed`), or not (`error`); `said_before` are warnings that nobody need hear."""
+    """What came of an input: loaded (`parsed`), or not (`error`); `said_before`: warnings of the last load."""
 
     origin: str
     parsed: Parsed | None = None
@@ -50,7 +50,7 @@ class Report:
 
     @property
     def fresh(self) -> list[str]:
-        """The warnings that are to be said."""
+        """The warnings that the last load did not give."""
         return [each for each in self.parsed.warnings if each not in self.said_before] if self.parsed else []
 
 
@@ -102,7 +102,7 @@ def summary(reports: Sequence[Report]) -> str:
 
 
 def _taken(report: Report) -> tuple[int, int]:
-    """New and known rows; where nobody has counted, all that were loaded may be new."""
+    """New and known rows; where new ones were not counted, all that were loaded may be new."""
     if report.parsed is None:
         return 0, 0
     new = report.parsed.rows_loaded if report.parsed.rows_new is None else report.parsed.rows_new
@@ -113,16 +113,16 @@ def counts(parsed: Parsed) -> str:
     """Rows of an input by what became of them."""
     new = parsed.rows_new
     known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
-    told = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
+    taken = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
     more = {} if new is None else {"known already": known}
     rest = {"skipped": parsed.rows_skipped, "rejected": parsed.rows_rejected}
-    first, *others = {**told, **more, **rest}.items()
-    said = [first, *((name, count) for name, count in others if count)]
-    return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in said)
+    first, *others = {**taken, **more, **rest}.items()
+    shown = [first, *((name, count) for name, count in others if count)]
+    return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in shown)
 
 
 def _span(loaded: Sequence[Parsed]) -> str:
-    """The time that the inputs speak for, from the first to the last; gaps within are `trackside status`'s."""
+    """The time that the inputs cover, from the first to the last; gaps within are `trackside status`'s."""
     since = min((each.covers_from for each in loaded if each.covers_from), default=None)
     until = max((each.covers_until for each in loaded if each.covers_until), default=None)
     return "" if since is None or until is None else f"; {iso(since)} to {iso(until)}"

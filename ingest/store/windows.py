@@ -1,4 +1,4 @@
-"""Which time to ask accounting for: what no load speaks for yet, and a little of what may have changed since."""
+"""Which time to request from accounting: what no load covers yet, and a little of what may have changed since."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Windows: TypeAlias = list[Window]
 def covered(
     source: Reader | Writer, cluster: str | None, name: SourceName, *, overlap: timedelta | None = None
 ) -> Windows:
-    """The time that the loads of a source speak for, oldest first.
+    """The time that the loads of a source cover, oldest first.
 
-    No load speaks for a time to come. With `overlap` only what it told of the time that was over for so long when it
-    was made: what is younger may have changed since.
+    No load covers a time to come. With `overlap` only the time that was over for so long when the load was made: what
+    is younger may have changed since.
     """
     loads = source.query("coverage", cluster=cluster, source=name)
     over = pl.col("loaded_at") - (overlap or timedelta())
@@ -83,13 +83,13 @@ def together(windows: Iterable[Window]) -> Windows:
     >>> [(each.since.day, each.until.day) for each in together([Window(day(4), day(6)), Window(day(1), day(4))])]
     [(1, 6)]
     """
-    found: Windows = []
+    merged: Windows = []
     for since, until in sorted(windows):
-        if found and since <= found[-1].until:
-            found[-1] = Window(found[-1].since, max(found[-1].until, until))
+        if merged and since <= merged[-1].until:
+            merged[-1] = Window(merged[-1].since, max(merged[-1].until, until))
         else:
-            found.append(Window(since, until))
-    return found
+            merged.append(Window(since, until))
+    return merged
 
 
 def gaps(spans: Sequence[Window]) -> Windows:
@@ -102,16 +102,16 @@ def gaps(spans: Sequence[Window]) -> Windows:
     return [Window(before.until, behind.since) for before, behind in pairwise(spans)]
 
 
-def going_on(there: Sequence[Window], until: datetime, *, lookback: timedelta, overlap: timedelta) -> Windows:
-    """The spans that an ingest without `--since` reads: gaps, and from a little before the end of what is there.
+def spans_to_read(existing: Sequence[Window], until: datetime, *, lookback: timedelta, overlap: timedelta) -> Windows:
+    """The spans that an ingest without `--since` reads: gaps, and from a little before the end of what exists.
 
     The first time it goes back by `lookback`. Longer gaps than that are somebody's choice (an old dump beside a live
     cluster) and are left alone: `trackside status` shows them.
     """
-    if not there:
+    if not existing:
         return [Window(until - lookback, until)]
-    holes = [gap for gap in gaps(there) if gap.until - gap.since <= lookback and gap.until <= until]
-    newest = Window(min(there[-1].until, until) - overlap, until)
+    holes = [gap for gap in gaps(existing) if gap.until - gap.since <= lookback and gap.until <= until]
+    newest = Window(min(existing[-1].until, until) - overlap, until)
     return [*holes, newest] if newest.since < until else holes
 
 

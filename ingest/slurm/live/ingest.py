@@ -22,7 +22,7 @@ from ingest.slurm.live.preflight import probe
 from ingest.slurm.live.questions import Ask, Part, answer, request_of
 from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_large
 from ingest.slurm.load import load
-from ingest.store import summary as live_telling
+from ingest.store import summary as live_summary
 from ingest.store import windows as load_windows
 from ingest.store.report import Note, Report
 from ingest.store.summary import Failed, Loaded
@@ -166,9 +166,9 @@ class _Live:
         named = self.cluster or "" if several else ""
         warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))
         before = {source: messages(records) for source, records in warned.select("source", "warnings").iter_rows()}
-        yield from live_telling.summaries(self.loads, cluster=named, before=before)
+        yield from live_summary.summaries(self.loads, cluster=named, before=before)
         yield from self.others
-        yield from live_telling.failures(self.failed, cluster=named)
+        yield from live_summary.failures(self.failed, cluster=named)
 
     def _agree(self, settings: Parsed) -> None:
         """Learn the cluster's name from its settings. Another one than was asked for would mix up two clusters.
@@ -204,7 +204,7 @@ class _Live:
     def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[Window]:
         there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=self.config.slurm.lookback_days)
-        return load_windows.going_on(there, until, lookback=lookback, overlap=overlap)
+        return load_windows.spans_to_read(there, until, lookback=lookback, overlap=overlap)
 
     def _missing(self, windows: Windows, overlap: timedelta, born: datetime | None) -> Windows:
         """The windows without those that need not be asked for again; it is said how many, and why."""
@@ -292,7 +292,7 @@ class _Live:
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
             request = replace(request, partial=bool(self.hidden))
         parsed = load(self.writer, parsed, request=request, data=data, now=self.now, cluster=self.cluster)
-        self.loads.append(Loaded(part.title, live_telling.without_rows(parsed), window))
+        self.loads.append(Loaded(part.title, live_summary.without_rows(parsed), window))
         return parsed, len(data)
 
     def _others_are_hidden(self) -> bool:
@@ -375,7 +375,7 @@ class _Live:
     def _named(self, window: Window) -> str:
         """What messages call a window of accounting."""
         title = transport.accounting(self.config).title
-        return f"{title} {live_telling.shown(window)}"
+        return f"{title} {live_summary.shown(window)}"
 
     def _recheck(self) -> None:
         """Ask by id for jobs that are open here, and that the newest windows did not show."""
@@ -401,7 +401,7 @@ class _Live:
         found = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
         for source, kind, says in found.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
-                self.others.append(Note(f"{source} beside earlier loads", live_telling.nothing(source, says)))
+                self.others.append(Note(f"{source} beside earlier loads", live_summary.nothing(source, says)))
 
 
 def _in_part(accounting: Parsed) -> Parsed:
