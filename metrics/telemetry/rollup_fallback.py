@@ -1,8 +1,8 @@
-"""Samples, and roll-ups of the hours that samples do not tell in their place.
+"""Roll-ups in the place of samples, for hours that samples do not cover.
 
 Samples are kept for some time, their hourly roll-ups for longer; air-gapped bundles may hold roll-ups only. A roll-up
-says how much of its hour it knows, and not which part. So one that knows (nearly) all of the hour counts as one sample
-of it, where samples know less; others count for nothing. That is the rule by which the ledger goes, too.
+says how much of its hour it covers, and not which part. So one that covers (nearly) all of it counts as one sample
+of it, where samples cover less; others count for nothing. The ledger's evidence is read by the same function.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 
 WHOLE_S: Final = 3540.0
-"""From so many seconds on an hour is known: one sample of a minute may be missing."""
+"""An hour with so many seconds is covered: one sample of a minute may be missing."""
 
 LONGEST_S: Final = 3600.0
-"""Samples may speak for so long, and so may begin before a time that they tell of."""
+"""The longest time that a sample is valid for; so long before a window one that reaches into it may begin."""
 
 
 def with_hours(samples: pl.DataFrame, hours: pl.DataFrame, *, by: tuple[str, ...]) -> pl.DataFrame:
-    """Samples of some days with roll-ups of the hours of which they know less.
+    """Samples of some days, with roll-ups of the hours that they cover less of.
 
     Args:
         samples: the columns of `by`, `ts`, `interval_s` and values; sorted by lane and time, as they are stored.
@@ -42,7 +42,7 @@ def with_hours(samples: pl.DataFrame, hours: pl.DataFrame, *, by: tuple[str, ...
 
 
 def _whole_hours(samples: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
-    """The lanes and hours that samples tell all of."""
+    """The lanes and hours that samples cover."""
     hour = samples["ts"].dt.truncate("1h")
     # Runs of equal names and hours: much faster than grouping, and sorted samples have one run for each.
     keys = [*(samples[name] for name in by), hour]

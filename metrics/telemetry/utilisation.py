@@ -1,7 +1,7 @@
-"""What allocated GPUs did, by whom they were allocated to: ratios of sums over what samples tell.
+"""What allocated GPUs did, by whom they were allocated to: ratios of sums over the time with samples.
 
-A mean is a sum of value x time over the time of which the value is known; never a mean of means. How much of the
-allocated time the samples speak for stands beside it. Jobs that check nodes are no use of GPUs: leave them out.
+A mean is a sum of value x time over the time of which the value is known; never a mean of means. The coverage of
+the allocated time stands beside it. Jobs that check nodes are no use of GPUs: leave them out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 from metrics.metric import Metric
 
 MEANS: Final = ("gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active")
-"""Columns of samples of which means are told."""
+"""Columns of samples of which there are means."""
 
 _SUMS: Final = (
     "allocated_s",
@@ -34,20 +34,20 @@ def utilisation(activity: pl.DataFrame, allocated: pl.DataFrame, by: list[str]) 
         activity: rows of attempts, or of nodes that one user's attempts shared, with the columns of `by`, and sums in
             seconds and value x seconds as `metrics.telemetry.gpu_attribution.in_units` names them (`energy_j`,
             `power_s` for power).
-        allocated: `by` and `allocated_s`: GPU-seconds of attempts, whether seen or not.
+        allocated: `by` and `allocated_s`: GPU-seconds of attempts, with samples or without.
         by: columns that name a subject.
 
     Returns:
         `by`, all sums, and of them `coverage` (observed by allocated; null where nothing was allocated), `idle_share`
         (of the time of which it is known), the means by the names of `MEANS`, and `power_w` of a GPU. Null where
-        nothing tells.
+        there are no samples.
     """
     sums = pl.concat([activity, allocated], how="diagonal_relaxed")
     missing = [pl.lit(None, dtype=pl.Float64).alias(name) for name in _SUMS if name not in sums.columns]
-    found = sums.with_columns(missing).group_by(by).agg(_known_sum(name) for name in _SUMS)
+    totals = sums.with_columns(missing).group_by(by).agg(_known_sum(name) for name in _SUMS)
     seconds = [name for name in _SUMS if name.endswith("_s") and name != "idle_s"]
     return (
-        found.with_columns(pl.col(seconds).fill_null(0.0))
+        totals.with_columns(pl.col(seconds).fill_null(0.0))
         .with_columns(
             _ratio("observed_s", "allocated_s").alias("coverage"),
             _ratio("idle_s", "judged_s").alias("idle_share"),
