@@ -159,6 +159,7 @@ def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
         first = asked.digest()
         assert values(asked) == [1.0, 2.0]
         assert asked.digest() == first != empty
+        assert (asked.transport(), asked.transport()) == ("export", "json")  # since it was last called
         assert asked.road() == "VictoriaMetrics' export"
         assert len(there.exported) == 3
         assert len(there.posted) == 1  # it has no remote read
