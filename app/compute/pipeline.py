@@ -16,7 +16,7 @@ from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.run_logs import read_logs
-from app.results.source import OF_ALL_WINDOWS, CachedSource
+from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS_VERSION
 from app.window import Window
 from metrics import frames
@@ -171,7 +171,7 @@ def _compute_cluster(
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    source = CachedSource(writer, only=OF_ALL_WINDOWS)
+    source = CachedSource(writer, only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
     write_results(writer, source, window)
     if verdicts is not None:
         writer.append("verdicts", verdicts(source, window))

@@ -17,6 +17,7 @@ from app.results.lemons import stored_node_scores
 from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
 from app.results.run_metrics import run_metric_rows
+from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
 from metrics.mfu.flops import MEASURES
@@ -31,35 +32,37 @@ def write_results(writer: Writer, source: Source, window: Window) -> None:
 
     Args:
         writer: the warehouse.
-        source: the same, as one reads it who asks for many windows (`app.results.source`).
+        source: the same with a cache for queries of all windows and of `window` (`app.results.source`). Those of each
+            other window are kept no longer than it takes to compute it.
         window: all of the cluster's data.
     """
     rates = failure_rate_tables(source, standard_windows(window))
     writer.append("failure_rates", rates)
+    of_cluster: list[pl.DataFrame] = []
     for standard in standard_windows(window):
-        by_run = ettr_run_rows(source, standard)
+        once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
+        by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
-        expected = expected_run_rows(source, standard, by_run=by_run, rates=own_rates)
-        jobs = job_accounts(source, standard)
-        spent = goodput_rows(source, standard)
-        for rows in (
+        expected = expected_run_rows(once, standard, by_run=by_run, rates=own_rates)
+        jobs = job_accounts(once, standard)
+        spent = goodput_rows(once, standard)
+        of_cluster += [
             spent,
-            mpg_rows(source, standard, goodputs=spent),
-            job_goodput_rows(source, standard, accounts=jobs),
-            ettr_rows(source, standard, by_run=by_run),
-            expected_rows(source, standard, of_runs=expected),
-            lost_imputed_rows(source, standard),
-            second_order_rows(source, standard),
-            mfu_rows(source, standard),
-        ):
-            writer.append("cluster_metrics", rows)
+            mpg_rows(once, standard, goodputs=spent),
+            job_goodput_rows(once, standard, accounts=jobs),
+            ettr_rows(once, standard, by_run=by_run),
+            expected_rows(once, standard, of_runs=expected),
+            lost_imputed_rows(once, standard),
+            second_order_rows(once, standard),
+            mfu_rows(once, standard),
+        ]
         if standard == window:
             writer.append("run_metrics", run_metric_rows(by_run, expected, jobs, window))
     writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
-    writer.append("cluster_metrics", mfu_wall_rows(source, window))
     proxy = mfu_proxy(source, window)
     writer.append("mfu_proxies", proxy.fitted)
-    writer.append("cluster_metrics", mfu_estimated_rows(proxy, window))
+    of_cluster += [mfu_wall_rows(source, window), mfu_estimated_rows(proxy, window)]
+    writer.append("cluster_metrics", pl.concat(of_cluster))
     _write_advice(writer, source, window, rates)
 
 

@@ -31,13 +31,16 @@ def pooled_rate(rates: pl.DataFrame) -> Rate:
     return Rate(*pooled.select("rate_per_gpu_day", "rate_low", "rate_high").row(0))
 
 
-def checkpoint_rows(source: Source, window: Window, *, rates: pl.DataFrame | None = None) -> pl.DataFrame:
+def checkpoint_rows(
+    source: Source, window: Window, *, rates: pl.DataFrame | None = None, only_logged: bool = False
+) -> pl.DataFrame:
     """Runs that held GPUs in the window, with what their logs tell of checkpoints, and the advice.
 
     Args:
         source: where to read.
         window: of the runs' time, of the checkpoints and of the failure rate.
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
+        only_logged: leave out runs of which no log of steps was read.
 
     Returns:
         `metrics.checkpoints.advice.checkpoint_advice` with `name`, `user`, `logged` (a log of its steps was read),
@@ -46,6 +49,8 @@ def checkpoint_rows(source: Source, window: Window, *, rates: pl.DataFrame | Non
     logs, executed = computed_logs(source, window.cluster)
     attempts = source.query("attempts", cluster=window.cluster)
     joined = source.query("run_attempts", cluster=window.cluster)
+    if only_logged:
+        joined = joined.join(executed.select("cluster", run_id="run").unique(), on=["cluster", "run_id"], how="semi")
     known = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
     run = ["cluster", "run_id"]
     steps = executed.select("cluster", pl.col("run").alias("run_id")).unique().with_columns(logged=pl.lit(value=True))
@@ -67,4 +72,4 @@ def checkpoint_rows(source: Source, window: Window, *, rates: pl.DataFrame | Non
 
 def stored_checkpoint_advice(source: Source, window: Window, *, rates: pl.DataFrame | None = None) -> pl.DataFrame:
     """Rows of the table `checkpoint_advice`: runs whose steps were logged."""
-    return checkpoint_rows(source, window, rates=rates).filter("logged").select(CHECKPOINT_ADVICE)
+    return checkpoint_rows(source, window, rates=rates, only_logged=True).select(CHECKPOINT_ADVICE)

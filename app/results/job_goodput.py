@@ -83,6 +83,8 @@ def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], l
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
     logs, executed = computed_logs(source, window.cluster)
     sessions = logs.sessions.filter(pl.col("usable") & (pl.col("stream") == "") & (pl.col("started_at") < high))
+    if sessions.is_empty():
+        return
     inside = executed.filter((pl.col("stream") == "") & (pl.col("ts") >= low) & (pl.col("ts") < high))
     steps = inside.sort("run", "ts", "step").partition_by("run", as_dict=True)
     known = sessions.select(*_SESSION, "run").unique(_SESSION)
@@ -92,8 +94,9 @@ def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], l
     begun = logged.filter((pl.col("kind") == STEP_START) & pl.col("step").is_not_null() & (pl.col("ts") < high))
     unfinished = begun.join(executed, on=["run", "step", "ts"], how="anti").sort("run", "ts")
     starts = unfinished.partition_by("run", as_dict=True)
-    ends = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
-    over = {row["run_id"]: row for row in ends.select("run_id", "state", "ended_at").iter_rows(named=True)}
+    in_window = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    ends = in_window.select("run_id", "state", "ended_at").filter(pl.col("run_id").is_in(sessions["run"].to_list()))
+    over = {row["run_id"]: row for row in ends.iter_rows(named=True)}
     for (run,), own in sessions.sort("run", "started_at").partition_by("run", as_dict=True).items():
         if (run,) in steps and run in over:
             own_events, own_starts = (

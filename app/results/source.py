@@ -20,6 +20,9 @@ OF_ALL_WINDOWS: Final = frozenset(
 )
 """Named queries that ask for no window. None of them reads a table that results are written to."""
 
+OF_ONE_WINDOW: Final = frozenset({"endings", "exposures", "interruptions", "ledger_sums", "runs"})
+"""Named queries that several numbers of a window ask for. None of them reads a table that results are written to."""
+
 
 class CachedSource:
     """A source that keeps answers, and what was made of them. What it reads must not change meanwhile.
