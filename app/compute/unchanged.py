@@ -12,8 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from app.compute.outcome import Computed, Days
 from app.window import Window
+from queries.reader import CheckResult
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +47,9 @@ def inputs_digest(settings: Config, *, since: datetime | None, until: datetime |
 
 
 def last_outcome(writer: Writer, inputs: str) -> Computed | None:
-    """What a computation would report; None if anything that it depends on has changed since the last one.
+    """What a computation would report, without the rows of failed checks.
+
+    None if anything that it depends on has changed since the last one.
 
     Args:
         writer: the warehouse.
@@ -52,7 +57,8 @@ def last_outcome(writer: Writer, inputs: str) -> Computed | None:
     """
     if writer.fact_of_version(FACT) != inputs:
         return None
-    done = Computed([], [], writer.checks(), [])
+    failed = [CheckResult(each.check, each.count, pl.DataFrame()) for each in writer.failed_checks()]
+    done = Computed([], [], failed, [])
     for cluster in writer.query("clusters")["cluster"]:
         computed = writer.query("computed", cluster=cluster)
         if computed.is_empty():
