@@ -17,13 +17,13 @@ __all__ = ["BY_NAME", "CLAIMABLE", "METRICS", "Claimable", "Metric"]
 
 def _collect() -> tuple[Metric, ...]:
     """The entries of every topic: those with headline numbers first, in the order of these."""
-    topics = [_of_topic(found.name) for found in pkgutil.iter_modules(metrics.__path__, "metrics.") if found.ispkg]
+    topics = [_of_topic(module.name) for module in pkgutil.iter_modules(metrics.__path__, "metrics.") if module.ispkg]
     return tuple(metric for topic in sorted(topics, key=lambda topic: _place(topic[:1])) for metric in topic)
 
 
 def _of_topic(package: str) -> list[Metric]:
     """The entries of a topic's modules, headline numbers first."""
-    names = [found.name for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
+    names = [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
     entries = [metric for name in names for metric in getattr(importlib.import_module(name), "METRICS", ())]
     return sorted(entries, key=lambda metric: _place([metric]))
 

@@ -19,7 +19,7 @@ ALLOCATED = (
     "unattributed",
 )
 GPUS_UNKNOWN = "gpus_unknown"
-"""Cause of rows that no attempt is known to hold while one was there whose GPUs nobody recorded."""
+"""Cause of rows that no attempt is known to hold while an attempt with unrecorded GPUs was on the node."""
 
 CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
 

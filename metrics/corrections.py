@@ -1,9 +1,9 @@
-"""Persons' corrections of what data told: causes of interruptions, states of nodes, and which attempts are one run.
+"""Manual corrections of the sources: causes of interruptions, states of nodes, and which attempts are one run.
 
 Each function takes a frame as it was derived and the corrections of one kind, and returns the frame as corrected; with
-no corrections it returns the frame itself. Corrections are keyed by what sources tell (attempt keys, node names,
-times), never by what is derived, so they hold when late data change runs or intervals. They are given in the order in
-which they were made: where two speak of the same thing the later one counts, and otherwise their order is irrelevant.
+no corrections it returns the frame itself. Corrections are keyed by what sources report (attempt keys, node names,
+times), never by what is derived, so they hold when late data change runs or intervals. They are passed in the order in
+which they were made: where two concern the same thing the later one counts, and otherwise their order is irrelevant.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     """Run id and attempt number, as derived."""
 
 IN_SERVICE = "in_service"
-"""State of a node that was not out of service, whatever the scheduler said."""
+"""State of a node that was not out of service, whatever the scheduler reported."""
 
 STATES = ("maintenance", "down", "drained", IN_SERVICE)
-"""What a person can say a node was."""
+"""The states that a correction can give a node."""
 
 CONTINUED = "continued: "
 """How the reason of a state begins that goes on after a correction: nothing happened at its first moment."""
@@ -66,7 +66,7 @@ class StateFix:
 class RunFix:
     """Attempts that belong to the run of another one (`anchor`), or to none but their own (`anchor` is None).
 
-    With `whole_job` it speaks of all attempts of the job that are derived to be one run with those that are named:
+    With `whole_job` it applies to all attempts of the job that are derived to be one run with those that are named:
     those that come later, too.
     """
 
@@ -96,7 +96,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
     latest = {key: fix for fix in fixes for key in fix.attempts}
     if not latest:
         return interrupted
-    said = pl.DataFrame(
+    fixed = pl.DataFrame(
         [(*key, fix.id, fix.kind, fix.cause, fix.node, fix.said) for key, fix in latest.items()],
         schema={
             "scheduler": frames.TEXT,
@@ -112,7 +112,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
     )
     overruled = pl.col("fix_id").is_not_null()
     kind = pl.coalesce("fix_class", "class")
-    corrected = interrupted.join(said, on=["scheduler", "job_id", "submitted_at"], how="left").with_columns(
+    corrected = interrupted.join(fixed, on=["scheduler", "job_id", "submitted_at"], how="left").with_columns(
         kind.alias("class"),
         pl.coalesce("fix_cause", "cause").alias("cause"),
         pl.when(overruled & (kind != "infrastructure"))
@@ -133,7 +133,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
 def corrected_states(states: pl.DataFrame, fixes: Sequence[StateFix]) -> pl.DataFrame:
     """Node states as persons overruled them: within a correction's interval nothing else holds.
 
-    What a state loses in its middle leaves two pieces; the later one's reason begins with `CONTINUED`, since nothing
+    What a state loses in its middle leaves two parts; the later one's reason begins with `CONTINUED`, since nothing
     happened at its first moment (see `beginnings`).
 
     Args:
@@ -148,9 +148,9 @@ def corrected_states(states: pl.DataFrame, fixes: Sequence[StateFix]) -> pl.Data
     named = pl.DataFrame({"node": sorted({fix.node for fix in fixes})})
     touched = states.join(named, on="node", how="semi").to_dicts()
     for fix in fixes:
-        touched = [piece for row in touched for piece in _without(row, fix)]
+        touched = [part for row in touched for part in _without(row, fix)]
         if fix.state != IN_SERVICE:
-            touched.append(_said_state(fix))
+            touched.append(_state_row(fix))
     corrected = pl.DataFrame(touched, schema=states.schema, orient="row")
     rest = states.join(named, on="node", how="anti")
     return pl.concat([rest, corrected]).sort("node", "started_at", "state")
@@ -168,7 +168,7 @@ def _without(row: dict[str, Any], fix: StateFix) -> list[dict[str, Any]]:
     return left
 
 
-def _said_state(fix: StateFix) -> dict[str, Any]:
+def _state_row(fix: StateFix) -> dict[str, Any]:
     return {
         "cluster": fix.cluster,
         "node": fix.node,
@@ -182,7 +182,7 @@ def _said_state(fix: StateFix) -> dict[str, Any]:
 
 
 def beginnings(states: pl.DataFrame) -> pl.DataFrame:
-    """States that began when they say they did: only those can explain an attempt's end.
+    """States whose recorded beginning is real: only those can explain an attempt's end.
 
     Args:
         states: `frames.NODE_STATES`.
@@ -194,7 +194,7 @@ def beginnings(states: pl.DataFrame) -> pl.DataFrame:
 
 
 def corrected_runs(joined: pl.DataFrame, attempts: pl.DataFrame, fixes: Sequence[RunFix]) -> pl.DataFrame:
-    """Attempts in the runs that persons say they belong to.
+    """Attempts in the runs that corrections assign them to.
 
     An attempt follows the one that it was joined to, into whatever run that is: so corrections of different attempts
     can be made in any order. Attempts that are set apart together are one run, called as a job's run is: by the job's
@@ -203,7 +203,7 @@ def corrected_runs(joined: pl.DataFrame, attempts: pl.DataFrame, fixes: Sequence
     Args:
         joined: `frames.RUN_ATTEMPTS` of one cluster, as derived.
         attempts: `frames.ATTEMPTS`.
-        fixes: corrections in the order in which they were made; those of unknown attempts say nothing.
+        fixes: corrections in the order in which they were made; those of unknown attempts have no effect.
 
     Returns:
         `frames.RUN_ATTEMPTS`; `joined_by` is `adjudicated` where a correction put something together or apart.

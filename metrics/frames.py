@@ -85,7 +85,7 @@ NODE_STATES: Schema = {
 }
 
 DEMAND: Schema = {"cluster": TEXT, "node": TEXT, "started_at": TIME, "ended_at": TIME, "cause": TEXT}
-"""Times at which eligible work waited that a node could have run, and what kept it waiting, where that can be told."""
+"""Times at which eligible work waited that a node could have run, and what kept it waiting, where that is known."""
 
 STRAGGLING: Schema = _KEY | {"day": pl.Date(), "share": NUMBER}
 """Share (0-1) of an attempt's kept steps' time on a UTC day that was over what the ideal step takes."""
@@ -142,7 +142,7 @@ EVENTS: Schema = {
     "severity": TEXT,
     "evidence": TEXT,
 }
-"""What nodes told, by exporters (`health_events`) or by the scheduler (`failures.diagnosis.critical_states`)."""
+"""What nodes reported, by exporters (`health_events`) or by the scheduler (`failures.diagnosis.critical_states`)."""
 
 MODEL: Schema = {
     "params": NUMBER,
@@ -168,7 +168,7 @@ MODEL: Schema = {
     "flops_per_token": NUMBER,
     "flop_convention": TEXT,
 }
-"""What a session tells of its model, as the run log names it."""
+"""What a session logs of its model, as the run log names it."""
 
 SESSIONS: Schema = {
     "cluster": TEXT,

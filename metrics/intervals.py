@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def sweep(layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Cut every lane at every boundary of every layer, and say what each piece lies under.
+    """Cut every lane at every boundary of every layer, and sum what covers each segment.
 
     Args:
         layers: frames with `lane`, `started`, `ended` (microseconds) and whole-number columns of their own, such as
             GPUs held or 1 for "down". Intervals that are empty or inside out count for nothing.
 
     Returns:
-        `lane`, `started`, `ended` and every layer's columns, summed over the intervals that cover the piece; sorted
+        `lane`, `started`, `ended` and every layer's columns, summed over the intervals that cover the segment; sorted
         by lane and start. Stretches that no interval covers are left out.
 
     The method is the classical sweep line: each interval adds its values at its start and takes them away at its
@@ -58,8 +58,8 @@ def sweep(layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
                 begin, n = first_edge[number], layer.height
                 changes[begin : begin + n] = values
                 changes[begin + n : begin + 2 * n] = -values
-        found: NDArray[np.int64] = np.cumsum(changes[order])[last]
-        return found
+        sums: NDArray[np.int64] = np.cumsum(changes[order])[last]
+        return sums
 
     covered = np.flatnonzero(in_force(None) > 0)
     at, where = times[last], lanes[last]
@@ -87,20 +87,20 @@ def _in_order(lanes: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.
 _ENDS = ("lane", "started", "ended")
 
 
-def merge_equal(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Join neighbouring pieces of a lane that touch and are equal in everything else. Sorted input, sorted output.
+def merge_equal(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Join neighbouring intervals of a lane that touch and are equal in everything else. Sorted input, sorted output.
 
-    >>> pieces = {"lane": [0, 0, 0], "started": [0, 5, 9], "ended": [5, 7, 12], "gpus": [4, 4, 4]}
-    >>> merge_equal(pl.DataFrame(pieces)).rows()
+    >>> intervals = {"lane": [0, 0, 0], "started": [0, 5, 9], "ended": [5, 7, 12], "gpus": [4, 4, 4]}
+    >>> merge_equal(pl.DataFrame(intervals)).rows()
     [(0, 0, 7, 4), (0, 9, 12, 4)]
     """
-    values = [name for name in pieces.columns if name not in _ENDS]
+    values = [name for name in intervals.columns if name not in _ENDS]
     continues = (pl.col("lane") == pl.col("lane").shift(1)) & (pl.col("started") == pl.col("ended").shift(1))
     for name in values:
         continues &= pl.col(name).eq_missing(pl.col(name).shift(1))
-    fresh = pieces.select((~continues).fill_null(value=True)).to_series()
+    fresh = intervals.select((~continues).fill_null(value=True)).to_series()
     last = fresh.shift(-1, fill_value=True)
-    return pieces.filter(fresh).with_columns(pieces["ended"].filter(last))
+    return intervals.filter(fresh).with_columns(intervals["ended"].filter(last))
 
 
 def union(intervals: pl.DataFrame, *, gap: int = 0) -> pl.DataFrame:
@@ -128,22 +128,22 @@ def overlaps(left: pl.DataFrame, right: pl.DataFrame, *, on: Sequence[str] = ("l
     return pairs.filter(started < ended).with_columns(started=started, ended=ended).drop("started_right", "ended_right")
 
 
-def split_days(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Cut intervals at UTC midnights, so that each piece lies within one day.
+def split_days(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Cut intervals at UTC midnights, so that each lies within one day.
 
     >>> split_days(pl.DataFrame({"lane": [0], "started": [DAY_US - 2], "ended": [DAY_US + 3]})).rows()
     [(0, 86399999998, 86400000000), (0, 86400000000, 86400000003)]
     """
-    return split_every(pieces, DAY_US)
+    return split_every(intervals, DAY_US)
 
 
-def split_every(pieces: pl.DataFrame, width: int) -> pl.DataFrame:
+def split_every(intervals: pl.DataFrame, width: int) -> pl.DataFrame:
     """Cut intervals at the multiples of `width` microseconds."""
     first = pl.col("started") // width
     last = (pl.col("ended") - 1) // width
-    long = pieces.filter(first != last)
+    long = intervals.filter(first != last)
     if long.is_empty():
-        return pieces
+        return intervals
     cut = (
         long.with_columns(pl.int_ranges(first, last + 1).alias("_part"))
         .explode("_part")
@@ -153,4 +153,4 @@ def split_every(pieces: pl.DataFrame, width: int) -> pl.DataFrame:
         )
         .drop("_part")
     )
-    return pl.concat([pieces.filter(first == last), cut])
+    return pl.concat([intervals.filter(first == last), cut])

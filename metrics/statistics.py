@@ -37,7 +37,7 @@ _RESAMPLED_AT_ONCE = 1_000_000
 
 
 class Interval(NamedTuple, Generic[Number]):
-    """The two ends of an interval; either may be infinite, and both are nan where nothing is known."""
+    """The two ends of an interval; either may be infinite, and both are nan where there is no data."""
 
     low: Number
     high: Number
@@ -308,7 +308,7 @@ def overdispersions(daily_failures: FloatArray, daily_exposure: FloatArray) -> t
     at_risk = daily_exposure > 0
     failures, exposure = np.where(at_risk, daily_failures, 0.0), np.where(at_risk, daily_exposure, 0.0)
     k, days = failures.sum(axis=1), at_risk.sum(axis=1).astype(float)
-    known = (days >= 2) & (k >= 2)
+    usable = (days >= 2) & (k >= 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = exposure / exposure.sum(axis=1)[:, None]
         expected = k[:, None] * share
@@ -316,7 +316,7 @@ def overdispersions(daily_failures: FloatArray, daily_exposure: FloatArray) -> t
         variance = 2 * (days - 1) + (np.sum(1 / share, axis=1, where=at_risk) - days**2 - 2 * days + 2) / k
         p_value = special.chdtrc(2 * (days - 1) ** 2 / variance, chi_squared * 2 * (days - 1) / variance)
         phi = chi_squared / (days - 1)
-    return np.where(known, phi, np.nan), np.where(known, p_value, np.nan)
+    return np.where(usable, phi, np.nan), np.where(usable, p_value, np.nan)
 
 
 def divisors(phi: FloatArray, p_value: FloatArray) -> FloatArray:
@@ -340,7 +340,7 @@ class QuantileInterval(NamedTuple):
 
 
 def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float = CONFIDENCE) -> QuantileInterval:
-    """Interval of a quantile (the median unless told) that assumes nothing about the distribution.
+    """Interval of a quantile (the median by default) that assumes nothing about the distribution.
 
     Its ends are two of the values. With B ~ Binomial(n, q), the r-th and s-th smallest enclose the
     quantile with probability P(r <= B < s); r and s are the innermost that leave at most
@@ -353,12 +353,12 @@ def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float =
     >>> quantile_interval(np.array([81.0, 64.0, 90.0]))
     QuantileInterval(low=-inf, high=inf, coverage=1.0)
     """
-    known = values[~np.isnan(values)]
-    n = len(known)
+    usable = values[~np.isnan(values)]
+    n = len(usable)
     below = special.bdtr(np.arange(n + 1), n, q)  # P(B <= 0), ..., P(B <= n)
     tail = (1 - confidence) / 2
     r, s = int(np.searchsorted(below, tail)), int(np.searchsorted(below, 1 - tail)) + 1
-    ordered = np.concatenate([[-np.inf], np.sort(known), [np.inf]])
+    ordered = np.concatenate([[-np.inf], np.sort(usable), [np.inf]])
     return QuantileInterval(float(ordered[r]), float(ordered[s]), float(below[s - 1] - (below[r - 1] if r else 0.0)))
 
 
@@ -469,7 +469,7 @@ def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, 
 
 
 def verdict_of_interval(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
-    """What a sampling interval says about a capability claim ("the MTTF is at least 3.66 days").
+    """The verdict of a sampling interval on a capability claim ("the MTTF is at least 3.66 days").
 
     Supported if the interval lies entirely on the claimed side (the target itself is on it), refuted if
     entirely on the other, else undetermined: more exposure is needed. An infinite end is a value; a
@@ -491,9 +491,9 @@ def verdict_of_interval(low: float | None, high: float | None, target: float, di
 
 
 def verdict_of_bounds(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
-    """What bounds say about a delivered claim ("last month's goodput was at least 96 %").
+    """The verdict of bounds on a delivered claim ("last month's goodput was at least 96 %").
 
-    The past is a census: there is no sampling error, only what could not be seen. `low` counts all
+    The past is a census: there is no sampling error, only what was unobserved. `low` counts all
     unattributed time as unproductive and `high` counts it all as productive. Supported if even the worse
     bound meets the target, refuted if even the better one misses it, else undetermined: evidence for the
     unattributed time would decide. The rule is that of :func:`verdict_of_interval`; the ends are not.

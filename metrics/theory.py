@@ -8,7 +8,7 @@ their number of GPUs; per 1000 node-days is what papers print.
 
 Sources, by the short names used below:
     Meta: Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
-        HPCA 2025, arXiv 2410.21680 (v2 unless said).
+        HPCA 2025, arXiv 2410.21680 (v2 unless noted).
     Saxena: Saxena et al., NVIDIA, arXiv 2410.18124.
     Young: J. W. Young, "A first order approximation to the optimum checkpoint interval", CACM 1974.
     Daly: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",

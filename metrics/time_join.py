@@ -18,9 +18,9 @@ def nearby(
 ) -> pl.DataFrame:
     """Pairs of rows of one place, the one at most so long before or after the other.
 
-    Time is cut into stretches as long as the window. A row of `few` can only be near rows of two stretches that
-    follow each other, so both sides are joined by place and stretch, and what is too far is dropped: the work grows
-    with the rows and the pairs that are found, not with all pairs of a place.
+    Time is cut into slots as long as the window. A row of `few` can only be near rows of two slots that
+    follow each other, so both sides are joined by place and slot, and what is too far is dropped: the work grows
+    with the rows and the matching pairs, not with all pairs of a place.
 
     Args:
         many: the larger frame, with a time `of` and the columns `by`.
@@ -38,11 +38,11 @@ def nearby(
     width = max(math.ceil(low + high), 1)
     moment, other = pl.col(of).dt.epoch("us"), pl.col(at).dt.epoch("us")
     first = (other - high).floordiv(width)
-    there = few.filter(pl.col(at).is_not_null()).with_columns(_stretch=pl.concat_list(first, first + 1))
+    timed = few.filter(pl.col(at).is_not_null()).with_columns(_slot=pl.concat_list(first, first + 1))
     return (
         many.filter(pl.col(of).is_not_null())
-        .with_columns(_stretch=moment.floordiv(width))
-        .join(there.explode("_stretch"), on=[*by, "_stretch"])
+        .with_columns(_slot=moment.floordiv(width))
+        .join(timed.explode("_slot"), on=[*by, "_slot"])
         .filter((other - moment >= -low) & (other - moment <= high))
-        .drop("_stretch")
+        .drop("_slot")
     )

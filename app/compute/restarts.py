@@ -63,6 +63,6 @@ def restart_table(
         attempts=facts.attempts,
         joined=joined,
         attempt_nodes=facts.on_nodes,
-        told=told,
+        node_events=told,
     )
     return pl.concat([with_log_times(noticed, joined, executed, logs.sessions, logs.events), within])

@@ -22,7 +22,7 @@ from metrics.ettr.confidence import interval_over_runs
 from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
 from metrics.ettr.expected import expected, inputs, over_runs, starts
-from metrics.ettr.timeline import stretches
+from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ _FORMS_SAID = (
 
 
 def run_stretches(source: Source, window: Window, run_id: str) -> pl.DataFrame:
-    """What a run did with each second of its wall time within the window: as `metrics.ettr.timeline.stretches`."""
+    """What a run did with each second of its wall time within the window: as `metrics.ettr.timeline.run_timeline`."""
     spent = source.query("run_ledger", cluster=window.cluster, run_id=run_id)
     waits = run_times(source, window.cluster).waits.filter(pl.col("run_id") == run_id)
-    return stretches(waits, spent, window.since, window.until)
+    return run_timeline(waits, spent, window.since, window.until)

@@ -76,8 +76,8 @@ def best_interval_s(write_s: FloatArray, mttf_s: FloatArray) -> FloatArray:
     """
     with np.errstate(invalid="ignore"):
         inner = -np.exp(-1 - write_s / mttf_s)
-        found = mttf_s * (1 + special.lambertw(inner).real)  # type: ignore[call-overload]  # its stubs know no array
-    return np.where(np.isinf(mttf_s) & (write_s >= 0), np.where(write_s > 0, np.inf, 0.0), found)
+        intervals = mttf_s * (1 + special.lambertw(inner).real)  # type: ignore[call-overload]  # its stubs know no array
+    return np.where(np.isinf(mttf_s) & (write_s >= 0), np.where(write_s > 0, np.inf, 0.0), intervals)
 
 
 # --- what was logged --------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def best_interval_s(write_s: FloatArray, mttf_s: FloatArray) -> FloatArray:
 def logged_saves(
     events: pl.DataFrame, sessions: pl.DataFrame, executed: pl.DataFrame, *, since: datetime, until: datetime
 ) -> pl.DataFrame:
-    """What each run's logs tell of its checkpoints in a window.
+    """Each run's checkpoints in a window, by its logs.
 
     Args:
         events: `frames.RUN_EVENTS`.
@@ -98,7 +98,7 @@ def logged_saves(
     Returns:
         `cluster`, `run_id` (the run, not the log's name), `n_checkpoints`, `interval_s` (median training time from one
         save to the next, or from a process's first step to its first save), `n_intervals`, `write_s` (mean time that a
-        save blocked training, 0 for those that did not block; null where no save told its end).
+        save blocked training, 0 for those that did not block; null where no save logged its end).
     """
     low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
     saves = events.filter((pl.col("kind") == "checkpoint_save") & (pl.col("ts") < high))
@@ -108,14 +108,14 @@ def logged_saves(
     timed = _trained_before(saves, sessions, executed).with_columns(
         between_s=pl.col("trained_s") - before, blocked_s=pl.when(blocks).then(took).otherwise(0.0)
     )
-    known = pl.col("between_s").filter(pl.col("between_s") > 0)
+    positive = pl.col("between_s").filter(pl.col("between_s") > 0)
     return (
         timed.filter(pl.col("ts") >= low)
         .group_by("cluster", pl.col("run").alias("run_id"))
         .agg(
             n_checkpoints=pl.len().cast(pl.Int64),
-            interval_s=known.median(),
-            n_intervals=known.len().cast(pl.Int64),
+            interval_s=positive.median(),
+            n_intervals=positive.len().cast(pl.Int64),
             write_s=exact_mean(pl.col("blocked_s")),
         )
         .sort(_RUN)
@@ -189,7 +189,7 @@ def checkpoint_advice(runs: pl.DataFrame, rate: Rate) -> pl.DataFrame:
     """Each run's checkpoint interval, the one that would lose least, and what the change would win.
 
     Args:
-        runs: `cluster`, `run_id`, `n_gpus` (float), `held_gpu_s`, and, null where no log tells, `n_checkpoints`,
+        runs: `cluster`, `run_id`, `n_gpus` (float), `held_gpu_s`, and, null where not logged, `n_checkpoints`,
             `interval_s`, `write_s`, `restart_s`.
         rate: how often the cluster's infrastructure interrupts a GPU; that of a run is taken to grow with its GPUs.
 
@@ -227,12 +227,12 @@ def checkpoint_advice(runs: pl.DataFrame, rate: Rate) -> pl.DataFrame:
         "assumed_loss_share": np.where(np.isnan(every), loss_share(hourly, np.zeros(len(gpus)), mttf), np.nan),
         **_approximations(blocks, mttf, restart),
     }
-    told = runs.with_columns(_known(name, values) for name, values in columns.items())
-    return _worded(told).sort("gain_gpu_s", "held_gpu_s", "run_id", descending=[True, True, False], nulls_last=True)
+    advised = runs.with_columns(_known(name, values) for name, values in columns.items())
+    return _worded(advised).sort("gain_gpu_s", "held_gpu_s", "run_id", descending=[True, True, False], nulls_last=True)
 
 
 def _mttf_s(per_gpu_day: float | None, gpus: FloatArray) -> FloatArray:
-    """Mean time to failure at each size; infinite at rate zero, nan where no rate is known."""
+    """Mean time to failure at each size; infinite at rate zero, nan where the rate is unknown."""
     with np.errstate(divide="ignore"):
         return np.full(len(gpus), np.nan) if per_gpu_day is None else DAY_S / (per_gpu_day * gpus)
 
@@ -247,22 +247,22 @@ def _gain(runs: pl.DataFrame, best: FloatArray, mttf: FloatArray) -> FloatArray:
 
 
 def _approximations(write: FloatArray, mttf: FloatArray, restart: FloatArray) -> dict[str, FloatArray]:
-    """Young's, Daly's and the availability-optimal interval as training time; nan where not known or without limit."""
-    found = {name: np.full(len(write), np.nan) for name in ("young_s", "daly_s", "availability_s")}
+    """Young's, Daly's and the availability-optimal interval as training time; nan where unknown or without limit."""
+    intervals = {name: np.full(len(write), np.nan) for name in ("young_s", "daly_s", "availability_s")}
     for row in np.flatnonzero(np.isfinite(write) & np.isfinite(mttf)):
         w, m = float(write[row]), float(mttf[row])
-        found["young_s"][row] = theory.young_interval_s(w, m)
-        found["daly_s"][row] = theory.daly_interval_s(w, m)
-        found["availability_s"][row] = theory.availability_interval_s(w, m, float(restart[row])) - w
-    return found
+        intervals["young_s"][row] = theory.young_interval_s(w, m)
+        intervals["daly_s"][row] = theory.daly_interval_s(w, m)
+        intervals["availability_s"][row] = theory.availability_interval_s(w, m, float(restart[row])) - w
+    return intervals
 
 
-def _worded(told: pl.DataFrame) -> pl.DataFrame:
-    """With what to do, and what a reader must know."""
+def _worded(advised: pl.DataFrame) -> pl.DataFrame:
+    """With the advice and its caveats."""
     every, low, high = pl.col("interval_s"), pl.col("optimal_low_s"), pl.col("optimal_high_s")
     none = pl.col("n_checkpoints").fill_null(0) == 0
     hourly = (pl.col("assumed_loss_share") * 100).round(1)
-    return told.with_columns(
+    return advised.with_columns(
         n_checkpoints=pl.col("n_checkpoints").fill_null(0),
         advice=pl.when(every.is_null() | pl.col("write_s").is_null())
         .then(pl.lit("cannot tell"))
@@ -280,15 +280,15 @@ def _worded(told: pl.DataFrame) -> pl.DataFrame:
             pl.format("cannot tell: no checkpoints logged. Assumed one an hour: {} % lost to work done again", hourly)
         )
         .when(none)
-        .then(pl.lit("cannot tell: no checkpoints logged, and no failure to tell a rate by"))
+        .then(pl.lit("cannot tell: no checkpoints logged, and no failure to estimate a rate from"))
         .when(every.is_null())
         .then(pl.lit("cannot tell: no training steps logged between checkpoints"))
         .when(pl.col("write_s").is_null())
-        .then(pl.lit("cannot tell: the log does not say when a save was over"))
+        .then(pl.lit("cannot tell: the log does not record when a save was over"))
         .when(pl.col("write_s") <= 0)
         .then(pl.lit("saving does not block training, so only storage limits how often"))
         .when(pl.col("mttf_low_s").is_null())
-        .then(pl.lit("cannot tell: no attempt held GPUs, so no failure rate is known"))
+        .then(pl.lit("cannot tell: no attempt held GPUs, so the failure rate is unknown"))
         .when(pl.col("optimal_s").is_null())
         .then(pl.lit("no failure yet: only the least interval is known"))
         .when((every >= low) & (high.is_null() | (every <= high)))
@@ -301,7 +301,7 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
 
 
 def _known(name: str, values: FloatArray) -> pl.Series:
-    """A column in which what cannot be told, or is without limit, is null."""
+    """A column in which what is unknown, or without limit, is null."""
     return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 

@@ -1,4 +1,4 @@
-"""What a claim says, what was measured of it, and what came of that: plain values."""
+"""A claim, its measurement and its verdict: plain values."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Scope:
         'partition train, jobs of at least 512 GPUs'
         """
         names = ("partition", "account", "user", "nodes", "gpu_model")
-        told = [f"{name.replace('_', ' ')} {value}" for name in names if (value := getattr(self, name)) is not None]
-        told += [f"jobs of at least {self.gpus_min:g} GPUs"] if self.gpus_min is not None else []
-        told += [f"jobs of at most {self.gpus_max:g} GPUs"] if self.gpus_max is not None else []
-        return ", ".join(told) or None
+        parts = [f"{name.replace('_', ' ')} {value}" for name in names if (value := getattr(self, name)) is not None]
+        parts += [f"jobs of at least {self.gpus_min:g} GPUs"] if self.gpus_min is not None else []
+        parts += [f"jobs of at most {self.gpus_max:g} GPUs"] if self.gpus_max is not None else []
+        return ", ".join(parts) or None
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class Exclusion:
 class Claim:
     """A claim as quoted, and as it is tested.
 
-    `quoted` are the words used. `read_as` says what is tested instead, since words such as "up to 96 %" cannot be
+    `quoted` are the words used. `read_as` is what is tested instead, since words such as "up to 96 %" cannot be
     refuted as they stand. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
-    of all sizes speak for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it (bucket).
-    `window` is the claim's own period, in the words of the claims file.
+    of all sizes are evidence for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it
+    (bucket). `window` is the claim's own period, in the words of the claims file.
     """
 
     id: str
@@ -106,18 +106,18 @@ class Claim:
     @property
     def narrowed(self) -> str | None:
         """What makes it a claim on another number than the cluster's headline of the period, in words."""
-        said = [self.scope.words()]
-        said += [f"in {self.window}" if self.window else None]
-        said += [f"without {len(self.exclusions)} exclusion(s)" if self.exclusions else None]
+        parts = [self.scope.words()]
+        parts += [f"in {self.window}" if self.window else None]
+        parts += [f"without {len(self.exclusions)} exclusion(s)" if self.exclusions else None]
         if self.metric == "mttf":
-            said += ["all unplanned failures" if self.failure_class == "unplanned" else None]
-            said += ["jobs of that size only" if self.population == "bucket" else None]
-        return ", ".join(each for each in said if each) or None
+            parts += ["all unplanned failures" if self.failure_class == "unplanned" else None]
+            parts += ["jobs of that size only" if self.population == "bucket" else None]
+        return ", ".join(each for each in parts if each) or None
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the data say about a claim's metric; None where they say nothing.
+    """The measurement of a claim's metric; None where there are no data.
 
     Attributes:
         value: the number.

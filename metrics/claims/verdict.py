@@ -27,13 +27,13 @@ FACTOR_TWO = 10
 """Failures from which on the interval of an MTTF is about a factor of 2 to each side (metric-definitions 5.5)."""
 
 MOST_TIMES = 1e4
-"""More than so many times the exposure so far nobody waits for."""
+"""More than so many times the exposure so far is not worth waiting for."""
 
 
 def judge(claim: Claim, measured: Measurement) -> Judged:
     """Compare the ends with the target: bounds for a delivered claim, an interval for a capability.
 
-    Which ends `measured` carries is up to the `measure_*` function, which looks at the claim's kind.
+    Which ends `measured` carries is up to the `measure_*` function, which depends on the claim's kind.
 
     >>> claim = Claim("g", "goodput_allocated", "up to 96 %", "at least 0.96", "delivered", 0.96, "at_least", "ratio")
     >>> judge(claim, Measurement(low=0.0, high=0.91)).verdict
@@ -75,18 +75,18 @@ def measure_mttf(
         law: what is assumed in scaling, in words.
 
     Raises:
-        ValueError: the claim does not say of how many GPUs.
+        ValueError: the claim does not give a number of GPUs.
     """
     if claim.gpus is None:
-        raise ValueError(f"the claim {claim.id!r} is on an MTTF and does not say of how many GPUs")
+        raise ValueError(f"the claim {claim.id!r} is on an MTTF and does not give its number of GPUs")
     exposure = exposure_gpu_days / claim.gpus if job_days is None else job_days
     if exposure <= 0:
         where = "attempts with GPUs" if job_days is None else f"jobs of about {claim.gpus:g} GPUs"
         return Measurement(n=0, needed=f"{where}: there is no exposure yet", method="exact Poisson")
     value = exposure / failures if failures else None
     if claim.kind == "delivered":
-        found = _exactly(value, failures) if value is not None else _without_failure(exposure, claim)
-        return replace(found, numerator=exposure, denominator=float(failures))
+        measured = _exactly(value, failures) if value is not None else _without_failure(exposure, claim)
+        return replace(measured, numerator=exposure, denominator=float(failures))
     low, high = statistics.mttf_interval(float(failures), exposure, phi=phi)
     pooled = f"pooled over sizes ({law})" if job_days is None else "jobs of that size only"
     wider = f", phi {phi:.3g}: failures come in bursts" if phi > 1 else ""
@@ -110,11 +110,11 @@ def _failures_needed(failures: int, exposure: float, claim: Claim, phi: float) -
     free = f"{max(days, 0):.3g} more failure-free days of {claim.gpus:g} GPUs would"
     further = f"{more} more failure{'s' if more != 1 else ''} in these {exposure:.3g} days would"
     if claim.direction == "at_least":
-        told = f"{free} support it, {further} refute it (at n = {failures + more})"
+        needed = f"{free} support it, {further} refute it (at n = {failures + more})"
     else:
-        told = f"{further} support it (at n = {failures + more}), {free} refute it"
+        needed = f"{further} support it (at n = {failures + more}), {free} refute it"
     on = _days_at_this_rate(failures, exposure, claim, phi)
-    return told if on is None else f"{told}; at the rate so far {on:.3g} more days would decide"
+    return needed if on is None else f"{needed}; at the rate so far {on:.3g} more days would decide"
 
 
 def failures_that_decide(exposure: float, target: float, *, phi: float = 1.0) -> int:
@@ -161,13 +161,13 @@ def _beside_mttf(failures: int, exposure: float, claim: Claim, phi: float) -> tu
     against, for_ = (many, few) if claim.direction == "at_least" else (few, many)
     word = "refuted" if against <= ONE_SIDED_P else "supported" if for_ <= ONE_SIDED_P else "undetermined"
     least = statistics.mttf_lower_one_sided(failures / phi, exposure / phi)
-    told = [
+    results = [
         f"one-sided, 5 %: {word} (p against it {against:.4f}, for it {for_:.4f}; {expected:.4g} failures expected, "
         f"{failures} seen); MTTF at least {least:.3g} d with one-sided 95 %"
     ]
     if failures < FACTOR_TWO:
-        told.append(f"fewer than {FACTOR_TWO} failures: the interval is wider than a factor of 2")
-    return tuple(told)
+        results.append(f"fewer than {FACTOR_TWO} failures: the interval is wider than a factor of 2")
+    return tuple(results)
 
 
 def _without_failure(exposure: float, claim: Claim) -> Measurement:
@@ -176,7 +176,7 @@ def _without_failure(exposure: float, claim: Claim) -> Measurement:
     if claim.direction == "at_least":
         needed = f"{more} support it"
     else:
-        needed = f"a failure: there was none in {exposure:.3g} days of {claim.gpus:g} GPUs; {more} refute it"
+        needed = f"a failure: none occurred in {exposure:.3g} days of {claim.gpus:g} GPUs; {more} refute it"
     return Measurement(None, exposure, math.inf, 0, needed, "the period's exposure: without a failure, the least")
 
 
@@ -193,23 +193,25 @@ def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measu
 
     n = len(values)
     if n == 0 and claim.kind == "delivered":
-        return Measurement(n=0, needed="an event: there was none", method="the period's own value")
+        return Measurement(n=0, needed="an event: none occurred", method="the period's own value")
     if n == 0:
         return Measurement(n=0, needed=f"{at_least} more events (at least {at_least})", method="order statistics")
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     median = float(ordered[n // 2]) if n % 2 else float((ordered[n // 2 - 1] + ordered[n // 2]) / 2)
     if claim.kind == "delivered":
         return _exactly(median, n)
-    told = median if math.isfinite(median) else None
+    value = median if math.isfinite(median) else None
     if n < at_least:
-        return Measurement(told, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics")
-    found = statistics.quantile_interval(ordered)
-    low = found.low if math.isfinite(found.low) else None
-    method = f"order statistics, {found.coverage:.1%}"
-    if _verdict(claim, low, found.high) != "undetermined":
-        return Measurement(told, low, found.high, n, None, method)
+        return Measurement(
+            value, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics"
+        )
+    interval = statistics.quantile_interval(ordered)
+    low = interval.low if math.isfinite(interval.low) else None
+    method = f"order statistics, {interval.coverage:.1%}"
+    if _verdict(claim, low, interval.high) != "undetermined":
+        return Measurement(value, low, interval.high, n, None, method)
     within = int(np.sum(ordered <= claim.target))
-    return Measurement(told, low, found.high, n, _events_needed(within, n), method)
+    return Measurement(value, low, interval.high, n, _events_needed(within, n), method)
 
 
 def _events_needed(within: int, n: int) -> str:
@@ -220,7 +222,7 @@ def _events_needed(within: int, n: int) -> str:
     off = abs(within / n - 0.5)
     seen = f"{within} of {n} were within the target so far"
     if off < _HALF_WIDTH / math.sqrt(MOST_TIMES):
-        return f"more events than can be told: {seen}, about half"
+        return f"an unknown number of further events: {seen}, about half"
     return f"about {max(1, math.ceil((_HALF_WIDTH / off) ** 2) - n)} more events like these: {seen}"
 
 
@@ -231,7 +233,7 @@ _HALF_WIDTH = 0.98
 # Ratios ----------------------------------------------------------------------------------------------------------
 
 
-def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the order in which one says them
+def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the usual order
     claim: Claim, value: float | None, low: float, high: float, n: int | None, denominator_gpu_s: float
 ) -> Measurement:
     """A delivered ratio with its bounds, and of how many GPU-hours the evidence would decide."""
@@ -260,7 +262,7 @@ def measure_ratio_capability(
 
     Args:
         claim: what is judged.
-        value: the ratio, if it can be told.
+        value: the ratio, if it is known.
         sums: of each run or day: numerator at least, numerator at most, denominator in GPU-seconds.
         seed: of the resampling.
         what: runs or days.
@@ -304,10 +306,10 @@ def _sample_needed(  # noqa: PLR0917 - what an interval is made of
         return f"{_evidence_needed(claim, low, high, bottom_gpu_s)} (as a value; the interval needs {what}, too)"
     width, off = (low - ends[0], low - claim.target) if low >= claim.target else (ends[1] - high, claim.target - high)
     if off <= 0 or (width / off) ** 2 > MOST_TIMES:
-        return f"more {what} than can be told: the value is the target"
+        return f"an unknown number of further {what}: the value is the target"
     return f"about {max(1, math.ceil(n * ((width / off) ** 2 - 1))):,} more {what} like these {n:,}"
 
 
 def _exactly(value: float, n: int) -> Measurement:
-    told = value if math.isfinite(value) else None
-    return Measurement(told, value, value, n, None, "the period's own value: no sampling error")
+    finite = value if math.isfinite(value) else None
+    return Measurement(finite, value, value, n, None, "the period's own value: no sampling error")

@@ -1,4 +1,4 @@
-"""How well the runs that there were tell the ETTR of such runs: intervals by resampling whole runs.
+"""How certain the ETTR of such runs is, given the observed runs: intervals by resampling whole runs.
 
 What a run lost hangs together (its node, its code, its size), so runs are what is drawn, never their hours.
 Source: metric-definitions 7.3.
@@ -49,13 +49,13 @@ def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed:
         numerators, denominators = numerators / denominators, np.ones(len(denominators))
     effective = effective_number(denominators) if len(denominators) else 0.0
     if effective < MIN_EFFECTIVE_NUMBER:
-        said = f"too few runs for an interval: they weigh as much as {effective:.1f} equal ones of at least"
-        return OverRuns(None, None, f"{said} {MIN_EFFECTIVE_NUMBER:g}")
+        reason = f"too few runs for an interval: they weigh as much as {effective:.1f} equal ones of at least"
+        return OverRuns(None, None, f"{reason} {MIN_EFFECTIVE_NUMBER:g}")
     drawn = (_grouped(numerators, seed), _grouped(denominators, seed))
-    found = bootstrap_ratio_interval(*drawn, seed=seed)
-    if found is None:  # the groups weigh less than the runs do
-        found = bootstrap_ratio_interval(numerators, denominators, seed=seed)
-    low, high = (None, None) if found is None else (float(found.low), float(found.high))
+    interval = bootstrap_ratio_interval(*drawn, seed=seed)
+    if interval is None:  # the groups weigh less than the runs do
+        interval = bootstrap_ratio_interval(numerators, denominators, seed=seed)
+    low, high = (None, None) if interval is None else (float(interval.low), float(interval.high))
     return OverRuns(low, high, f"BCa bootstrap over {len(numerators):,} whole runs, 95 %")
 
 

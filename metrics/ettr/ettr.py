@@ -42,24 +42,24 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     """The executions of runs in their order, heterogeneous components put together.
 
     Args:
-        attempts: `frames.ATTEMPTS`; only the columns that are used here need be there.
+        attempts: `frames.ATTEMPTS`; only the columns that are used here are needed.
         joined: `frames.RUN_ATTEMPTS`.
 
     Returns:
         `cluster`, `run_id`, `attempt_no`, `joined_by`, `state`, `submitted_at`, `eligible_at`, `started_at`,
-        `ended_at`, `milli_gpus`, `asked_milli_gpus` (held or asked for, whichever is more; null: unknown); sorted by
-        run and number.
+        `ended_at`, `milli_gpus`, `requested_milli_gpus` (held or requested, whichever is more; null: unknown); sorted
+        by run and number.
     """
     place = ["cluster", "run_id", "attempt_no"]
-    asked = pl.max_horizontal("milli_gpus", "req_milli_gpus")
+    requested = pl.max_horizontal("milli_gpus", "req_milli_gpus")
     times = ["submitted_at", "eligible_at", "started_at", "ended_at"]
-    kept = attempts.select(
-        *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", asked_milli_gpus=asked
+    selected = attempts.select(
+        *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", requested_milli_gpus=requested
     )  # of all columns these: there are millions of rows
-    rows = kept.join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    rows = selected.join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
     as_before = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in place).fill_null(value=False)
     shared = rows.select(as_before | as_before.shift(-1).fill_null(value=False)).to_series()
-    columns = [*place, "joined_by", "state", *times, "milli_gpus", "asked_milli_gpus"]
+    columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus"]
     if not shared.any():
         return rows.select(columns)
     over = pl.col("ended_at").is_null().any()
@@ -71,7 +71,7 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("submitted_at", "eligible_at", "started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
             unknown.total("milli_gpus"),
-            unknown.total("asked_milli_gpus"),
+            unknown.total("requested_milli_gpus"),
         )
     )
     return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)
@@ -95,11 +95,11 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
     """
     same_run = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in _RUN)
     before = pl.when(same_run).then(pl.col("ended_at").shift(1))
-    asked_again = pl.coalesce("eligible_at", "submitted_at")
+    requested_again = pl.coalesce("eligible_at", "submitted_at")
     wanted_to_run = pl.col("eligible_at").is_not_null() | pl.col("started_at").is_not_null()
     begin = (
         pl.when(pl.col("joined_by").is_in(ACROSS_JOBS) & before.is_not_null())
-        .then(pl.max_horizontal(before, asked_again))
+        .then(pl.max_horizontal(before, requested_again))
         .otherwise(pl.coalesce(before, pl.col("eligible_at")))
     )
     return (
@@ -107,7 +107,7 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
             *_RUN,
             "attempt_no",
             initial=pl.col("attempt_no") == 1,
-            milli_gpus="asked_milli_gpus",
+            milli_gpus="requested_milli_gpus",
             started_at=pl.when(wanted_to_run).then(begin),
             ended_at=pl.coalesce("started_at", "ended_at", pl.lit(until, dtype=frames.TIME)),
         )
@@ -165,11 +165,11 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     first = pl.col("started_at") + pl.duration(microseconds=(starting * 1e6).round())
     last = pl.col("ended_at") - pl.duration(microseconds=(redone * 1e6).round())
     low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
-    kept = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
+    trained = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
     return (
         executed.filter(pl.col("started_at").is_not_null())
         .group_by(_RUN)
-        .agg(exact_sum(pl.max_horizontal(kept, pl.lit(0.0)) * pl.col("milli_gpus") / 1000).alias("imputed_gpu_s"))
+        .agg(exact_sum(pl.max_horizontal(trained, pl.lit(0.0)) * pl.col("milli_gpus") / 1000).alias("imputed_gpu_s"))
     )
 
 
@@ -254,7 +254,7 @@ _SUMMED = [
 
 
 def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
-    """What the ledger says of each subject's allocated GPU-seconds."""
+    """Each subject's allocated GPU-seconds by the ledger."""
     amount = pl.col("gpu_seconds")  # decimals: the sums are exact, in any order
     seen = pl.col("evidence") != "assumed"
     return (
@@ -282,7 +282,7 @@ def _gpu_s(which: pl.Expr) -> pl.Expr:
 def _ratios(table: pl.DataFrame) -> pl.DataFrame:
     """Each form of the ratio with its bounds, from the sums."""
     hidden = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
-    known = 1 - hidden >= KNOWN_ENOUGH
+    observed = 1 - hidden >= KNOWN_ENOUGH
     whole = table.with_columns(
         wall_gpu_s=pl.col("allocated") + pl.col("queued_initial") + pl.col("queued_requeue"),
         after_start_gpu_s=pl.col("allocated") + pl.col("queued_requeue"),
@@ -293,7 +293,7 @@ def _ratios(table: pl.DataFrame) -> pl.DataFrame:
     for name, (top, below) in FORMS.items():
         bottom = pl.when(below > 0).then(below)
         ratios += [
-            pl.when(known).then(top / bottom).alias(name),
+            pl.when(observed).then(top / bottom).alias(name),
             ((top - taken_back) / bottom).alias(f"{name}_low"),
             ((top + pl.col("unseen") + pl.col("beside_idle")) / bottom).alias(f"{name}_high"),
         ]

@@ -29,7 +29,7 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
 
     Args:
         executed: as `metrics.ettr.ettr.ordered` returns it, of the starts that count. A resize is no start.
-        logged: `cluster`, `run_id`, `gpus`: the starts whose startup a log tells, those in place among them.
+        logged: `cluster`, `run_id`, `gpus`: the starts whose startup is logged, those in place among them.
 
     Returns:
         `cluster`, `run_id`, `n_starts`, `started_gpus` (the sum of their GPUs, null where one's are unknown), and
@@ -57,7 +57,7 @@ def inputs(
 
     Returns:
         `cluster`, `run_id`, `gpus`, `wall_gpu_s`, `mttf_s` (of a job of that size), `restart_s`, `interval_s`,
-        `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it cannot be told), and `restart_from`,
+        `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it is unknown), and `restart_from`,
         `interval_from`: measured, of the cluster, or assumed.
     """
     gpus = pl.col("milli_gpus") / 1000
@@ -86,7 +86,7 @@ def inputs(
         restart_s=pl.coalesce("own_restart", any_restart, pl.lit(IMPUTED_RESTART_S)),
         restart_from=_origin(measured),
         interval_from=_origin(paced),
-        # One after the other: the interval of a run tells whether its writes go with it.
+        # One after the other: the interval of a run decides whether its writes go with it.
         write_s=pl.when(paced).then(pl.col("write_s")).otherwise(exact_mean(pl.col("write_s").filter(paced))).fill_null(0.0),
         interval_s=pl.coalesce("interval_s", pl.col("interval_s").median(), pl.lit(IMPUTED_CHECKPOINT_S)),
     ).select(
@@ -105,7 +105,7 @@ def _origin(own: pl.Expr) -> pl.Expr:
     )
 
 
-def expected(told: pl.DataFrame) -> pl.DataFrame:
+def expected(run_inputs: pl.DataFrame) -> pl.DataFrame:
     """The expected ETTR of each run in every form, and the one that applies.
 
     - `closed_form`: `(1 - L) / (1 + w/dt)` with the lost share `L = (u0 + dt/2) / M`; queueing is not in it.
@@ -116,7 +116,7 @@ def expected(told: pl.DataFrame) -> pl.DataFrame:
       name.
 
     Args:
-        told: as `inputs` returns it.
+        run_inputs: as `inputs` returns it.
 
     Returns:
         Those columns and `lost_share`, 0-1 all; null without a failure rate. As the oracles for one run.
@@ -131,7 +131,7 @@ def expected(told: pl.DataFrame) -> pl.DataFrame:
     # As in the oracle ettr_exact: nothing here can overflow, and without failures it is the training share.
     saved = dt / mttf * (-(restart / mttf) - period).exp() / (1 - (-period).exp())
     rare = mttf.is_infinite() | (period < _TOO_RARE)
-    forms = told.with_columns(lost_share=(restart + dt / 2) / mttf).with_columns(
+    forms = run_inputs.with_columns(lost_share=(restart + dt / 2) / mttf).with_columns(
         closed_form=left * training,
         with_queue=left * training / (1 + queue / mttf),
         finite=pl.when((productive > 0) & mttf.is_not_null()).then(
@@ -154,11 +154,11 @@ _TOO_RARE = 1e-9
 """Checkpoint periods per failure below which 1 - exp(-x) has too few digits left, and the closed form has them all."""
 
 
-def over_runs(found: pl.DataFrame) -> pl.DataFrame:
+def over_runs(expectations: pl.DataFrame) -> pl.DataFrame:
     """Each form's mean over the runs of a cluster, weighted by their wall time in GPU-seconds, as measured ETTR is.
 
     Args:
-        found: as `expected` returns it.
+        expectations: as `expected` returns it.
 
     Returns:
         `cluster`, `n`, `wall_gpu_s`, `FORMS`, `expected`, the weighted means of the inputs, and the shares of the wall
@@ -168,16 +168,16 @@ def over_runs(found: pl.DataFrame) -> pl.DataFrame:
     weight = pl.col("wall_gpu_s")
 
     def mean(name: str) -> pl.Expr:
-        known = pl.col(name).is_not_null() & pl.col(name).is_finite()
-        below = exact_sum(weight.filter(known))
-        return pl.when(below > 0).then(exact_sum((pl.col(name) * weight).filter(known)) / below).alias(name)
+        usable = pl.col(name).is_not_null() & pl.col(name).is_finite()
+        below = exact_sum(weight.filter(usable))
+        return pl.when(below > 0).then(exact_sum((pl.col(name) * weight).filter(usable)) / below).alias(name)
 
     def share(which: pl.Expr, name: str) -> pl.Expr:
         return (exact_sum(weight.filter(which)) / exact_sum(weight)).alias(name)
 
     names = [*FORMS, "expected", "restart_s", "interval_s", "write_s", "queue_s", "lost_share"]
     return (
-        found.group_by("cluster")
+        expectations.group_by("cluster")
         .agg(
             pl.len().cast(pl.Int64).alias("n"),
             exact_sum(weight),

@@ -1,7 +1,7 @@
 """A run's wall time from its first eligible moment to its last end, second by second: each in exactly one class.
 
 The classes are those of metric-definitions 5.2: `queue_initial`, `queue_requeue`, `launch`, `init`, `checkpoint_load`,
-`compile`, `first_step` (its extra), `startup` (where its part is not told), `productive`, `lost`, `checkpoint`,
+`compile`, `first_step` (its extra), `startup` (where its part is unknown), `productive`, `lost`, `checkpoint`,
 `stalled`, `other_work`, `teardown`, `unattributed`. Their GPU-seconds add up to the denominator of the run's ETTR
 exactly. Between them may lie `not_asked`: time in which the run neither held GPUs nor waited for any, which is no part
 of the ETTR.
@@ -28,7 +28,7 @@ STARTUP_PARTS = ("launch", "init", "checkpoint_load", "compile", "first_step")
 _WHAT = ["class", "cause", "evidence"]
 
 
-def stretches(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
+def run_timeline(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
     """What a run did with its wall time, in order.
 
     Args:
@@ -43,11 +43,11 @@ def stretches(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: 
         the order of time. Where the run's GPUs did different things at a time there is a row for each, and `seconds`
         is the row's part of that time by its GPUs: so both `seconds` and `gpu_seconds` add up to those of the run.
     """
-    told = pl.concat([_waiting(clipped(waits, since, until)), _held(clipped(spent, since, until))])
-    if told.is_empty():
-        return frames.empty(_STRETCHES)
-    kinds = told.select(_WHAT).unique().sort(_WHAT, nulls_last=False).with_row_index("kind")
-    coded = told.join(kinds, on=_WHAT, nulls_equal=True).with_columns(
+    intervals = pl.concat([_waiting(clipped(waits, since, until)), _held(clipped(spent, since, until))])
+    if intervals.is_empty():
+        return frames.empty(_TIMELINE)
+    kinds = intervals.select(_WHAT).unique().sort(_WHAT, nulls_last=False).with_row_index("kind")
+    coded = intervals.join(kinds, on=_WHAT, nulls_equal=True).with_columns(
         lane=pl.lit(0), started=pl.col("started_at").dt.epoch("us"), ended=pl.col("ended_at").dt.epoch("us")
     )
     names = [f"kind_{number}" for number in range(kinds.height)]
@@ -58,14 +58,14 @@ def stretches(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: 
     whole = coded.select(
         pl.lit(0).alias("lane"), pl.col("started").min(), pl.col("ended").max(), pl.lit(1).alias("there")
     )
-    pieces = merge_equal(sweep([*layers, whole])).with_columns(held=pl.sum_horizontal(names))
+    segments = merge_equal(sweep([*layers, whole])).with_columns(held=pl.sum_horizontal(names))
     rows = (
-        pieces.unpivot(names, index=["started", "ended", "held"], variable_name="name", value_name="milli_gpus")
+        segments.unpivot(names, index=["started", "ended", "held"], variable_name="name", value_name="milli_gpus")
         .filter(pl.col("milli_gpus") > 0)
         .join(kinds.with_columns(name=pl.format("kind_{}", "kind")), on="name")
         .select("started", "ended", "held", "milli_gpus", *_WHAT)
     )
-    apart = pieces.filter(pl.col("held") == 0).select(
+    gaps = segments.filter(pl.col("held") == 0).select(
         "started",
         "ended",
         "held",
@@ -75,8 +75,8 @@ def stretches(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: 
         pl.lit("accounting").alias("evidence"),
     )
     length = (pl.col("ended") - pl.col("started")) / 1e6
-    found = (
-        pl.concat([rows, apart])
+    timeline = (
+        pl.concat([rows, gaps])
         .sort("started", *_WHAT, nulls_last=False)
         .with_row_index("number", offset=1)
         .with_columns(
@@ -86,28 +86,28 @@ def stretches(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: 
             gpu_seconds=length * pl.col("milli_gpus") / 1000,
         )
     )
-    return frames.conform(found, _STRETCHES)
+    return frames.conform(timeline, _TIMELINE)
 
 
-def class_sums(found: pl.DataFrame) -> pl.DataFrame:
-    """Stretches, seconds and GPU-seconds of each class and cause, the largest first.
+def class_sums(timeline: pl.DataFrame) -> pl.DataFrame:
+    """Number of intervals, seconds and GPU-seconds of each class and cause, the largest first.
 
     Args:
-        found: as `stretches` returns it.
+        timeline: as `run_timeline` returns it.
 
     Returns:
         `class`, `cause`, `n`, `seconds`, `gpu_seconds`, `share` (of the run's wall time in GPU-seconds).
     """
     whole = pl.col("gpu_seconds").sum()
     return (
-        found.group_by("class", "cause")
+        timeline.group_by("class", "cause")
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("seconds", "gpu_seconds").sum())
         .sort("gpu_seconds", "class", "cause", descending=[True, False, False], nulls_last=True)
         .with_columns(share=pl.when(whole > 0).then(pl.col("gpu_seconds") / whole))  # a float sum depends on the order
     )
 
 
-_STRETCHES: frames.Schema = {
+_TIMELINE: frames.Schema = {
     "number": frames.COUNT,
     "started_at": frames.TIME,
     "ended_at": frames.TIME,

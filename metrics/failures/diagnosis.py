@@ -1,4 +1,4 @@
-"""Differential diagnosis of endings: what nodes told around them, the likeliest cause, and where it can come from.
+"""Differential diagnosis of endings: what nodes reported around them, the likeliest cause, and where it can come from.
 
 Each symptom lists all failure domains that it can come from (the user's program, system software, hardware), and a
 domain is struck off only with evidence: an NCCL timeout or a plain exit status can be any of the three, a GPU that has
@@ -20,7 +20,7 @@ EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
 """Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
 
 EVENTS_SHOWN = 6
-"""Events that `events` names; how many more there were is told behind them."""
+"""Events that `events` names; the number of further events stands behind them."""
 
 DOMAINS = ("user", "software", "hardware")
 """The user's program, system software (drivers, schedulers, mounts), hardware."""
@@ -44,7 +44,7 @@ OF_CLASS = {
     "SOFTWARE": ("software",),
     "APP": ("user",),
 }
-"""What a class of events speaks of: a prior, not a fact. Classes that are not here rule nothing out."""
+"""The domains that a class of events points to: a prior, not a fact. Classes that are not here rule nothing out."""
 
 _SILENT = ("INFO", "WARN", "CONSEQUENCE")
 """Classes of events that are no cause by themselves: trends, and what only follows from another event (XID 45)."""
@@ -53,7 +53,7 @@ _NOT_THE_PROGRAM = ("32", *(str(code) for code in range(144, 151)))
 """XIDs without a class that nevertheless do not come from the user's program: bus quality, NVLink 5."""
 
 _PROGRAM = ("13", "31", "43", "69", "137")
-"""XIDs that speak of the user's program first, where only the words of a drain name them."""
+"""XIDs that point to the user's program first, where only the words of a drain name them."""
 
 _HARDWARE_WORDS = (
     r"(?i)\b(xid|ecc|nvlink|nvswitch|gpus?|pcie|ib|infiniband|mlx\d*\w*|nic|dimm|nvme|disk|psu|fan|thermal|hardware)\b"
@@ -61,10 +61,10 @@ _HARDWARE_WORDS = (
 )
 _POD_GONE = r"(?i)^k8s: pod terminated"
 _UNKILLABLE = r"(?i)^kill task failed"
-"""What the reasons of node states speak of (SUNK's syncer, Slurm's own words, health checks)."""
+"""The classes that the reasons of node states point to (SUNK's syncer, Slurm's own words, health checks)."""
 
 REACTIONS = ("node_down", "node_drained", "prolog", "pod_terminated")
-"""Kinds that are the scheduler's answer to a fault: what a sensor told beside them is nearer to its cause."""
+"""Kinds that are the scheduler's answer to a fault: what a sensor reported at the time is nearer to its cause."""
 
 _SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 _KEY = list(frames.ATTEMPT_KEY)
@@ -73,8 +73,8 @@ _KEY = list(frames.ATTEMPT_KEY)
 def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
     """What a node state that ended attempts is called: one of `REACTIONS`.
 
-    A pod that went is told from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and no fault
-    of the hardware (metric-definitions 10.7).
+    A pod that went is distinguished from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and
+    no fault of the hardware (metric-definitions 10.7).
     """
     return (
         pl.when(reason.str.contains("(?i)^prolog error"))
@@ -88,7 +88,7 @@ def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
 
 
 def class_of_reason(reason: pl.Expr) -> pl.Expr:
-    """What the words of a node state's reason speak of, as `health_events.class`."""
+    """The class that the words of a node state's reason point to, as `health_events.class`."""
     return (
         pl.when(reason.str.extract(r"(?i)\bxid\W*(\d+)").is_in(_PROGRAM))
         .then(pl.lit("APP"))
@@ -102,7 +102,7 @@ def class_of_reason(reason: pl.Expr) -> pl.Expr:
     )
 
 
-def told_around(
+def events_around(
     ended: pl.DataFrame,
     attempt_nodes: pl.DataFrame,
     events: pl.DataFrame,
@@ -110,12 +110,12 @@ def told_around(
     before_s: float,
     after_s: float,
 ) -> pl.DataFrame:
-    """What the nodes of attempts told around their ends, within their lives, the worst first.
+    """What the nodes of attempts reported around their ends, within their lives, the worst first.
 
     What was over before an attempt began cannot have ended it, and is left out: an event before its start, or a node
     state that was left again by then. What came after a person cancelled it is kept, but explains nothing.
 
-    Events are in order of severity; then what a sensor told goes before what the scheduler did about it; then the
+    Events are in order of severity; then what a sensor reported goes before what the scheduler did about it; then the
     nearer to the end goes first.
 
     Args:
@@ -127,8 +127,8 @@ def told_around(
 
     Returns:
         The attempt's key, and of each event on one of its nodes `node`, `ts`, `kind`, `detail`, `gpu`, `code`, `class`,
-        `severity`, `evidence`; `explains` (it can be the cause), `tells` (it rules domains out) and `place` (0 for the
-        worst of the attempt).
+        `severity`, `evidence`; `explains` (it can be the cause), `informative` (it rules domains out) and `place` (0
+        for the worst of the attempt).
     """
     life = ended.select(
         *_KEY,
@@ -140,7 +140,7 @@ def told_around(
     near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
     pairs = near.filter(since_start("_start"))
     severity = pl.col("severity").replace_strict(_SEVERITIES, default=2, return_dtype=pl.Int64())
-    tells = ~pl.col("class").is_in(_SILENT).fill_null(value=False)
+    informative = ~pl.col("class").is_in(_SILENT).fill_null(value=False)
     offset = (pl.col("ts") - pl.col("_end")).dt.total_microseconds().abs()
     too_late = pl.col("_by") & (pl.col("ts") > pl.col("_end"))
     return (
@@ -148,8 +148,8 @@ def told_around(
             _severity=severity,
             _reaction=pl.col("kind").is_in(REACTIONS),
             _offset=offset,
-            explains=(severity == 0) & tells & ~too_late,
-            tells=tells & ~too_late,
+            explains=(severity == 0) & informative & ~too_late,
+            informative=informative & ~too_late,
         )
         .sort(
             *_KEY, "_severity", "_reaction", "_offset", "ts", "node", "kind", "code", "gpu", "detail", nulls_last=True
@@ -170,17 +170,17 @@ def since_start(start: str) -> pl.Expr:
     return lasted | (pl.col("ts") >= pl.col(start)).fill_null(value=True)
 
 
-def likeliest(told: pl.DataFrame, ended: pl.DataFrame, *, node_first: tuple[str, ...]) -> pl.DataFrame:
+def likeliest_cause(events_near: pl.DataFrame, ended: pl.DataFrame, *, node_first: tuple[str, ...]) -> pl.DataFrame:
     """The event that most likely explains each ending.
 
-    It is the worst that can explain anything (see `told_around`). Where accounting names the node whose failure ended
-    the attempt, only what happened there explains it; where the final state says that a node failed, what happened on
+    It is the worst that can explain anything (see `events_around`). Where accounting names the node whose failure ended
+    the attempt, only what happened there explains it; where the final state means that a node failed, what happened on
     a node that went out of service goes before what happened elsewhere.
 
     Args:
-        told: as `told_around` returns it.
+        events_near: as `events_around` returns it.
         ended: attempts: key, `state` and `failed_node`.
-        node_first: final states that say that a node failed.
+        node_first: final states that mean that a node failed.
 
     Returns:
         The attempt's key, `node`, `kind`, `detail`, `event_at`, `event_class`, `event_code`, `event_evidence`.
@@ -188,7 +188,7 @@ def likeliest(told: pl.DataFrame, ended: pl.DataFrame, *, node_first: tuple[str,
     reaction = pl.col("kind").is_in(REACTIONS)
     out = reaction.any().over(*_KEY, "node") & pl.col("state").is_in(node_first)
     return (
-        told.filter("explains")
+        events_near.filter("explains")
         .join(ended.select(*_KEY, "state", "failed_node"), on=_KEY)
         .filter(pl.col("node") == pl.coalesce("failed_node", "node"))
         .with_columns(_elsewhere=~out)
@@ -212,13 +212,13 @@ def domains(symptom: pl.Expr, kind: pl.Expr, klass: pl.Expr, code: pl.Expr) -> p
 
     Args:
         symptom: final state.
-        kind: kind of the event that tells most; null without one.
+        kind: kind of the most informative event; null without one.
         klass: its class.
         code: its code.
 
     Returns:
-        Some of `DOMAINS` with commas between. If the event speaks of none of the symptom's own domains, the event's:
-        it is the better evidence. Null where the scheduler ended the attempt as it was told to.
+        Some of `DOMAINS` with commas between. If the event points to none of the symptom's own domains, the event's:
+        it is the better evidence. Null where the scheduler ended the attempt as requested.
     """
     not_program = (kind == "xid") & code.is_in(_NOT_THE_PROGRAM)
     of_state = _masks(symptom, OF_STATE)
@@ -237,14 +237,14 @@ def _mask(domains: tuple[str, ...]) -> int:
 _ANY = _mask(DOMAINS)
 
 
-def _masks(name: pl.Expr, known: dict[str, tuple[str, ...]]) -> pl.Expr:
-    """The domains of states or classes as whole numbers; all of them where nothing is known."""
-    masks = {each: _mask(domains) for each, domains in known.items()}
+def _masks(name: pl.Expr, domains_of: dict[str, tuple[str, ...]]) -> pl.Expr:
+    """The domains of states or classes as whole numbers; all of them for other values."""
+    masks = {each: _mask(domains) for each, domains in domains_of.items()}
     return name.replace_strict(masks, default=_ANY, return_dtype=pl.Int64()).fill_null(_ANY)
 
 
-def in_words(told: pl.DataFrame) -> pl.DataFrame:
-    """What was told around each ending, the worst first: the attempt's key and `events`.
+def in_words(events_near: pl.DataFrame) -> pl.DataFrame:
+    """What nodes reported around each ending, the worst first: the attempt's key and `events`.
 
     An event is its kind and code, with its node and GPU behind it: `xid 79 (n03 gpu 2)`. Those beyond `EVENTS_SHOWN`
     are counted.
@@ -256,7 +256,7 @@ def in_words(told: pl.DataFrame) -> pl.DataFrame:
     more = pl.col("all").list.len().cast(pl.Int64) - EVENTS_SHOWN
     shown = pl.col("all").list.head(EVENTS_SHOWN).list.join(", ")
     return (
-        told.with_columns(_word=pl.format("{} ({})", name, where))
+        events_near.with_columns(_word=pl.format("{} ({})", name, where))
         .unique([*_KEY, "_word"], keep="first", maintain_order=True)
         .group_by(_KEY, maintain_order=True)
         .agg(pl.col("_word").sort_by("place").alias("all"))

@@ -32,12 +32,12 @@ INFRASTRUCTURE = pl.col("class") == "infrastructure"
 
 META_RF = (pl.col("state") == "NODE_FAIL") | ((pl.col("state") == "FAILED") & INFRASTRUCTURE)
 """Meta's r_f: NODE_FAIL, and FAILED with a critical health check (Kokolis et al., section III). A requeued attempt is
-not among them: the paper does not say whether it is."""
+not among them: the paper leaves that open."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A range of job sizes in GPUs, (low, high]; `per_gpu` says whether its MTTF is of one GPU or of one job."""
+    """A range of job sizes in GPUs, (low, high]; `per_gpu`: its MTTF is of one GPU, not of one job."""
 
     label: str
     low: float
@@ -57,11 +57,11 @@ def buckets(largest: float) -> list[Size]:
     ['1', '2', '3-4', '5-8', '9-16']
     """
     top = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
-    found = []
+    sizes = []
     for power in range(top + 1):
         low, high = (0 if power == 0 else 2 ** (power - 1)), 2**power
-        found.append(Size(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
-    return found
+        sizes.append(Size(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
+    return sizes
 
 
 def around(gpus: float, *, tolerance: float = 0.0625) -> Size:
@@ -102,7 +102,7 @@ def histories(attempts: pl.DataFrame, interruptions: pl.DataFrame) -> Histories:
     ended = (
         _of_jobs(interruptions, attempts)
         .join(ran.select(*_EXECUTION, "execution", "gpus"), on=list(_EXECUTION))
-        # Of a heterogeneous job's components the worst tells how the job ended.
+        # A heterogeneous job ended as the worst of its components did.
         .sort(pl.when(INFRASTRUCTURE).then(0).when(UNPLANNED).then(1).otherwise(2), "job_id")
         .unique("execution", keep="first", maintain_order=True)
         .sort("gpus", "ended_at", "execution")
@@ -160,8 +160,8 @@ def executed(attempts: pl.DataFrame) -> pl.DataFrame:
     jobs = held.filter("_het").select(_EXECUTION).unique()
     if jobs.height:
         held = pl.concat([held.join(jobs, on=list(_EXECUTION), how="anti", maintain_order="left"), _whole(held, jobs)])
-    known = held.drop("_het").drop_nulls("milli_gpus")
-    return known.with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
+    sized = held.drop("_het").drop_nulls("milli_gpus")
+    return sized.with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
 
 
 def _whole(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -169,19 +169,19 @@ def _whole(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     over = pl.col("ended_at").is_null().any()
     sums = [total("milli_gpus"), pl.col("nodes").sum(), pl.col("suspended_s").max()]
     times = [pl.col("started_at").min(), pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at")]
-    found = (
+    sizes = (
         held.join(jobs, on=list(_EXECUTION), how="semi", maintain_order="left")
         .group_by(_EXECUTION, maintain_order=True)
         .agg(*sums, *times, pl.exclude("milli_gpus", "nodes", "suspended_s", "started_at", "ended_at").first())
     )
-    return found.select(held.columns)
+    return sizes.select(held.columns)
 
 
 def exposure(ran: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
     """Executions that ran within the window, with how long they did.
 
     Suspended time is no exposure; like in the ledger it is taken to lie at the attempt's end. Of an attempt that still
-    runs, nobody knows the end, so its suspended time counts until it has one.
+    runs, the end is unknown, so its suspended time counts until it has one.
 
     Returns:
         The rows of `ran` with `from_at` and `to_at` (within the window) and `run_s` (> 0).

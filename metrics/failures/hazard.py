@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 CAUSES = {"infrastructure": 1, "user": 2, "preemption": 3, "completed": 4, "other": 5}
 """What ends attempts. `user` are failures; `other` are cancellations, time limits, planned requeues and ends of states
-that say nothing. An attempt that accounting never closed (RUNAWAY) is censored where it was last known to run."""
+that have none. An attempt that accounting never closed (RUNAWAY) is censored where it was last known to run."""
 
 KINDS = {"infrastructure": (1,), "unplanned": (1, 2)}
 """What counts as an interruption, as in `metrics.failures.rates`."""
 
 AGES = {"1h": 3600.0, "24h": 86_400.0, "7d": 604_800.0}
-"""Ages at which the share not interrupted is told."""
+"""Ages at which the share not interrupted is given."""
 
 _MIXED = "; sizes are mixed, and larger jobs fail more and run longer: read it by size"
 
@@ -87,11 +87,14 @@ def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[S
     """Survival, its median, and a Weibull fit, by class of interruption and job size.
 
     Returns:
-        SUMMARY. Survival at an age is null where nobody was seen so old; `shape` where there are too few interruptions.
+        SUMMARY. Survival at an age is null where no observed attempt was so old; `shape` where there are too few
+        interruptions.
     """
     gpus, seen = spells(past, since, until)
-    found = [_summary(kind, size, _of(seen, gpus, size), causes) for kind, causes in KINDS.items() for size in sizes]
-    return pl.DataFrame(found, schema=SUMMARY)
+    summaries = [
+        _summary(kind, size, _of(seen, gpus, size), causes) for kind, causes in KINDS.items() for size in sizes
+    ]
+    return pl.DataFrame(summaries, schema=SUMMARY)
 
 
 def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
@@ -101,15 +104,15 @@ def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequ
         CURVES; `n_failures` are since the point before.
     """
     gpus, seen = spells(past, since, until)
-    found = [pl.DataFrame(schema=CURVES)]
+    points = [pl.DataFrame(schema=CURVES)]
     for size in sizes:
         inside = _of(seen, gpus, size)
         if len(inside.left):
-            found += [_points("survival", kind, size, kaplan_meier(inside, causes)) for kind, causes in KINDS.items()]
-            found += [
+            points += [_points("survival", kind, size, kaplan_meier(inside, causes)) for kind, causes in KINDS.items()]
+            points += [
                 _points("incidence", cause, size, cumulative_incidence(inside, code)) for cause, code in CAUSES.items()
             ]
-    return pl.concat(found)
+    return pl.concat(points)
 
 
 def spells(past: Histories, since: datetime, until: datetime) -> tuple[FloatArray, Spells]:
@@ -134,7 +137,7 @@ def _causes(past: Histories) -> npt.NDArray[np.int64]:
         .then(CENSORED)
         .otherwise(CAUSES["other"])
     )
-    found = past.ran.select(by_state.cast(pl.Int64)).to_series().to_numpy().copy()
+    cause_of = past.ran.select(by_state.cast(pl.Int64)).to_series().to_numpy().copy()
     interrupted = past.ended.select(
         "execution",
         cause=pl.when(INFRASTRUCTURE)
@@ -146,8 +149,8 @@ def _causes(past: Histories) -> npt.NDArray[np.int64]:
         .otherwise(CAUSES["other"])
         .cast(pl.Int64),
     )
-    found[interrupted["execution"].to_numpy()] = interrupted["cause"].to_numpy()
-    return found
+    cause_of[interrupted["execution"].to_numpy()] = interrupted["cause"].to_numpy()
+    return cause_of
 
 
 def _of(seen: Spells, gpus: FloatArray, size: Size) -> Spells:
@@ -169,7 +172,7 @@ def _summary(kind: str, size: Size, seen: Spells, causes: Sequence[int]) -> dict
         row |= _share(f"survival_{name}", curve, age) if oldest >= age else {}
     row |= dict(zip(("median_s", "median_low_s", "median_high_s"), median(curve), strict=True))
     if fitted is None:
-        few = "too few interruptions to tell how they depend on age"
+        few = "too few interruptions to determine how they depend on age"
         return row | {"note": few if row["n_failures"] in {0, 1} else "no shape explains these interruptions best"}
     return row | {
         "shape": fitted.shape,
@@ -194,16 +197,16 @@ def _share(name: str, curve: Curve, age: float) -> dict[str, float | None]:
 def _points(what: str, kind: str, size: Size, curve: Curve) -> pl.DataFrame:
     """A curve as rows, of no more than MOST_POINTS points."""
     n = len(curve.age)
-    kept = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)) if n else np.zeros(0, dtype=int)
-    events = np.diff(np.cumsum(curve.events)[kept], prepend=0)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)) if n else np.zeros(0, dtype=int)
+    events = np.diff(np.cumsum(curve.events)[chosen], prepend=0)
     rows = pl.DataFrame(
         {
-            "age_s": curve.age[kept],
-            "at_risk": curve.at_risk[kept],
+            "age_s": curve.age[chosen],
+            "at_risk": curve.at_risk[chosen],
             "n_failures": events,
-            "value": curve.value[kept],
-            "ci_low": curve.low[kept],
-            "ci_high": curve.high[kept],
+            "value": curve.value[chosen],
+            "ci_low": curve.low[chosen],
+            "ci_high": curve.high[chosen],
         }
     ).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
     return frames.conform(

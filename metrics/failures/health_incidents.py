@@ -1,4 +1,4 @@
-"""Incidents: what health events of one node within 15 minutes of each other tell together, and whom they touch.
+"""Incidents: health events of one node within 15 minutes of each other, and the attempts that they touch.
 
 The windows are Meta's: an event explains an attempt's end from 10 minutes before it to 5 minutes after (Kokolis et al.,
 "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III), clipped to the attempt's life.
@@ -64,7 +64,7 @@ def incidents(
 
     Args:
         events: HEALTH_EVENTS.
-        attempts: `frames.ATTEMPTS`; whether one ended, and when, is told here.
+        attempts: `frames.ATTEMPTS`; whether one ended, and when, is known.
         attempt_nodes: `frames.ATTEMPT_NODES`: which nodes each attempt held, and when.
 
     Returns:
@@ -74,7 +74,7 @@ def incidents(
     numbered = _numbered(events)
     touched = _touched(numbered, _held(attempts, attempt_nodes))
     n_attempts = touched.group_by("incident").agg(pl.len().alias("n_attempts"))
-    found = (
+    incidents = (
         numbered.group_by("incident", maintain_order=True)
         .agg(
             *(pl.col(name).first() for name in _PLACE),
@@ -87,12 +87,12 @@ def incidents(
             pl.col("action").filter(pl.col("rank") == pl.col("rank").min()).drop_nulls().alias("actions"),
         )
         .join(n_attempts, on="incident", how="left", maintain_order="left")
-        .with_columns(_severity(), _said("actions").alias("action"), pl.col("n_attempts").fill_null(0))
+        .with_columns(_severity(), _joined_words("actions").alias("action"), pl.col("n_attempts").fill_null(0))
     )
-    begins = found.select("incident", *_PLACE, "started_at")
+    begins = incidents.select("incident", *_PLACE, "started_at")
     of_attempts = touched.join(begins, on="incident").with_columns(_severity())
     ordered = frames.conform(of_attempts, ATTEMPT_HEALTH).sort(*_PLACE, "started_at", "job_id", "submitted_at")
-    return frames.conform(found, INCIDENTS).sort(*_PLACE, "started_at"), ordered
+    return frames.conform(incidents, INCIDENTS).sort(*_PLACE, "started_at"), ordered
 
 
 def _numbered(events: pl.DataFrame) -> pl.DataFrame:
@@ -124,7 +124,7 @@ def _held(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
 def _touched(numbered: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """Incidents and attempts: `n_events` of the incident that touch the attempt, `rank` of the worst, and `at_end`.
 
-    Events of a node are in order, so those that touch an attempt are a range: its ends are found by two searches, and
+    Events of a node are in order, so those that touch an attempt are a range: two searches give its ends, and
     nothing is paired that does not belong together.
     """
     key = list(frames.ATTEMPT_KEY)
@@ -174,8 +174,8 @@ def _joined(words: pl.Expr, between: str, *, by: str | None = None) -> pl.Expr:
     return ordered.unique(maintain_order=True).str.join(between)
 
 
-def _said(actions: str) -> pl.Expr:
-    """What is asked for, each once; null where nothing is."""
+def _joined_words(actions: str) -> pl.Expr:
+    """The requested actions, each once; null where there are none."""
     once = pl.col(actions).list.unique().list.sort()
     return pl.when(once.list.len() > 0).then(once.list.join("; "))
 

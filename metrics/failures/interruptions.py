@@ -13,7 +13,15 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
-from metrics.failures.diagnosis import EVENTS, class_of_reason, domains, in_words, kind_of_state, likeliest, told_around
+from metrics.failures.diagnosis import (
+    EVENTS,
+    class_of_reason,
+    domains,
+    events_around,
+    in_words,
+    kind_of_state,
+    likeliest_cause,
+)
 
 BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
@@ -38,8 +46,8 @@ _BY_STATE = {
     "FAILED": ("user", "failed"),
     "REQUEUED": ("planned", "requeued"),
 }
-"""What a final state says by itself. A job requeued with a failing exit status, to make room, or with critical
-evidence, is judged further below; states that nobody knows yet count as `user` under their own name."""
+"""The class of a final state by itself. A job requeued with a failing exit status, to make room, or with critical
+evidence, is judged further below; unknown states count as `user` under their own name."""
 
 _EXPLAINABLE = ("FAILED", "REQUEUED", "CANCELLED")
 """States that a critical event turns into infrastructure. Those that are it already only get their node."""
@@ -57,7 +65,7 @@ NOT_AN_INTERRUPTION = (
     "RUNAWAY",
     "REVOKED",
 )
-"""`RUNAWAY` is our word for an attempt that accounting never closed: it ended, but nobody knows when or why.
+"""`RUNAWAY` is our word for an attempt that accounting never closed: it ended, but when and why is unknown.
 `REVOKED` is the shadow of a federated job on the clusters that did not run it."""
 
 
@@ -69,21 +77,21 @@ _EXECUTION = ["cluster", "run_id", "attempt_no"]
 
 
 def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.DataFrame:
-    """Node states that can explain an attempt's end: unplanned DOWN, and drains whose reason speaks of a fault.
+    """Node states that can explain an attempt's end: unplanned DOWN, and drains whose reason names a fault.
 
     Args:
         node_states: `frames.NODE_STATES`.
         critical_reasons: regular expression; drains by hand for other reasons explain nothing.
 
     Returns:
-        `metrics.failures.diagnosis.EVENTS`, all of them critical; the class is what the reason speaks of.
+        `metrics.failures.diagnosis.EVENTS`, all of them critical; the class is that of the reason.
     """
     reason = pl.col("reason").fill_null("")
     drained = (pl.col("state") == "drained") & reason.str.contains(critical_reasons)
     down = pl.col("state") == "down"
-    found = node_states.filter((down | drained) & ~pl.col("planned").fill_null(value=False))
+    states = node_states.filter((down | drained) & ~pl.col("planned").fill_null(value=False))
     return frames.conform(
-        found.with_columns(
+        states.with_columns(
             class_of_reason(reason).alias("class"),
             ts=pl.col("started_at"),
             lasts_until=pl.coalesce("ended_at", pl.lit(STILL_LASTS, dtype=frames.TIME)),
@@ -130,13 +138,13 @@ def interruptions(
         & pl.col("ended_at").is_not_null()
         & ~pl.col("state").is_in(NOT_AN_INTERRUPTION)
     )
-    told = told_around(ended, attempt_nodes, events, before_s=before_s, after_s=after_s)
+    events_near = events_around(ended, attempt_nodes, events, before_s=before_s, after_s=after_s)
     diagnosed = (
         ended.join(joined, on=_KEY)
-        .join(_explanations(ended, told), on=_KEY, how="left")
+        .join(_explanations(ended, events_near), on=_KEY, how="left")
         .join(_only_nodes(ended, attempt_nodes, joined), on=_EXECUTION, how="left")
-        .join(_most_telling(told), on=_KEY, how="left")
-        .join(in_words(told), on=_KEY, how="left")
+        .join(_most_informative(events_near), on=_KEY, how="left")
+        .join(in_words(events_near), on=_KEY, how="left")
     )
     alone = (pl.col("class") == "infrastructure") & pl.col("node").is_null()
     judged = _judged(diagnosed).with_columns(
@@ -163,15 +171,15 @@ def _only_nodes(ended: pl.DataFrame, attempt_nodes: pl.DataFrame, joined: pl.Dat
     return nodes.filter(pl.col("n") == 1).drop("n")
 
 
-def _explanations(ended: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+def _explanations(ended: pl.DataFrame, events_near: pl.DataFrame) -> pl.DataFrame:
     """For each attempt whose end an event can explain, the likeliest."""
     candidates = ended.filter(pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]))
-    return likeliest(told, candidates, node_first=_BY_ITSELF)
+    return likeliest_cause(events_near, candidates, node_first=_BY_ITSELF)
 
 
-def _most_telling(told: pl.DataFrame) -> pl.DataFrame:
+def _most_informative(events_near: pl.DataFrame) -> pl.DataFrame:
     """The worst event around each end that rules domains out: `hint_kind`, `hint_class`, `hint_code`."""
-    hints = told.filter("tells").sort(*_KEY, "place").unique(_KEY, keep="first", maintain_order=True)
+    hints = events_near.filter("informative").sort(*_KEY, "place").unique(_KEY, keep="first", maintain_order=True)
     return hints.select(*_KEY, *(pl.col(name).alias(f"hint_{name}") for name in ("kind", "class", "code")))
 
 
@@ -194,8 +202,8 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
         orient="row",
     )
     explained = pl.col("kind").is_not_null() & pl.col("state").is_in(_EXPLAINABLE)
-    # RequeueExit: the job's own exit status asked for the requeue.
-    asked_by_job = (pl.col("state") == "REQUEUED") & (pl.col("exit_code") > 0)
+    # RequeueExit: the job's own exit status requested the requeue.
+    requeued_by_job = (pl.col("state") == "REQUEUED") & (pl.col("exit_code") > 0)
     to_make_room = (pl.col("state") == "REQUEUED") & pl.col("reason").str.contains("(?i)preempt")
     return (
         ended.join(by_state, on="state", how="left")
@@ -204,7 +212,7 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
             .then(pl.lit("infrastructure"))
             .when(to_make_room)
             .then(pl.lit("preemption"))
-            .when(asked_by_job)
+            .when(requeued_by_job)
             .then(pl.lit("user"))
             .otherwise(pl.col("state_class").fill_null("user"))
             .alias("class"),
@@ -212,7 +220,7 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
             .then(pl.col("kind"))
             .when(to_make_room)
             .then(pl.lit("preempted"))
-            .when(asked_by_job)
+            .when(requeued_by_job)
             .then(pl.lit("requeue_exit"))
             .when((pl.col("state") == "NODE_FAIL") & (pl.col("kind") == "pod_terminated"))
             .then(pl.lit("pod_terminated"))
@@ -241,11 +249,11 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_incidents(judged: pl.DataFrame) -> pl.DataFrame:
-    """Interruptions with the incident that each infrastructure one is part of, whatever `incident` said before."""
+    """Interruptions with the incident that each infrastructure one is part of, whatever `incident` was before."""
     place = ["cluster", "node"]
     blamed = (pl.col("class") == "infrastructure") & pl.col("node").is_not_null()
     gap = frames.seconds(pl.col("ended_at") - pl.col("ended_at").shift(1).over(place))
-    known = (
+    with_incident = (
         judged.filter(blamed)
         .sort(*place, "ended_at", "job_id")
         .with_columns(number=(gap.is_null() | (gap > MERGE_S)).cum_sum().over(place))
@@ -257,4 +265,4 @@ def with_incidents(judged: pl.DataFrame) -> pl.DataFrame:
     alone = pl.col("job_id") + pl.col("submitted_at").dt.strftime("@%Y%m%dT%H%M%SZ")
     infrastructure = pl.col("class") == "infrastructure"
     rest = judged.filter(~blamed).with_columns(incident=pl.when(infrastructure).then(alone))
-    return pl.concat([known, rest])
+    return pl.concat([with_incident, rest])

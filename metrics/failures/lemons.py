@@ -1,7 +1,7 @@
 """Lemon nodes: which nodes fail more often than chance would have it, how sure that is, and what could have been seen.
 
 A node's failures are taken as Poisson at the rate of all the *other* nodes. Job failures alone make a suspect; a lemon
-is a node of which a second family of signals (hardware events, or leaving service unplanned) says the same. A list
+is a node of which a second family of signals (hardware events, or leaving service unplanned) agrees. A list
 without nodes means little on a small cluster or at a low rate, so each node carries the factor that would have been
 detected there. Our definitions 7.4; the signals are those of Kokolis et al., "Revisiting Reliability in Large-Scale
 Machine Learning Research Clusters" (HPCA 2025), section IV.
@@ -60,7 +60,7 @@ HELD: frames.Schema = {
 """A node of an attempt that was interrupted without one node to blame."""
 
 KINDS: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "kind": frames.TEXT, "code": frames.TEXT}
-"""A critical kind of health event that a node told of in a window."""
+"""A critical kind of health event that a node reported in a window."""
 
 EXCLUSIONS: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "excluded_by": frames.COUNT}
 """Jobs whose users excluded a node."""
@@ -68,7 +68,7 @@ EXCLUSIONS: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "exclu
 
 @dataclass(frozen=True)
 class Signals:
-    """What else is known of nodes, of one cluster.
+    """Further signals of nodes, of one cluster.
 
     Attributes:
         kinds: `KINDS`, within the window.
@@ -107,7 +107,7 @@ def lemon_nodes(
 
         `failures` are incidents that name the node: interruptions within 15 minutes are one, so a node that takes
         eight small jobs with it fails once. `expected` is the rate of the others times its exposure; `p_value` and
-        `q_value` as `p_above_rest` and `adjusted` have them; null where it cannot be told: nothing ran on the node,
+        `q_value` as `p_above_rest` and `adjusted` have them; null where it is unknown: nothing ran on the node,
         or only on it. `charged` adds to the failures those that name no node, by 1/n to each node of the attempt.
         `rate_eb` is the charged rate drawn towards the cluster's (`shrunken`); a cluster whose nodes do not differ by
         more than chance has one rate for all.
@@ -170,20 +170,20 @@ def p_above_rest(counts: FloatArray, exposure: FloatArray) -> FloatArray:
     [3e-05, 0.962097, 1.0]
     """
     others, elsewhere = counts.sum() - counts, exposure.sum() - exposure
-    told = (exposure > 0) & (elsewhere > 0)
+    testable = (exposure > 0) & (elsewhere > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = others / elsewhere * exposure
         share = exposure / exposure.sum()
-    found = np.full(len(counts), np.nan)
-    found[told] = _tail(counts[told], expected[told], others[told], share[told])
-    return found
+    tail = np.full(len(counts), np.nan)
+    tail[testable] = _tail(counts[testable], expected[testable], others[testable], share[testable])
+    return tail
 
 
 def _tail(counts: FloatArray, expected: FloatArray, others: FloatArray, share: FloatArray) -> FloatArray:
     """The larger of the Poisson and the binomial tail, elementwise."""
     some = np.maximum(counts, 1)  # of none or more the probability is 1
-    given = np.where(counts > 0, special.betainc(some, others + 1, share), 1.0)
-    return np.maximum(p_at_least(counts, expected), given)
+    conditional = np.where(counts > 0, special.betainc(some, others + 1, share), 1.0)
+    return np.maximum(p_at_least(counts, expected), conditional)
 
 
 def adjusted(p_values: FloatArray) -> FloatArray:
@@ -194,30 +194,30 @@ def adjusted(p_values: FloatArray) -> FloatArray:
     >>> adjusted(np.array([0.01, 0.04, 0.03, np.nan])).round(4).tolist()
     [0.03, 0.04, 0.04, nan]
     """
-    told = np.flatnonzero(~np.isnan(p_values))
-    order = told[np.argsort(p_values[told])]
+    testable = np.flatnonzero(~np.isnan(p_values))
+    order = testable[np.argsort(p_values[testable])]
     n = len(order)
     stepped = p_values[order] * n / np.arange(1, n + 1)
-    found = np.full(len(p_values), np.nan)
-    found[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
-    return found
+    corrected = np.full(len(p_values), np.nan)
+    corrected[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
+    return corrected
 
 
 def flag_from(counts: FloatArray, exposure: FloatArray, least: int = MIN_FAILURES) -> FloatArray:
-    """From how many failures on each would be flagged, if it alone failed too often; nan where nothing can be told.
+    """From how many failures on each would be flagged, if it alone failed too often; nan where nothing can be tested.
 
     The smallest count of at least `least` whose `p_above_rest` is at most 0.05 / n, which is what Benjamini-Hochberg
-    asks of the smallest p; what the others did stays as it is.
+    requires of the smallest p; what the others did stays as it is.
     """
     others, elsewhere = counts.sum() - counts, exposure.sum() - exposure
-    told = (exposure > 0) & (elsewhere > 0)
+    testable = (exposure > 0) & (elsewhere > 0)
     needed = np.full(len(counts), np.nan)
-    if not told.any():
+    if not testable.any():
         return needed
-    level = LEVEL / told.sum()
-    rest, share = others[told], exposure[told] / exposure.sum()
-    expected = rest / elsewhere[told] * exposure[told]
-    low = np.full(len(rest), float(least)) - 1  # too few: known, or not asked for
+    level = LEVEL / testable.sum()
+    rest, share = others[testable], exposure[testable] / exposure.sum()
+    expected = rest / elsewhere[testable] * exposure[testable]
+    low = np.full(len(rest), float(least)) - 1  # too few, or below the required number
     high = np.maximum(float(least), 1.0) * np.ones(len(rest))
     while (short := _tail(high, expected, rest, share) > level).any():
         low, high = np.where(short, high, low), np.where(short, high * 2, high)
@@ -226,7 +226,7 @@ def flag_from(counts: FloatArray, exposure: FloatArray, least: int = MIN_FAILURE
         short = _tail(middle, expected, rest, share) > level
         apart = high - low > 1
         low, high = np.where(apart & short, middle, low), np.where(apart & ~short, middle, high)
-    needed[told] = high
+    needed[testable] = high
     return needed
 
 
@@ -314,9 +314,9 @@ def _times_out(states: pl.DataFrame, since: datetime, until: datetime) -> pl.Dat
 
 
 def _tested(table: pl.DataFrame, least: int) -> pl.DataFrame:
-    """With everything that chance has to say."""
+    """With the p-values and what follows from them."""
     failures, exposed = _floats(table, "failures"), _floats(table, "exposure_gpu_days")
-    there = _floats(table, "there_gpu_s")
+    present_gpu_s = _floats(table, "there_gpu_s")
     p_values = p_above_rest(failures, exposed)
     flag_at = flag_from(failures, exposed, least)
     elsewhere = exposed.sum() - exposed
@@ -333,8 +333,8 @@ def _tested(table: pl.DataFrame, least: int) -> pl.DataFrame:
             "rate_eb": shrunken(failures, _floats(table, "charged"), exposed),
             "rate_per_gpu_day": failures / exposed,
             "single_rate_per_gpu_day": _floats(table, "single_node_failures") / exposed,
-            _P_HARDWARE: p_above_rest(_floats(table, "hardware_kinds"), there),
-            _P_OUT: p_above_rest(_floats(table, "out_count"), there),
+            _P_HARDWARE: p_above_rest(_floats(table, "hardware_kinds"), present_gpu_s),
+            _P_OUT: p_above_rest(_floats(table, "out_count"), present_gpu_s),
         }
     return table.with_columns(_known(name, values) for name, values in columns.items())
 
@@ -373,7 +373,7 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
 
 
 def _known(name: str, values: FloatArray) -> pl.Series:
-    """A column in which what cannot be told, or is without limit, is null."""
+    """A column in which what is unknown, or without limit, is null."""
     return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 

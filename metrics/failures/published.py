@@ -1,7 +1,7 @@
 """What others published about failures: rates, counts and quoted points, each with where it stands.
 
 A reference with a count is compared by an exact two-sample interval; one without is a constant, and only our own count
-is uncertain. Whether it was defined as ours is told with it: most were not (metric-definitions 0, 1.3, 1.4, 4.1, 10).
+is uncertain. Whether it was defined as ours is stated with it: most were not (metric-definitions 0, 1.3, 1.4, 4.1, 10).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reference:
 
     @property
     def exposure_gpu_days(self) -> float | None:
-        """GPU-days behind the count, if there is one."""
+        """GPU-days behind the count, if it has one."""
         return None if self.failures is None else self.failures * self.gpu_days_per_failure
 
 
@@ -149,8 +149,8 @@ def ratio_to_constant(failures: int, gpu_days: float, other_rate: float, *, phi:
 
     Llama 3's own count against Meta's RSC-2, 2.34 per 1000 8-GPU node-days:
 
-    >>> found = ratio_to_constant(419, 54.0 * 16384, 2.34 / 8000)
-    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
+    >>> ratio = ratio_to_constant(419, 54.0 * 16384, 2.34 / 8000)
+    >>> round(ratio.value, 3), round(ratio.low, 3), round(ratio.high, 3)
     (1.619, 1.468, 1.782)
     """
     if not gpu_days > 0:
@@ -173,8 +173,8 @@ def ratio_to_count(
 
     Half of Llama 3's failures in as much exposure:
 
-    >>> found = ratio_to_count(210, 54.0 * 16384, 419, 54.0 * 16384)
-    >>> round(found.value, 3), found.low < 0.5012 < found.high
+    >>> ratio = ratio_to_count(210, 54.0 * 16384, 419, 54.0 * 16384)
+    >>> round(ratio.value, 3), ratio.low < 0.5012 < ratio.high
     (0.501, True)
     """
     if not (gpu_days > 0 and other_gpu_days > 0 and other_failures > 0):

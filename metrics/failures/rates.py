@@ -85,7 +85,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     """
     risk = risk_in(past, since, until)
     within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until))
-    found: list[dict[str, object]] = []
+    cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     for kind, events in CLASSES.items():
         struck = _events(within.filter(events), risk)
@@ -94,9 +94,9 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
                 if kind != "meta_rf" or (counted, size) == ("attempts", OVER_128):
                     row, days = _counts(struck, risk, size, merged=counted == "incidents")
                     note = f"{_OF_ONE} ({_law(struck, risk, size).words})" if size.per_gpu else None
-                    found.append(row | {"class": kind, "counted": counted, "note": note})
+                    cells.append(row | {"class": kind, "counted": counted, "note": note})
                     daily.append((days, risk.days_of(size)))
-    table = _with_estimates(pl.DataFrame(found, schema=_COUNTED), daily, risk.daily.shape[1])
+    table = _with_estimates(pl.DataFrame(cells, schema=_COUNTED), daily, risk.daily.shape[1])
     return table.with_columns(
         window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
     )
@@ -118,15 +118,15 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
     """
     risk = risk_in(past, since, until)
     within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until) & UNPLANNED)
-    found: list[dict[str, object]] = []
+    cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     causes: list[str | None] = []
     for (kind, cause), ended in within.group_by("class", "cause", maintain_order=True):
         row, days = _counts(_events(ended.sort("gpus", "ended_at", "execution"), risk), risk, POOLED, merged=False)
-        found.append(row | {"class": kind, "counted": "attempts", "note": _OF_ONE})
+        cells.append(row | {"class": kind, "counted": "attempts", "note": _OF_ONE})
         daily.append((days, risk.days_of(POOLED)))
         causes.append(None if cause is None else str(cause))
-    table = _with_estimates(pl.DataFrame(found, schema=_COUNTED), daily, risk.daily.shape[1])
+    table = _with_estimates(pl.DataFrame(cells, schema=_COUNTED), daily, risk.daily.shape[1])
     return table.with_columns(
         cause=pl.Series(causes, dtype=pl.String), share=pl.col("n_failures") / pl.col("n_failures").sum()
     ).sort("n_failures", "class", "cause", descending=[True, False, False])
@@ -139,13 +139,13 @@ def rates_by(past: Histories, since: datetime, until: datetime, label: str) -> p
         The columns of `rates_in` for the size `pooled`, with the label.
     """
     parts = past.ran.partition_by(label, as_dict=True)
-    found = []
+    cells = []
     for (value,), ran in parts.items():
         ended = past.ended.join(ran.select("execution"), on="execution", how="semi", maintain_order="left")
         rates = rates_in(Histories(ran, ended), since, until, [POOLED])
-        found.append(rates.select(pl.lit(value, dtype=pl.String).alias(label), pl.all()))
+        cells.append(rates.select(pl.lit(value, dtype=pl.String).alias(label), pl.all()))
     empty = rates_in(past, since, until, []).select(pl.lit(None, dtype=pl.String).alias(label), pl.all())
-    together = pl.concat([empty, *found]).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
+    together = pl.concat([empty, *cells]).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
     return together.sort("exposure_gpu_days", label, descending=[True, False], maintain_order=True)
 
 
@@ -264,7 +264,7 @@ def _with_estimates(table: pl.DataFrame, daily: list[tuple[FloatArray, FloatArra
 
 
 def _finite(name: str, values: FloatArray) -> pl.Series:
-    """A column in which "not known" and "no upper limit" are null."""
+    """A column in which "unknown" and "no upper limit" are null."""
     return pl.Series(name, values, dtype=pl.Float64).replace({math.inf: None, math.nan: None})
 
 
@@ -288,7 +288,7 @@ METRICS = (
         ),
         query="exposures",
         function=failure_rates,
-        interval="exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys beside it for the rate",
+        interval="exact Poisson, 95 %, of k/phi in T/phi where failures cluster; Jeffreys as well for the rate",
         source="Kokolis et al. (HPCA 2025) section III; Garwood 1936",
     ),
     Metric(

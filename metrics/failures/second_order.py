@@ -19,7 +19,7 @@ ROOM_S = 300.0
 """An attempt that starts on a node within 5 minutes after another was preempted there is what room was made for."""
 
 FIRST, SECOND, UNKNOWN = "first", "second", "unknown"
-"""Orders of loss: of an interrupted attempt, of one preempted for its return, of one preempted for who knows whom."""
+"""Orders of loss: of an interrupted attempt, of one preempted for its return, of one preempted for an unknown one."""
 
 _KEY = list(frames.ATTEMPT_KEY)
 
@@ -47,7 +47,7 @@ def with_second_order(
 
     Returns:
         `frames.INTERRUPTIONS` with `made_room_for`, `made_room_for_attempt` and `second_order`: true where the attempt
-        before that one in its run was interrupted by infrastructure, null where nobody is found to have come.
+        before that one in its run was interrupted by infrastructure, null where no such attempt was found.
     """
     victims = interruptions.filter(pl.col("class") == "preemption").select(
         *_KEY, pl.col("run_id").alias("_own"), pl.col("ended_at").alias("_freed")
@@ -63,14 +63,14 @@ def with_second_order(
         )
         .unique()
     )
-    found = (
+    matched = (
         interruptions.drop("made_room_for", "made_room_for_attempt", "second_order")
         .join(room, on=_KEY, how="left", maintain_order="left")
         .join(broken, on=["cluster", "made_room_for", "made_room_for_attempt"], how="left", maintain_order="left")
     )
-    known = pl.col("made_room_for").is_not_null()
+    has_comer = pl.col("made_room_for").is_not_null()
     return frames.conform(
-        found.with_columns(second_order=pl.when(known).then(pl.col("_broken").fill_null(value=False))),
+        matched.with_columns(second_order=pl.when(has_comer).then(pl.col("_broken").fill_null(value=False))),
         frames.INTERRUPTIONS,
     )
 
@@ -84,9 +84,9 @@ def _made_room(
         "cluster", "node", "started_at", *(pl.col(name).alias(f"_{name}") for name in _KEY if name != "cluster")
     )
     pairs = nearby(starts, freed, of="started_at", at="_freed", by=("cluster", "node"), before_s=room_s, after_s=0)
-    there = ["cluster", "_scheduler", "_job_id", "_submitted_at"]
+    comer_key = ["cluster", "_scheduler", "_job_id", "_submitted_at"]
     waited = pl.coalesce("eligible_at", "submitted_at").alias("_waited")
-    asked = attempts.select(
+    requested = attempts.select(
         "cluster",
         *(pl.col(name).alias(f"_{name}") for name in _KEY if name != "cluster"),
         waited,
@@ -100,8 +100,8 @@ def _made_room(
     )
     comer = [*_KEY, "made_room_for", "made_room_for_attempt"]
     return (
-        pairs.join(asked, on=there)
-        .join(runs, on=there)
+        pairs.join(requested, on=comer_key)
+        .join(runs, on=comer_key)
         .filter((pl.col("_waited") <= pl.col("_freed")) & (pl.col("made_room_for") != pl.col("_own")))
         .group_by(comer)
         .agg(pl.col("node").n_unique().alias("_n"), pl.col("started_at").min().alias("_at"), pl.col("_gpus").max())
@@ -135,7 +135,7 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         interruptions: one row per interruption, with `class`, `second_order`, `runtime_s`, `milli_gpus` and
-            `cost_gpu_s`, the measured cost (null where it cannot be told).
+            `cost_gpu_s`, the measured cost (null where unknown).
 
     Returns:
         One row for each of `FIRST`, `SECOND` and `UNKNOWN`: `order`, `n`, `n_unknown` (more, whose GPUs are unknown),
@@ -180,7 +180,7 @@ METRICS = (
         formula="lost + stalled (not what restarts in place took) + startup of the attempt that followed",
         query="interruption_costs",
         function=None,
-        interval="none: a census; null where more than a tenth was not seen, or no log tells what was kept",
+        interval="none: a census; null where more than a tenth was unobserved, or what was kept is not logged",
         source="our definitions 5.2",
     ),
     Metric(
@@ -224,14 +224,14 @@ METRICS = (
         formula="lost_imputed_second_order / (lost_imputed_first_order + lost_imputed_second_order)",
         query="interruptions",
         function=second_order_loss,
-        interval="bounds: preemptions for nobody knows whom counted as none (low) and all (high) second order",
+        interval="bounds: preemptions for an unknown attempt counted as none (low) and all (high) second order",
         source=f"{_META} (16 % on Meta's clusters)",
     ),
     Metric(
         name="lost_first_order",
         unit="gpu_s",
         summary="GPU-seconds that infrastructure interruptions are known to have cost their own runs.",
-        formula="sum of interruption_cost over infrastructure interruptions whose cost can be told",
+        formula="sum of interruption_cost over infrastructure interruptions whose cost is known",
         query="interruption_costs",
         function=second_order_loss,
         interval="none: the least it can be",
@@ -241,7 +241,7 @@ METRICS = (
         name="lost_second_order",
         unit="gpu_s",
         summary="GPU-seconds that preemptions for runs coming back from a failure are known to have cost.",
-        formula="sum of interruption_cost over second-order preemptions whose cost can be told",
+        formula="sum of interruption_cost over second-order preemptions whose cost is known",
         query="interruption_costs",
         function=second_order_loss,
         interval="none: the least it can be",

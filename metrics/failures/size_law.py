@@ -26,7 +26,7 @@ HALF_WIDTH = 0.25
 """The widest that half of b's interval may be for an extrapolation without a caveat."""
 
 STEEPEST = 50.0
-"""Beyond this |b| a slope is taken as not known: no rate grows with the fiftieth power of a size."""
+"""Beyond this |b| a slope is taken as unknown: no rate grows with the fiftieth power of a size."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SizeLaw:
     """How the failure rate of a job grows with its GPUs: rate = exp(a + b log N), per day.
 
     Attributes:
-        b: the slope; 1 is the 1/N law. None where the data cannot tell.
+        b: the slope; 1 is the 1/N law. None where the data do not determine it.
         b_low: profile-likelihood interval, 95 %, widened by phi; None where it is open.
         b_high: its other end.
         p_value: of the likelihood-ratio test of b = 1.
@@ -68,7 +68,7 @@ class SizeLaw:
 
     @property
     def words(self) -> str:
-        """What an extrapolated MTTF must say."""
+        """The caveat of an extrapolated MTTF."""
         if self.b is None:
             return "assumes 1/N: the data cannot test it"
         ends = (f"{end:.2f}" if end is not None else "?" for end in (self.b_low, self.b_high))
@@ -116,8 +116,8 @@ def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, ph
 
     Ten failures in as many job-days at 1 GPU as at 100, all but one at 100: b = log(9) / log(100).
 
-    >>> found = size_law(np.array([1.0, 100.0]), np.array([1.0, 9.0]), np.array([50.0, 50.0]))
-    >>> round(found.b, 4), found.holds
+    >>> law = size_law(np.array([1.0, 100.0]), np.array([1.0, 9.0]), np.array([50.0, 50.0]))
+    >>> round(law.b, 4), law.holds
     (0.4771, False)
     """
     exposed = job_days > 0

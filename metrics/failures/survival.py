@@ -80,7 +80,7 @@ def kaplan_meier(spells: Spells, causes: Sequence[int]) -> Curve:
     censor. An attempt is under observation from the age at which it was first seen (Kaplan and Meier 1958; Klein and
     Moeschberger, Survival Analysis, 2003, sections 4.2 and 4.6). Greenwood's variance, on the log-log scale.
 
-    Where few were seen from the start, an early event among them weighs much; `at_risk` tells.
+    Where few were seen from the start, an early event among them weighs much; see `at_risk`.
 
     Of eleven, ended at 6, 6, 6, 7, 10 and 13, censored at 6, 9, 10, 11 and 17:
 
@@ -125,12 +125,12 @@ def cumulative_incidence(spells: Spells, cause: int) -> Curve:
     return Curve(ages, at_risk, events, incidence, 1 - high, 1 - low)
 
 
-def _table(spells: Spells, wanted: Sequence[Sequence[int]]) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-    """Ages at which any of the wanted causes struck, how many were under observation, and counts for each wish.
+def _table(spells: Spells, causes_of: Sequence[Sequence[int]]) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+    """Ages at which any of the causes struck, how many were under observation, and counts for each group of causes.
 
     No causes named means all of them. Under observation at an age are those that entered before it and had not left.
     """
-    struck = [np.isin(spells.cause, each) if len(each) else spells.cause != CENSORED for each in wanted]
+    struck = [np.isin(spells.cause, each) if len(each) else spells.cause != CENSORED for each in causes_of]
     ages = np.unique(spells.left[np.logical_or.reduce(struck)])
     entered, left = np.sort(spells.entered), np.sort(spells.left)
     at_risk = np.searchsorted(entered, ages, side="left") - np.searchsorted(left, ages, side="left")
@@ -140,13 +140,13 @@ def _table(spells: Spells, wanted: Sequence[Sequence[int]]) -> tuple[FloatArray,
 
 def _log_log(value: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Interval of a share on the log-log scale, which keeps it within 0 and 1."""
-    known = (value > 0) & (value < 1) & np.isfinite(spread)
-    width = np.exp(Z_95 * np.where(known, spread, np.nan))
+    usable = (value > 0) & (value < 1) & np.isfinite(spread)
+    width = np.exp(Z_95 * np.where(usable, spread, np.nan))
     return value**width, value ** (1 / width)
 
 
 def at_age(curve: Curve, age: float) -> tuple[float, float, float] | None:
-    """Value and interval of a curve at an age; None where nobody was seen so old any more."""
+    """Value and interval of a curve at an age; None where no spell under observation was so old."""
     i = int(np.searchsorted(curve.age, age, side="right")) - 1
     if i < 0:
         return None
@@ -199,7 +199,7 @@ class Weibull:
 
     @property
     def words(self) -> str:
-        """What the shape says."""
+        """The shape in words."""
         if self.p_value >= 0.05:
             return "no sign of memory: a constant chance of an interruption (shape 1) explains as much"
         if self.shape < 1:
@@ -388,7 +388,7 @@ METRICS = (
     Metric(
         name="cumulative_incidence",
         unit="ratio",
-        summary="Share of attempts that a cause has ended by an age, beside all other causes.",
+        summary="Share of attempts that a cause has ended by an age, in competition with all other causes.",
         formula="sum over ages of survival of all causes just before x ends by the cause / attempts under observation",
         query="exposures",
         function=cumulative_incidence,

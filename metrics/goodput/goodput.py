@@ -17,16 +17,16 @@ from metrics.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
-"""A value is given only if at least this share of the allocated time was seen; below it the bounds have to do."""
+"""A value is given only if at least this share of the allocated time was observed; below it there are only bounds."""
 
 
 def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
     """Goodput over allocated and over capacity, occupancy and availability, per cluster and subject.
 
     - `goodput_allocated` = productive / allocated GPU-seconds
-    - `goodput_capacity`  = productive / all GPU-seconds there were (cluster and node subjects)
-    - `occupancy`         = allocated / all GPU-seconds there were
-    - `availability`      = 1 - (unavailable + held by attempts on dead nodes) / all GPU-seconds there were; bounded by
+    - `goodput_capacity`  = productive / all GPU-seconds of capacity (cluster and node subjects)
+    - `occupancy`         = allocated / all GPU-seconds of capacity
+    - `availability`      = 1 - (unavailable + held by attempts on dead nodes) / all GPU-seconds of capacity; bounded by
       time with no known node state
 
     Where attempts ran whose GPUs are unknown (cause `gpus_unknown`, see `metrics.ledger.sweep`), they held between
@@ -35,7 +35,7 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
 
     Args:
         sums: `frames.LEDGER_SUMS` within the window.
-        inventoried: clusters of which an inventory was read; of others, capacity cannot be told.
+        inventoried: clusters of which an inventory was read; of others, capacity is unknown.
 
     Returns:
         `cluster`, `subject` and the number columns of `frames.RESULT`; `value` is numerator / denominator. It is null
@@ -64,25 +64,27 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         ),
         *(_sum(pl.col("evidence") == kind, f"capacity_{kind}") for kind in EVIDENCE_KINDS),
     )
-    there = pl.col("cluster").is_in(inventoried.implode())
+    inventoried_cluster = pl.col("cluster").is_in(inventoried.implode())
     parts = [
         _productive(totals, "allocated").with_columns(metric=pl.lit("goodput_allocated")),
-        _cannot_tell(_productive(totals, "capacity"), there).with_columns(metric=pl.lit("goodput_capacity")),
-        _cannot_tell(_occupancy(totals), there).with_columns(metric=pl.lit("occupancy")),
-        _cannot_tell(
+        _without_inventory(_productive(totals, "capacity"), inventoried_cluster).with_columns(
+            metric=pl.lit("goodput_capacity")
+        ),
+        _without_inventory(_occupancy(totals), inventoried_cluster).with_columns(metric=pl.lit("occupancy")),
+        _without_inventory(
             _of_capacity(totals, pl.col("capacity") - pl.col("unavailable"), pl.col("unknown") + pl.col("unclear_up")),
-            there,
+            inventoried_cluster,
         ).with_columns(metric=pl.lit("availability")),
     ]
     return pl.concat(parts, how="diagonal").with_columns(unit=pl.lit("ratio")).sort("cluster", "subject", "metric")
 
 
 PRODUCTIVE = (pl.col("category") == "productive") & (pl.col("evidence") != "assumed")
-"""Time that went into training that was kept, as far as evidence tells."""
+"""Time that went into training that was kept, by the evidence."""
 SURE = pl.col("cause").ne_missing("provisional")
 """Productive time that nothing can take back any more."""
 UNSEEN = (pl.col("category") == "unattributed") | (pl.col("evidence") == "assumed")
-"""Allocated time of which nobody saw what it was spent on."""
+"""Allocated time whose use is unobserved."""
 BESIDE_IDLE = (pl.col("category") == "stalled") & pl.col("cause").eq_missing(LOCKSTEP)
 """Time of active GPUs that only the lockstep rule calls stalled: productive at most."""
 
@@ -116,33 +118,33 @@ def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
     """
     unclear_out = pl.col("unclear_out")
     # Of the time with unknown GPUs, what lies in service is counted as allocated in the ledger, the rest is not.
-    known = most = in_use = pl.col(of)
+    known_amount = most = in_use = pl.col(of)
     if of == "allocated":
-        known = pl.col("allocated") - (pl.col("unclear") - unclear_out)
+        known_amount = pl.col("allocated") - (pl.col("unclear") - unclear_out)
         most, in_use = pl.col("allocated") + unclear_out, pl.col("allocated") + pl.col("unclear_up")
     held = pl.col("allocated") + unclear_out
     hidden = pl.when(held > 0).then((pl.col("unseen") + unclear_out) / held).otherwise(0.0)
-    telling = (1 - hidden >= KNOWN_ENOUGH) & ((pl.col("unclear") <= 0) | (pl.lit(of) == "allocated"))
-    said = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
+    sufficient = (1 - hidden >= KNOWN_ENOUGH) & ((pl.col("unclear") <= 0) | (pl.lit(of) == "allocated"))
+    note = pl.format("cannot tell: {} % of the allocated GPU-time is unattributed", (hidden * 100).round(1))
     return totals.select(
         "cluster",
         "subject",
-        pl.when(telling).then(_over(pl.col("productive"), known)).alias("value"),
+        pl.when(sufficient).then(_over(pl.col("productive"), known_amount)).alias("value"),
         pl.col("productive").alias("numerator"),
-        known.alias("denominator"),
+        known_amount.alias("denominator"),
         _over(pl.col("productive_sure"), most).alias("bound_low"),
         _over(pl.col("productive") + pl.col("open") + pl.col("unclear_up"), in_use).alias("bound_high"),
         *_evidence(of),
-        pl.when(pl.col("unclear") > 0).then(_unknown_gpus(telling)).when(~telling).then(said).alias("note"),
+        pl.when(pl.col("unclear") > 0).then(_unknown_gpus(sufficient)).when(~sufficient).then(note).alias("note"),
     )
 
 
-def _unknown_gpus(telling: pl.Expr) -> pl.Expr:
+def _unknown_gpus(sufficient: pl.Expr) -> pl.Expr:
     """Why there are bounds and no value, or bounds beside a value, and what to switch on."""
     share = (pl.col("unclear") / pl.col("capacity") * 100).round(1)
     return pl.format(
         "{}attempts with unknown GPUs ran beside {} % of the GPU-time; {}",
-        pl.when(telling).then(pl.lit("")).otherwise(pl.lit("cannot tell: ")),
+        pl.when(sufficient).then(pl.lit("")).otherwise(pl.lit("cannot tell: ")),
         share,
         pl.lit(SWITCH_ON),
     )
@@ -151,16 +153,16 @@ def _unknown_gpus(telling: pl.Expr) -> pl.Expr:
 def _occupancy(totals: pl.DataFrame) -> pl.DataFrame:
     """Allocated over capacity; GPUs that may have been allocated are in the high bound only."""
     capacity = pl.col("capacity")
-    known = pl.col("allocated") - (pl.col("unclear") - pl.col("unclear_out"))
+    known_amount = pl.col("allocated") - (pl.col("unclear") - pl.col("unclear_out"))
     sure = pl.col("unclear") <= 0
     return totals.select(
         "cluster",
         "subject",
-        pl.when(sure).then(_over(known, capacity)).alias("value"),
-        known.alias("numerator"),
+        pl.when(sure).then(_over(known_amount, capacity)).alias("value"),
+        known_amount.alias("numerator"),
         capacity.alias("denominator"),
-        _over(known, capacity).alias("bound_low"),
-        _over(known + pl.col("unclear"), capacity).alias("bound_high"),
+        _over(known_amount, capacity).alias("bound_low"),
+        _over(known_amount + pl.col("unclear"), capacity).alias("bound_high"),
         *_evidence("capacity"),
         pl.when(~sure).then(_unknown_gpus(sure)).alias("note"),
     )
@@ -169,7 +171,7 @@ def _occupancy(totals: pl.DataFrame) -> pl.DataFrame:
 def _of_capacity(totals: pl.DataFrame, top: pl.Expr, unknown: pl.Expr) -> pl.DataFrame:
     """A share of capacity; `unknown` GPU-seconds may belong to it or not."""
     share, hidden = _over(top, pl.col("capacity")), _over(unknown, pl.col("capacity"))
-    said = pl.format("cannot tell: no node state is known for {} % of the GPU-time", (hidden * 100).round(1))
+    note = pl.format("cannot tell: the node state is unknown for {} % of the GPU-time", (hidden * 100).round(1))
     return totals.select(
         "cluster",
         "subject",
@@ -179,15 +181,19 @@ def _of_capacity(totals: pl.DataFrame, top: pl.Expr, unknown: pl.Expr) -> pl.Dat
         share.alias("bound_low"),
         (share + hidden).alias("bound_high"),
         *_evidence("capacity"),
-        pl.when(1 - hidden < KNOWN_ENOUGH).then(said).alias("note"),
+        pl.when(1 - hidden < KNOWN_ENOUGH).then(note).alias("note"),
     )
 
 
-def _cannot_tell(found: pl.DataFrame, there: pl.Expr) -> pl.DataFrame:
+def _without_inventory(goodputs: pl.DataFrame, inventoried_cluster: pl.Expr) -> pl.DataFrame:
     """Without an inventory the capacity is a guess, and so is everything over it."""
-    numbers = [pl.when(there).then(pl.col(name)).alias(name) for name in ("value", "bound_low", "bound_high")]
+    numbers = [
+        pl.when(inventoried_cluster).then(pl.col(name)).alias(name) for name in ("value", "bound_low", "bound_high")
+    ]
     why = "cannot tell: no node inventory was read (trackside ingest slurm, or a file of `scontrol show node`)"
-    return found.with_columns(*numbers, note=pl.when(there).then(pl.col("note")).otherwise(pl.lit(why)))
+    return goodputs.with_columns(
+        *numbers, note=pl.when(inventoried_cluster).then(pl.col("note")).otherwise(pl.lit(why))
+    )
 
 
 def lost(sums: pl.DataFrame) -> pl.DataFrame:
@@ -225,17 +231,17 @@ def lost(sums: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """How near the hardware's limit the kept steps came: MFU, as far as logs tell it.
+    """How near the hardware's limit the kept steps came: MFU, as far as it is logged.
 
     Attributes:
-        value: achieved over peak FLOP of the steps that tell it; None where none does.
+        value: achieved over peak FLOP of the steps that log it; None where none does.
         numerator: FLOP.
         denominator: peak FLOP.
         n: steps.
         known_gpu_s: GPU-seconds of those steps.
         ci_low: lower end of its sampling interval.
         ci_high: upper end.
-        note: what a reader must know of it, such as the FLOP convention.
+        note: remarks for the reader, such as the FLOP convention.
     """
 
     value: float | None
@@ -248,28 +254,28 @@ class Program:
     note: str | None = None
 
 
-def ml_productivity(found: pl.DataFrame, program: Program) -> pl.DataFrame:
+def ml_productivity(goodputs: pl.DataFrame, program: Program) -> pl.DataFrame:
     """ML Productivity Goodput and its three factors: scheduling x runtime x program.
 
     - `scheduling_goodput` = allocated / all GPU-seconds: Slurm gives a job all its GPUs at once, so a job that holds
-      GPUs holds all that it asked for. It is the `occupancy`.
+      GPUs holds all that it requested. It is the `occupancy`.
     - `runtime_goodput`    = productive / allocated GPU-seconds: the `goodput_allocated`.
-    - `program_goodput`    = achieved / peak FLOP of the kept steps. Bounds: productive GPU-time whose MFU no log tells
+    - `program_goodput`    = achieved / peak FLOP of the kept steps. Bounds: productive GPU-time without a logged MFU
       counted as 0 and as 1.
     - `mpg`                = their product; its bounds are the products of theirs.
 
     Args:
-        found: as `goodput` returns it, of one subject.
+        goodputs: as `goodput` returns it, of one subject.
         program: the third factor.
 
     Returns:
-        The number columns of `frames.RESULT` for the four; a value is null where a factor cannot be told, and then its
-        note says which and why.
+        The number columns of `frames.RESULT` for the four; a value is null where a factor is unknown, and then its
+        note gives which and why.
 
     Source: "Introducing ML Productivity Goodput", Google Cloud blog, 10 April 2024; arXiv 2502.06982 for the fleet
     form, over chip-time capacity; metric-definitions 3.2.
     """
-    by_name = {row["metric"]: row for row in found.iter_rows(named=True)}
+    by_name = {row["metric"]: row for row in goodputs.iter_rows(named=True)}
     scheduling, runtime = by_name["occupancy"], by_name["goodput_allocated"]
     factors = {
         "scheduling_goodput": scheduling | {"note": _noted("equals occupancy", scheduling["note"])},
@@ -278,42 +284,42 @@ def ml_productivity(found: pl.DataFrame, program: Program) -> pl.DataFrame:
     }
     lacking = [name for name, row in factors.items() if row["value"] is None]
     numbers = {name: _product([row[name] for row in factors.values()]) for name in ("value", "bound_low", "bound_high")}
-    said = f"cannot tell: {', '.join(lacking)} cannot be told" if lacking else "the product of the three"
+    note = f"cannot tell: {', '.join(lacking)} is unknown" if lacking else "the product of the three"
     common = {"cluster": scheduling["cluster"], "subject": scheduling["subject"], "unit": "ratio"}
     rows = [row | common | {"metric": name} for name, row in factors.items()]
-    return pl.DataFrame([*rows, common | numbers | {"metric": "mpg", "note": said}], infer_schema_length=None)
+    return pl.DataFrame([*rows, common | numbers | {"metric": "mpg", "note": note}], infer_schema_length=None)
 
 
 def _program(program: Program, runtime: dict[str, object]) -> dict[str, object]:
-    """The third factor as a row. Where logs tell less than nine tenths of the productive time's, it has only bounds."""
+    """The third factor as a row. Where less than nine tenths of the productive time is logged, it has only bounds."""
     productive = runtime["numerator"]
     if not isinstance(productive, float) or productive <= 0 or program.value is None:
         why = "cannot tell: no kept step logs its FLOP (tokens, model sizes and GPU name)"
         return {"value": None, "bound_low": None, "bound_high": None, "note": why}
-    known = min(program.known_gpu_s / productive, 1.0)
-    telling = known >= KNOWN_ENOUGH
-    said = f"MFU is known of {known:.1%} of the productive GPU-time"
+    known_amount = min(program.known_gpu_s / productive, 1.0)
+    sufficient = known_amount >= KNOWN_ENOUGH
+    note = f"MFU is known for {known_amount:.1%} of the productive GPU-time"
     return {
-        "value": program.value if telling else None,
+        "value": program.value if sufficient else None,
         "numerator": program.numerator,
         "denominator": program.denominator,
         "n": program.n,
-        "bound_low": program.value * known,
-        "bound_high": program.value * known + (1 - known),
-        "ci_low": program.ci_low if telling else None,
-        "ci_high": program.ci_high if telling else None,
-        "evidence_log": known,
-        "note": _noted(said if telling else f"cannot tell: {said}", program.note),
+        "bound_low": program.value * known_amount,
+        "bound_high": program.value * known_amount + (1 - known_amount),
+        "ci_low": program.ci_low if sufficient else None,
+        "ci_high": program.ci_high if sufficient else None,
+        "evidence_log": known_amount,
+        "note": _noted(note if sufficient else f"cannot tell: {note}", program.note),
     }
 
 
 def _product(factors: list[float | None]) -> float | None:
-    found = 1.0
+    product = 1.0
     for factor in factors:
         if factor is None:
             return None
-        found *= factor
-    return found
+        product *= factor
+    return product
 
 
 def _noted(*notes: str | None) -> str | None:
@@ -355,9 +361,9 @@ METRICS = (
         title="Goodput (of capacity)",
         show="goodput",
         by=("day", "node"),
-        parts=Parts("gpu_h", "productive", "GPU-h there were"),
+        parts=Parts("gpu_h", "productive", "GPU-h in all"),
         headline=6,
-        summary="Share of all GPU-time there was that ended up as kept training steps.",
+        summary="Share of all GPU-time that ended up as kept training steps.",
         formula="productive GPU-seconds / GPU-seconds of all nodes in the inventory",
         query="ledger_sums",
         function=goodput,
@@ -375,7 +381,7 @@ METRICS = (
             "occupancy_ratio", "Share of all GPU-time there was that was allocated to jobs.", bounds=False
         ),
         headline=7,
-        summary="Share of all GPU-time there was that was allocated to jobs.",
+        summary="Share of all GPU-time that was allocated to jobs.",
         formula="allocated GPU-seconds / GPU-seconds of all nodes in the inventory",
         query="ledger_sums",
         function=goodput,
@@ -393,9 +399,9 @@ METRICS = (
         claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),
-        parts=Parts("gpu_h", "in service", "GPU-h there were"),
+        parts=Parts("gpu_h", "in service", "GPU-h in all"),
         headline=8,
-        summary="Share of all GPU-time there was in which the GPUs were in service.",
+        summary="Share of all GPU-time in which the GPUs were in service.",
         formula=(
             "1 - (unavailable + on dead nodes under attempts) GPU-seconds / GPU-seconds of all nodes in the inventory"
         ),
@@ -407,7 +413,7 @@ METRICS = (
     Metric(
         name="scheduling_goodput",
         unit="ratio",
-        summary="Share of all GPU-time there was in which jobs held all the GPUs they needed.",
+        summary="Share of all GPU-time in which jobs held all the GPUs they needed.",
         formula=(
             "allocated GPU-seconds / GPU-seconds of all nodes in the inventory: Slurm gives a job all its GPUs at once"
         ),
@@ -435,16 +441,13 @@ METRICS = (
         ),
         query="steps",
         function=ml_productivity,
-        interval="bounds: productive GPU-time whose MFU no log tells counted as 0 and as 1; interval as of mfu",
+        interval="bounds: productive GPU-time without a logged MFU counted as 0 and as 1; interval as of mfu",
         source="Google Cloud, Introducing ML Productivity Goodput (2024): program goodput like MFU",
     ),
     Metric(
         name="mpg",
         unit="ratio",
-        summary=(
-            "ML Productivity Goodput: how much of the hardware's peak, over all GPU-time there was, became kept "
-            "training."
-        ),
+        summary=("ML Productivity Goodput: how much of the hardware's peak, over all GPU-time, became kept training."),
         formula="scheduling_goodput x runtime_goodput x program_goodput",
         query="ledger_sums",
         function=ml_productivity,

@@ -90,7 +90,7 @@ def library_goodput(
 
 def _disruptions(numbers: Longs) -> list[int]:
     """Places of the steps that close a segment: those whose number it has had."""
-    found: list[int] = []
+    segment_starts: list[int] = []
     falls = [*(np.flatnonzero(np.diff(numbers) <= 0) + 1).tolist(), len(numbers)]
     begin = 0
     for at, stop in itertools.pairwise(falls):
@@ -98,8 +98,8 @@ def _disruptions(numbers: Longs) -> list[int]:
         # Numbers rise from one fall to the next, so after the first that comes again the segment knows none of them.
         if again.any():
             begin = at + int(np.argmax(again))
-            found.append(begin)
-    return found
+            segment_starts.append(begin)
+    return segment_starts
 
 
 class _Log:
@@ -134,9 +134,9 @@ class _Log:
             return
         numbers, starts = self._numbers[first:stop], self._starts[first:stop]
         lengths, ends_at = np.diff(starts), numbers[1:]
-        kept = ends_at <= up_to
-        counted = kept & (np.diff(numbers) == 1)
-        self._add(WASTED_PROGRESS, float(lengths[~kept].sum()))
+        steps_kept = ends_at <= up_to
+        counted = steps_kept & (np.diff(numbers) == 1)
+        self._add(WASTED_PROGRESS, float(lengths[~steps_kept].sum()))
         if not counted.any():
             return
         self.max_step = int(numbers[:-1][counted][-1])
@@ -198,12 +198,12 @@ def _closed(
 ) -> JobGoodput:
     """The account with `other`; buckets that make no sense are dropped, and it says so."""
     senseless = [name for name, seconds in buckets.items() if not 0 <= seconds <= total]
-    kept = {name: seconds for name, seconds in buckets.items() if seconds > 0 and name not in senseless}
-    booked = sum(seconds for name, seconds in kept.items() if name != DATA_LOADING_ASYNC)
+    positive = {name: seconds for name, seconds in buckets.items() if seconds > 0 and name not in senseless}
+    booked = sum(seconds for name, seconds in positive.items() if name != DATA_LOADING_ASYNC)
     warnings = [f"{name} could not be computed" for name in senseless]
     if not 0 <= productive <= total:
         warnings.append("the productive time lies outside the job's: the library refuses such a log")
-    badput = kept | {OTHER: max(0.0, total - productive - booked)}
+    badput = positive | {OTHER: max(0.0, total - productive - booked)}
     return JobGoodput(total, productive, badput, max_step, disruptions, warnings)
 
 

@@ -2,7 +2,7 @@
 
 A step has no logged end: it lasts until the next one begins. Everything between the job's first start and its end is
 productive, in a named bucket, or `other`. It is a job-level share of wall time: queueing after the first start counts,
-GPUs do not. Trackside's own account is the ledger; it differs, and `job_goodput` says where.
+GPUs do not. Trackside's own account is the ledger; it differs, see `job_goodput` for where.
 
 Source: AI-Hypercomputer/ml-goodput-measurement v0.2.3, src/goodput.py and src/goodput_utils.py.
 """
@@ -128,7 +128,7 @@ class _Account:
         self._segments = list(itertools.pairwise([0, *back, len(numbers)])) if len(numbers) else []
         """Indices of the first step of each segment, and behind its last."""
         self._taken: list[tuple[float, float]] = []
-        """Stretches that are booked already, beside the steps."""
+        """Intervals that are booked already, beside the steps."""
 
     def book_steps(self, events: Sequence[Event]) -> None:
         """Book the steps of each segment that another step followed."""
@@ -140,10 +140,10 @@ class _Account:
         """Book the steps from one index to another; steps from `back_to` on were run again later."""
         numbers, starts = self._numbers[first:stop], self._starts[first:stop]
         lengths, ends_at = np.diff(starts), numbers[1:]
-        kept = np.ones(len(lengths), dtype=bool) if back_to is None else ends_at <= back_to
+        steps_kept = np.ones(len(lengths), dtype=bool) if back_to is None else ends_at <= back_to
         if back_to != 0:  # the library's own: after a restart from 0 the steps are in `other`
-            self._add(WASTED_PROGRESS, float(lengths[~kept].sum()))
-        counted = kept & (np.diff(numbers) == 1)
+            self._add(WASTED_PROGRESS, float(lengths[~steps_kept].sum()))
+        counted = steps_kept & (np.diff(numbers) == 1)
         lengths = lengths - self._within(starts, counted, events)
         times = lengths[counted]
         others = times[1:] if counted[:1].any() else times[:0]

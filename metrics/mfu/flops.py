@@ -29,7 +29,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     "executed",
     "stated",
 )
-"""All but the last are worked out from what a run log tells, where it tells enough. `executed` is what was executed,
+"""All but the last are computed from the run log, where it has enough. `executed` is what was executed,
 recomputation included (HFU): what the log states, else palm_full's. `stated` takes whatever the log states."""
 
 Measure: TypeAlias = Literal["mfu", "hfu"]

@@ -34,10 +34,10 @@ IMPOSSIBLE_ABOVE = 2.0
 model trains at those; more is tokens or sizes of the model that are wrong, and no MFU is made of them."""
 
 MOST_FLOPS = 1e18
-"""FLOP/s of one GPU of a kind that the table does not know: 60 times the fastest kind's in its narrowest data type."""
+"""FLOP/s of one GPU of a kind that the table lacks: 60 times the fastest kind's in its narrowest data type."""
 
 FACTS = ("n_gpus", "gpu_model", "dtype", *frames.MODEL)
-"""Columns that a session tells of its steps."""
+"""Columns of a session that apply to its steps."""
 
 
 def mfu(tokens_per_s: float, flops_per_token: float, peak_flops: float) -> float:
@@ -89,8 +89,8 @@ def step_mfu(
     Source: PaLM; metric-definitions 6.1.
     """
     if convention not in CONVENTIONS:
-        raise ValueError(f"there is no FLOP convention {convention!r}; there are: {', '.join(CONVENTIONS)}")
-    known = steps.with_columns(
+        raise ValueError(f"there is no FLOP convention {convention!r}; the conventions are: {', '.join(CONVENTIONS)}")
+    complete = steps.with_columns(
         pl.lit(None, dtype=kind).alias(name) for name, kind in frames.MODEL.items() if name not in steps.columns
     )
     kinds = _peaks(steps, peak_flops, lower=lower_peak)
@@ -98,7 +98,7 @@ def step_mfu(
     flop = pl.col("tokens") * needed
     whole = _positive("n_gpus") * pl.col("_peak") * _positive("wall_s")
     return (
-        known.join(kinds, on=["gpu_model", "dtype"], how="left", nulls_equal=True, maintain_order="left")
+        complete.join(kinds, on=["gpu_model", "dtype"], how="left", nulls_equal=True, maintain_order="left")
         .with_columns(flop=flop.cast(pl.Float64), peak_flop=whole.cast(pl.Float64))
         .with_columns(impossible=_is_impossible([name for name in _SESSION if name in steps.columns]))
         .with_columns(pl.when(~pl.col("impossible")).then(name) for name in ("flop", "peak_flop"))
@@ -112,7 +112,7 @@ _SESSION = ("cluster", "run_id", "session")
 
 
 def _is_impossible(session: list[str]) -> pl.Expr:
-    """Whether a step claims more FLOP than its GPUs can have done; false where its FLOP are not known."""
+    """Whether a step claims more FLOP than its GPUs can have done; false where its FLOP are unknown."""
     wall = _positive("wall_s")
     mean = exact_mean(wall).over(session) if session else exact_mean(wall)
     fastest = pl.max_horizontal("_peak", "_fastest").fill_null(MOST_FLOPS)
@@ -136,26 +136,28 @@ def _positive(name: str) -> pl.Expr:
 def _peaks(steps: pl.DataFrame, stated: float | None, *, lower: bool) -> pl.DataFrame:
     """The peak of one GPU for each kind and data type among the steps, and the MFU that it cannot exceed."""
     pairs = steps.select("gpu_model", "dtype").unique(maintain_order=True)
-    found = [_peak_of(model, dtype, lower=lower) for model, dtype in pairs.iter_rows()]
-    flops = [None if each is None else each.flops for each in found]
+    found_peaks = [_peak_of(model, dtype, lower=lower) for model, dtype in pairs.iter_rows()]
+    flops = [None if each is None else each.flops for each in found_peaks]
     if stated is not None:
         flops = [check_peak(stated, model, dtype) for model, dtype in pairs.iter_rows()]
     return pairs.with_columns(
         pl.Series("_peak", flops, dtype=pl.Float64),
         pl.Series("_fastest", [_fastest(model, dtype) for model, dtype in pairs.iter_rows()], dtype=pl.Float64),
-        pl.Series("peak_dtype", [None if each is None else each.dtype for each in found], dtype=pl.String),
-        pl.Series("_most", [1.0 if each is None else each.gpu.implausible_above for each in found], dtype=pl.Float64),
+        pl.Series("peak_dtype", [None if each is None else each.dtype for each in found_peaks], dtype=pl.String),
+        pl.Series(
+            "_most", [1.0 if peak is None else peak.gpu.implausible_above for peak in found_peaks], dtype=pl.Float64
+        ),
     )
 
 
 def _fastest(model: str | None, dtype: str | None) -> float | None:
-    known = _peak_of(model, dtype, lower=False)
-    return None if known is None else known.flops
+    peak = _peak_of(model, dtype, lower=False)
+    return None if peak is None else peak.flops
 
 
 def _peak_of(model: str | None, dtype: str | None, *, lower: bool) -> Peak | None:
-    known = peaks(model, dtype)
-    return known[0 if lower else -1] if known else None
+    ascending = peaks(model, dtype)
+    return ascending[0 if lower else -1] if ascending else None
 
 
 def mixes(steps: pl.DataFrame) -> pl.Series:
@@ -173,7 +175,7 @@ def mixes(steps: pl.DataFrame) -> pl.Series:
 def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.DataFrame:
     """MFU of each run over its steps, with how sure it is.
 
-    The headline is the ratio of sums; mean and median are over steps, one step one vote, and tell of stalls and slow
+    The headline is the ratio of sums; mean and median are over steps, one step one vote, and show stalls and slow
     stretches. The interval is a bootstrap of whole blocks of consecutive steps, since neighbours are alike: blocks are
     as long as there are blocks, and there must be 20 (so 400 steps).
 
@@ -190,24 +192,24 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
 
     Source: Carlstein 1986 for the blocks; metric-definitions 5.5.
     """
-    known = pl.col("mfu").is_not_null()
+    present = pl.col("mfu").is_not_null()
     totals = (
         steps.group_by("cluster", "run_id")
         .agg(
-            n=known.sum().cast(pl.Int64),
-            n_unknown=(~known).sum().cast(pl.Int64),
+            n=present.sum().cast(pl.Int64),
+            n_unknown=(~present).sum().cast(pl.Int64),
             n_implausible=pl.col("implausible").sum().cast(pl.Int64),
             n_impossible=pl.col("impossible").sum().cast(pl.Int64),
-            flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
-            peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
+            flop=exact_sum(pl.col("flop").filter(present), places=FLOP),
+            peak_flop=exact_sum(pl.col("peak_flop").filter(present), places=FLOP),
             mfu_mean=exact_mean(pl.col("mfu")),
             mfu_median=pl.col("mfu").median(),
         )
         .with_columns(mfu=pl.when(pl.col("peak_flop") > 0).then(pl.col("flop") / pl.col("peak_flop")))
         .sort("cluster", "run_id")
     )
-    told = steps.filter(known).sort(*_IN_TIME)
-    runs = {(row[0], row[1]): row for row in _of_runs(told, seed, resamples)}
+    counted = steps.filter(present).sort(*_IN_TIME)
+    runs = {(row[0], row[1]): row for row in _of_runs(counted, seed, resamples)}
     mine = [runs.get((row["cluster"], row["run_id"]), _NOTHING) for row in totals.iter_rows(named=True)]
     notes = [
         _note(
@@ -239,7 +241,7 @@ class Fleet:
         runs: runs they are of.
         low: lower end of the 95 % interval; None where there are too few steps.
         high: upper end.
-        note: what a reader must know.
+        note: caveats for the reader.
     """
 
     value: float | None
@@ -262,27 +264,27 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
 
     Source: metric-definitions 5.5 and 7.3.
     """
-    told = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
-    length = max(1, math.ceil(math.sqrt(told.height)))
+    counted = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
+    length = max(1, math.ceil(math.sqrt(counted.height)))
     place = pl.int_range(pl.len()).over("cluster", "run_id") // length
-    blocks = told.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
-    found = bootstrap_ratio_interval(
+    blocks = counted.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
+    interval = bootstrap_ratio_interval(
         blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
     )
-    low, high = (None, None) if found is None or np.isnan(found.low) else found
-    flop, peak_flop = told.select(*_FLOP_SUMS).row(0)
+    low, high = (None, None) if interval is None or np.isnan(interval.low) else interval
+    flop, peak_flop = counted.select(*_FLOP_SUMS).row(0)
     value = flop / peak_flop if peak_flop else None
-    kinds = told.select("gpu_model", "dtype").unique(maintain_order=True).rows()
+    kinds = counted.select("gpu_model", "dtype").unique(maintain_order=True).rows()
     note = _note(
         value,
-        unknown=steps.height - told.height,
-        n=told.height,
+        unknown=steps.height - counted.height,
+        n=counted.height,
         kinds=kinds,
-        implausible=int(told["implausible"].sum()),
+        implausible=int(counted["implausible"].sum()),
         impossible=int(steps["impossible"].sum()),
     )
-    runs = told.select("cluster", "run_id").n_unique()
-    return Fleet(value, flop, peak_flop, told.height, runs, low, high, note)
+    runs = counted.select("cluster", "run_id").n_unique()
+    return Fleet(value, flop, peak_flop, counted.height, runs, low, high, note)
 
 
 _FLOP_SUMS = tuple(exact_sum(pl.col(name), places=FLOP).alias(name) for name in ("flop", "peak_flop"))
@@ -299,10 +301,10 @@ def _of_runs(
     for (cluster, run), rows in steps.group_by("cluster", "run_id", maintain_order=True):
         length = math.ceil(math.sqrt(rows.height))
         blocks = rows.group_by(pl.int_range(pl.len()) // length, maintain_order=True).agg(*_FLOP_SUMS)
-        found = bootstrap_ratio_interval(
+        interval = bootstrap_ratio_interval(
             blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
         )
-        low, high = (None, None) if found is None or np.isnan(found.low) else found
+        low, high = (None, None) if interval is None or np.isnan(interval.low) else interval
         yield str(cluster), str(run), low, high, rows.select("gpu_model", "dtype").unique(maintain_order=True).rows()
 
 
@@ -315,7 +317,7 @@ def _note(
     implausible: int,
     impossible: int,
 ) -> str | None:
-    """What a person should know before quoting a run's MFU."""
+    """The caveats of quoting a run's MFU."""
     left_out = (
         f"{impossible} of {n + unknown} steps are left out: they claim more than {IMPOSSIBLE_ABOVE:g} times the FLOP "
         "that their GPUs can do; check tokens, the sizes of the model and the data type in the run log"
@@ -323,25 +325,25 @@ def _note(
     if value is None and impossible:
         return left_out
     if value is None:
-        return "cannot tell: the log lacks tokens or sizes of the model, or the GPU or its data type is not known"
-    said = []
-    known = [found for found in (peak(model, dtype) for model, dtype in kinds) if found is not None]
-    said += sorted({found.note for found in known if found.note is not None})
-    most = min((found.gpu.implausible_above for found in known), default=1.0)
+        return "cannot tell: the log lacks tokens or sizes of the model, or the GPU or its data type is unknown"
+    notes = []
+    listed = [each for each in (peak(model, dtype) for model, dtype in kinds) if each is not None]
+    notes += sorted({each.note for each in listed if each.note is not None})
+    most = min((each.gpu.implausible_above for each in listed), default=1.0)
     if value > most:
-        said.append(
+        notes.append(
             f"{value:.0%} is more than such a GPU can do: is the peak of another data type (fp8?), are tokens counted "
-            "twice, or are there more GPUs than the log says?"
+            "twice, or are there more GPUs than the log records?"
         )
     elif implausible:
-        said.append(f"{implausible} of {n} steps are above what such a GPU can do ({most:.0%})")
+        notes.append(f"{implausible} of {n} steps are above what such a GPU can do ({most:.0%})")
     if any(len(peaks(model, dtype)) > 1 for model, dtype in kinds):
-        said.append("matrix products in several data types: which peak it is over decides the value")
+        notes.append("matrix products in several data types: which peak it is over decides the value")
     if impossible:
-        said.append(left_out)
+        notes.append(left_out)
     if unknown > impossible:
-        said.append(f"{unknown - impossible} of {n + unknown} steps could not be counted")
-    return "; ".join(said) or None
+        notes.append(f"{unknown - impossible} of {n + unknown} steps could not be counted")
+    return "; ".join(notes) or None
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Gpu:
     """A kind of GPU: the words that name it, and its dense peaks in FLOP/s by column of `DTYPES`.
 
     `words` must all be in a name for it to be this kind. `peak_clock_mhz` is the SM clock that the peak is computed
-    with, where it is known. A step MFU above `implausible_above` says that something does not fit.
+    with, where it is known. A step MFU above `implausible_above` means that something does not fit.
     """
 
     name: str
@@ -58,7 +58,7 @@ _HOPPER_MOST = 0.85  # a plain matrix product reaches 80 % (ml-engineering)
 _AMPERE_MOST = 0.92  # ... 87 %
 _BLACKWELL_MOST = 0.85  # ... 73 to 78 %
 _CDNA_MOST = 0.75  # ... 51 %, with software that has grown better since
-_ASSUMED_SXM = "the name does not tell the variant: taken as H100 SXM"
+_ASSUMED_SXM = "the name does not give the variant: taken as H100 SXM"
 
 GPUS: tuple[Gpu, ...] = (
     *(
@@ -151,7 +151,7 @@ def gpu_of(name: str | None) -> Gpu | None:
 
 
 def peaks(gpu_model: str | None, dtype: str | None) -> tuple[Peak, ...]:
-    """The dense peaks of one GPU for the data types that a name means, the lowest first; none where it cannot be told.
+    """The dense peaks of one GPU for the data types that a name means, the lowest first; none where it is unknown.
 
     A run that multiplies in several types (`bf16+fp8`, `fp8 mixed`) has several, and its MFU is ambiguous: over the
     higher peak it is not flattered, over the lower one it may be.
@@ -167,12 +167,12 @@ def peaks(gpu_model: str | None, dtype: str | None) -> tuple[Peak, ...]:
 
 
 def peak(gpu_model: str | None, dtype: str | None) -> Peak | None:
-    """The dense peak of one GPU for a data type, the highest of several; None where the table cannot tell.
+    """The dense peak of one GPU for a data type, the highest of several; None where the table has none.
 
     >>> peak("NVIDIA H100 80GB HBM3", "bf16").flops / 1e12
     989.0
     >>> peak("h100", "bf16").note
-    'the name does not tell the variant: taken as H100 SXM'
+    'the name does not give the variant: taken as H100 SXM'
     >>> peak("NVIDIA A100-SXM4-80GB", "fp8") is None  # it has none
     True
     """
@@ -191,10 +191,10 @@ def columns_of(dtype: str | None) -> tuple[str, ...]:
     (('fp8', 'bf16'), ('fp8', 'bf16'), ('bf16',))
     """
     words = re.findall(r"[a-z0-9]+", (dtype or "").lower())
-    found = [DTYPES[word] for word in words if word in DTYPES]
-    if found and "mixed" in words:
-        found.append("bf16")
-    return tuple(dict.fromkeys(found))
+    types = [DTYPES[word] for word in words if word in DTYPES]
+    if types and "mixed" in words:
+        types.append("bf16")
+    return tuple(dict.fromkeys(types))
 
 
 def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:
@@ -202,8 +202,8 @@ def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:
 
     Args:
         flops: in FLOP/s, of one GPU.
-        gpu_model: the GPU it is said to be of.
-        dtype: the data type it is said to be for.
+        gpu_model: the GPU it is claimed for.
+        dtype: the data type it is claimed for.
 
     Returns:
         `flops`.
@@ -214,10 +214,10 @@ def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:
     """
     if not 0 < flops < math.inf:
         raise ValueError(f"a peak is a number of FLOP/s above 0, not {flops}")
-    known = peak(gpu_model, dtype)
-    if known is not None and abs(flops / (2 * known.flops) - 1) <= SPARSE_TOLERANCE:
+    dense = peak(gpu_model, dtype)
+    if dense is not None and abs(flops / (2 * dense.flops) - 1) <= SPARSE_TOLERANCE:
         raise ValueError(
-            f"{flops / _T:g} TFLOP/s is the figure of {known.gpu.name} with sparsity (or of a type half as wide); for "
-            f"{dtype} its dense peak is {known.flops / _T:g} TFLOP/s. Training uses no sparsity: state the dense one"
+            f"{flops / _T:g} TFLOP/s is the figure of {dense.gpu.name} with sparsity (or of a type half as wide); for "
+            f"{dtype} its dense peak is {dense.flops / _T:g} TFLOP/s. Training uses no sparsity: state the dense one"
         )
     return flops

@@ -1,4 +1,4 @@
-"""What telemetry can say of MFU: tensor activity x SM clock / the clock of the peak, calibrated against run logs.
+"""An estimate of MFU from telemetry: tensor activity x SM clock / the clock of the peak, calibrated against run logs.
 
 Tensor activity is the share of cycles in which a tensor pipe worked; times the clock over the one that the table's peak
 is worked out with, it is the share of the peak that was *executed*: HFU, without what runs outside the tensor pipes. It
@@ -35,7 +35,7 @@ ENOUGH: Final = 3
 """Hours that a fit needs."""
 
 SLACK: Final = 1.05
-"""Logs may say so much more than the pipes before something must be wrong: readings are rounded averages."""
+"""Logs may exceed the pipes by this factor before something must be wrong: readings are rounded averages."""
 
 FAR_BELOW: Final = 2.0
 """The pipes may have done so many times what logs account for; full recomputation explains 4/3 of it."""
@@ -55,7 +55,7 @@ HOURS: Final[frames.Schema] = {
     "tensor_active": frames.NUMBER,
     "sm_clock_hz": frames.NUMBER,
 }
-"""Whole hours of attempts as telemetry tells them; `hour` counts from 1970."""
+"""Whole hours of attempts by telemetry; `hour` counts from 1970."""
 
 
 def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +68,7 @@ def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
         hours: `HOURS`, the attempts' GPU by any name.
 
     Returns:
-        The same rows with `gpu_model` as the table of peaks calls it (as it was, where it does not know it), `hfu_est`
+        The same rows with `gpu_model` as the table of peaks calls it (unchanged, where the table lacks it), `hfu_est`
         and `clocked`; hours of which too few GPUs were seen are left out.
     """
     names = hours["gpu_model"].unique().to_list()
@@ -93,7 +93,7 @@ def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
 
 
 def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
-    """What logs say of each hour of an attempt.
+    """Each hour of an attempt by its logs.
 
     Args:
         steps: executions of steps, kept or not (the pipes did both), with `begin`, `end`, `reach` (microseconds),
@@ -102,11 +102,11 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         By `frames.ATTEMPT_KEY` and `hour`: `run_id`, `gpu_model`, `dtype`, `peak_flops` (of one GPU), `flop`,
-        `flop_least`, `stepped_s`; hours of which a part is not told by logs are left out.
+        `flop_least`, `stepped_s`; hours of which a part is not logged are left out.
     """
-    told = steps.filter(pl.col("peak_flop").is_not_null() & pl.col("flop").is_not_null())
+    counted = steps.filter(pl.col("peak_flop").is_not_null() & pl.col("flop").is_not_null())
     until = pl.when(pl.col("end") > pl.col("begin")).then("end").otherwise("reach")
-    spans = told.select(
+    spans = counted.select(
         *frames.ATTEMPT_KEY,
         "run_id",
         "gpu_model",
@@ -136,7 +136,7 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
-    """Hours that both tell of.
+    """Hours that both cover.
 
     Args:
         seen: as `executed_share` returns it.
@@ -207,20 +207,20 @@ def _fit(hours: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def _notes() -> pl.Expr:
-    """What a reader must know of a fit."""
+    """The caveats of a fit."""
     masked = pl.col("mfu_log") > SLACK * pl.col("hfu_est")
-    said = [
+    notes = [
         pl.when(pl.col("_above")).then(pl.lit(ABOVE)),
         pl.when(pl.col("_below")).then(pl.lit(BELOW)),
         pl.when(masked & ~pl.col("_above")).then(pl.lit(MASKED)),
         pl.when(pl.col("n") < ENOUGH).then(pl.lit(f"fewer than {ENOUGH} hours with both: no fit")),
         pl.when(~pl.col("_clocked")).then(pl.lit(UNCLOCKED)),
     ]
-    return pl.concat_str(said, separator="; ", ignore_nulls=True).replace("", None)
+    return pl.concat_str(notes, separator="; ", ignore_nulls=True).replace("", None)
 
 
 ABOVE: Final = (
-    "the log says more than the tensor pipes can have done: too many parameters or tokens, too few GPUs, or the peak "
+    "the log claims more than the tensor pipes can have done: too many parameters or tokens, too few GPUs, or the peak "
     "of another data type"
 )
 BELOW: Final = (
@@ -243,7 +243,7 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
         `cluster`, `run_id`, `gpu_model`, `dtype` (assumed), `n` (hours), `gpu_hours`, `hfu_est`, `slope`, `residual`,
         `value`; by cluster and run. Runs whose kind of GPU has no fit are left out.
     """
-    known = (
+    fit = (
         fitted.filter((pl.col("run_id") == "") & pl.col("slope").is_not_null())
         .sort("gpu_hours", descending=True)
         .unique(["cluster", "gpu_model"], keep="first", maintain_order=True)
@@ -259,7 +259,7 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
             gpu_hours=exact_sum(w),
             hfu_est=exact_sum(w * pl.col("hfu_est"), places=18) / exact_sum(w),
         )
-        .join(known, on=["cluster", "gpu_model"])
+        .join(fit, on=["cluster", "gpu_model"])
         .with_columns(value=pl.col("slope") * pl.col("hfu_est"))
         .select("cluster", "run_id", *WORKLOAD, "n", "gpu_hours", "hfu_est", "slope", "residual", "value")
         .sort("cluster", "run_id", "gpu_model")
@@ -287,7 +287,7 @@ METRICS = (
         formula="a x (tensor activity x SM clock / clock of the peak), a fitted to logged runs of the same kind of GPU",
         query="gpu_tensor_hours",
         function=estimated,
-        interval="none; the residual of the fit says how far single hours of logged runs lie from it",
+        interval="none; the residual of the fit is how far single hours of logged runs lie from it",
         source="metric-definitions 6.4",
     ),
 )

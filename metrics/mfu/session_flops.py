@@ -1,6 +1,6 @@
-"""FLOP per token of sessions, from what their logs tell of the model: the formulas of `metrics.mfu.flops` over columns.
+"""FLOP per token of sessions, from the model that their logs describe: `metrics.mfu.flops` over columns.
 
-A formula that needs what a log does not tell gives null: an honest "cannot tell". Null in any column makes it null, so
+A formula that needs what a log lacks gives null: an honest "cannot tell". Null in any column makes it null, so
 the formulas are written plainly.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl.Expr:
-    """FLOP per token of a row with the columns of `frames.MODEL`; null where they do not tell it.
+    """FLOP per token of a row with the columns of `frames.MODEL`; null where they do not determine it.
 
     FLOP that the log states itself count under the convention that it names, and under `stated`. Those that it names
     `executed` are no model FLOP.
@@ -25,14 +25,14 @@ def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl
     Source: metric-definitions 6.1.
     """
     named = pl.col("flop_convention")
-    told = _positive("flops_per_token")
-    executed = pl.when(named == "executed").then(told)
+    stated_flops = _positive("flops_per_token")
+    executed = pl.when(named == "executed").then(stated_flops)
     if convention == "executed":
         return pl.coalesce(executed, _computed("palm_full", recompute=_FULL)) if measure == "hfu" else _NONE
     if convention == "stated":
-        needed = pl.when(named.ne_missing("executed")).then(told)
+        needed = pl.when(named.ne_missing("executed")).then(stated_flops)
         return needed if measure == "mfu" else pl.coalesce(executed, pl.when(~_FULL).then(needed))
-    stated = pl.when(named == convention).then(told)
+    stated = pl.when(named == convention).then(stated_flops)
     if measure == "mfu":
         return pl.coalesce(stated, _computed(convention, recompute=pl.lit(value=False)))
     # All that PaLM's forms count is computed again; of Megatron's, the logits are not.
@@ -42,11 +42,11 @@ def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl
 
 _NONE = pl.lit(None, dtype=pl.Float64)
 _FULL = pl.col("recompute").replace_strict({"none": False, "full": True}, default=None, return_dtype=pl.Boolean)
-"""Whether all activations are computed again. What `selective` computes again is not told by that word."""
+"""Whether all activations are computed again. That word does not define what `selective` computes again."""
 
 
 def _passes(recompute: pl.Expr) -> pl.Expr:
-    """What executed FLOP are, over those needed; null where it is not known whether anything is computed again."""
+    """What executed FLOP are, over those needed; null where it is unknown whether anything is computed again."""
     return pl.when(recompute).then(FULL_RECOMPUTE).when(~recompute).then(1.0)
 
 
@@ -64,7 +64,7 @@ def _computed(convention: Convention, *, recompute: pl.Expr) -> pl.Expr:
 def active_params_expr() -> pl.Expr:
     """Parameters active per token: as logged; of a mixture of experts without the experts not chosen; else all.
 
-    Where the parameters of the experts are not told, those of all routed experts follow from their sizes: `2 h f` (a
+    Where the parameters of the experts are not logged, those of all routed experts follow from their sizes: `2 h f` (a
     gated MLP: `3 h f`) each.
     """
     size = pl.coalesce(_positive("expert_ffn_hidden"), _positive("ffn_hidden"))

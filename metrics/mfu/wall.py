@@ -9,7 +9,7 @@ from metrics.metric import Metric
 
 
 def allocated(sums: pl.DataFrame) -> pl.DataFrame:
-    """GPU-seconds that each run was allocated, and those of them that its log tells of.
+    """GPU-seconds that each run was allocated, and those of them that its log covers.
 
     Args:
         sums: `frames.LEDGER_SUMS` by run.
@@ -35,7 +35,7 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     work that was lost lower it, and queueing does not. It is the MFU of the steps times the share of the GPU-time that
     those steps took.
 
-    What no log tells of counts as without model FLOP in `value`, and at the MFU of the steps in `flop_most`.
+    Time without a log counts as without model FLOP in `value`, and at the MFU of the steps in `flop_most`.
 
     Args:
         steps: `metrics.mfu.mfu.step_mfu`'s rows, kept ones.
@@ -48,22 +48,22 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     Source: metric-definitions 6.1 (run MFU = step MFU x productive share).
     """
     time = pl.col("n_gpus") * pl.col("wall_s")
-    known = pl.col("mfu").is_not_null()
+    with_mfu = pl.col("mfu").is_not_null()
     by_run = steps.group_by("cluster", "run_id").agg(
-        n=known.sum().cast(pl.Int64),
-        flop=exact_sum(pl.col("flop").filter(known), places=FLOP),
-        step_peak_flop=exact_sum(pl.col("peak_flop").filter(known), places=FLOP),
-        step_gpu_s=exact_sum(time.filter(known)),
+        n=with_mfu.sum().cast(pl.Int64),
+        flop=exact_sum(pl.col("flop").filter(with_mfu), places=FLOP),
+        step_peak_flop=exact_sum(pl.col("peak_flop").filter(with_mfu), places=FLOP),
+        step_gpu_s=exact_sum(time.filter(with_mfu)),
     )
-    told = pl.col("n") > 0
+    has_steps = pl.col("n") > 0
     per_gpu_s = pl.col("step_peak_flop") / pl.col("step_gpu_s")
     unseen = (pl.col("allocated_gpu_s") - pl.col("logged_gpu_s")).clip(0)
-    whole = pl.when(told & (pl.col("allocated_gpu_s") > 0)).then(per_gpu_s * pl.col("allocated_gpu_s"))
+    whole = pl.when(has_steps & (pl.col("allocated_gpu_s") > 0)).then(per_gpu_s * pl.col("allocated_gpu_s"))
     return (
         by_run.join(held, on=["cluster", "run_id"])
         .with_columns(
             peak_flop=whole,
-            step_mfu=pl.when(told).then(pl.col("flop") / pl.col("step_peak_flop")),
+            step_mfu=pl.when(has_steps).then(pl.col("flop") / pl.col("step_peak_flop")),
             step_share=pl.col("step_gpu_s") / pl.col("allocated_gpu_s"),
         )
         .with_columns(flop_most=pl.col("flop") + pl.col("step_mfu") * per_gpu_s * unseen)
@@ -89,9 +89,7 @@ METRICS = (
         formula="model FLOP of the kept steps / (dense peak FLOP/s x allocated GPU-seconds of the runs)",
         query="ledger_sums",
         function=run_mfu,
-        interval=(
-            "bounds: time that no log tells of counted without model FLOP (low) and at the MFU of the steps (high)"
-        ),
+        interval=("bounds: time without a log counted without model FLOP (low) and at the MFU of the steps (high)"),
         source="metric-definitions 6.1: run MFU = step MFU x productive share",
     ),
 )

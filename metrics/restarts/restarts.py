@@ -44,11 +44,11 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
         pl.col("started_at").alias("restarted_at"),
         (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("given_up"),
     )
-    found = broken.join(following, on=_RUN).filter(~pl.col("given_up"))
+    pairs = broken.join(following, on=_RUN).filter(~pl.col("given_up"))
     eligible = pl.col("next_eligible_at")
     held_until = pl.when(eligible.is_not_null()).then(pl.max_horizontal(eligible, "ended_at"))
     return frames.conform(
-        found.with_columns(
+        pairs.with_columns(
             in_allocation=pl.lit(value=False),
             interrupted_at=pl.col("ended_at"),
             eligible_at=pl.col("next_eligible_at"),
@@ -105,8 +105,8 @@ STAGES = (
 def restart_stages(restarted: pl.DataFrame) -> pl.DataFrame:
     """Every stage of restarts that is known, per class and cause, and over all of a class.
 
-    Restarts within an allocation are never mixed with the others. Each stage is told of other restarts than the next
-    (some only logs know, some only accounting), so each has its own `n`, and medians do not add up.
+    Restarts within an allocation are never mixed with the others. Each stage is known of other restarts than the next
+    (some only logs record, some only accounting), so each has its own `n`, and medians do not add up.
 
     Args:
         restarted: `frames.RESTARTS` of one cluster.
@@ -114,15 +114,15 @@ def restart_stages(restarted: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `in_allocation`, `class`, `cause` ("all" for the class's total), `stage`, `n` (restarts of which it is known),
         `n_restarts`, `median_s`, `median_low_s`, `median_high_s` (95 %, order statistics; null where there are too
-        few), `p90_s`, `mean_s`. Stages that nothing tells have no row.
+        few), `p90_s`, `mean_s`. Stages without data have no row.
     """
-    found = [
-        key | {"stage": name, "n": known.len(), "n_restarts": group.height} | _statistics(known)
+    rows = [
+        key | {"stage": name, "n": values.len(), "n_restarts": group.height} | _statistics(values)
         for key, group in _groups(restarted)
         for column, name in STAGES
-        if (known := group[column].drop_nulls()).len()
+        if (values := group[column].drop_nulls()).len()
     ]
-    return pl.DataFrame(found, schema=_STAGES)
+    return pl.DataFrame(rows, schema=_STAGES)
 
 
 def restart_summary(restarted: pl.DataFrame) -> pl.DataFrame:
@@ -141,16 +141,16 @@ def restart_summary(restarted: pl.DataFrame) -> pl.DataFrame:
         and wholes where they are known: `hold_median_s`, `queue_median_s`, `detect_median_s`, `first_step_median_s`,
         `recover_median_s`.
     """
-    found = [key | _summary(group) for key, group in _groups(restarted)]
-    return pl.DataFrame(found, schema=_SUMMARY)
+    rows = [key | _summary(group) for key, group in _groups(restarted)]
+    return pl.DataFrame(rows, schema=_SUMMARY)
 
 
 def _groups(restarted: pl.DataFrame) -> list[tuple[dict[str, object], pl.DataFrame]]:
     """Restarts by class and by cause: the total of a class before its causes, those of most restarts first."""
-    known = restarted.with_columns(pl.col("in_allocation").fill_null(value=False))
-    total = known.with_columns(cause=pl.lit("all"))
+    classed = restarted.with_columns(pl.col("in_allocation").fill_null(value=False))
+    total = classed.with_columns(cause=pl.lit("all"))
     names = ["in_allocation", "class", "cause"]
-    parts = pl.concat([total, known]).partition_by(names, as_dict=True, maintain_order=True)
+    parts = pl.concat([total, classed]).partition_by(names, as_dict=True, maintain_order=True)
 
     def order(key: tuple[object, ...]) -> tuple[object, ...]:
         done = parts[key]["time_to_job_restart_s"].count()
@@ -204,7 +204,7 @@ _MEDIAN = "order statistics of the median, at least 95 %"
 
 
 def _stage(name: str, summary: str, formula: str) -> Metric:
-    """A stage of a restart: each has the statistics that `time_to_job_restart` has, over the restarts that tell it."""
+    """A stage of a restart: each has the statistics that `time_to_job_restart` has, over the restarts that have it."""
     return Metric(
         name=name,
         unit="s",

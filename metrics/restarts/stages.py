@@ -1,12 +1,12 @@
 """The whole of a restart, from the last good step to the one that makes up for it: who noticed, what each part took.
 
-    t0 end of the last good step   t1 something first told of the failure   t2 end of the attempt
+    t0 end of the last good step   t1 first signal of the failure   t2 end of the attempt
     t3 next attempt eligible   t4 it starts   t5 its first log line   t6 its checkpoint is loaded
     t7 end of its first step   t8 back at the step of t0
 
 t2 to t4 come from accounting (`metrics.restarts.restarts`), t1 also from telemetry and node states, the rest from logs.
-What is not told stays null. Clocks of logs may differ from the scheduler's by a little: a moment that a log puts before
-the one that it must follow is taken to be that one, so parts are never negative and those that are known add up.
+What is not recorded stays null. Clocks of logs may differ from the scheduler's by a little: a moment that a log puts
+before the one that it must follow is taken to be that one, so parts are never negative and known ones add up.
 
 Definitions: metric-definitions 4.3.
 """
@@ -21,16 +21,16 @@ from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
 from metrics.time_join import nearby
 
 JOB_END = "job_end"
-"""What told of a failure of which nothing told before the attempt ended."""
+"""The detector of a failure that had no signal before the attempt ended."""
 
 IN_PLACE = "in_place"
-"""Class of restarts within an allocation: no attempt ended, so no final state says why."""
+"""Class of restarts within an allocation: no attempt ended, so no final state gives a cause."""
 
-TELLING_KINDS = r"(?i)nccl|watchdog|hang|fault|error|crash|abort|exception"
-"""Kinds of a run log's events that tell of a failure."""
+FAILURE_KINDS = r"(?i)nccl|watchdog|hang|fault|error|crash|abort|exception"
+"""Kinds of a run log's events that signal a failure."""
 
 _NOTHING_FAILED = ("preemption", "planned", "timeout")
-"""Classes of interruptions that nobody had to notice: the scheduler made them."""
+"""Classes of interruptions that need no detection: the scheduler made them."""
 
 _RUN = ["cluster", "run_id", "attempt_no"]
 _KEY = list(frames.ATTEMPT_KEY)
@@ -47,7 +47,7 @@ def with_detection(
     *,
     before_s: float = BEFORE_END_S,
 ) -> pl.DataFrame:
-    """Add when anything but a log first told of each failure (t1), and how long the attempt then took to end.
+    """Add when anything but a log first signalled each failure (t1), and how long the attempt then took to end.
 
     That is the first critical event, or XID of the program, on one of its nodes (on the one to blame, where there is
     one) within `before_s` of the end; without any, the end itself (`JOB_END`). Of what the scheduler ended on purpose
@@ -59,7 +59,7 @@ def with_detection(
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`.
         events: `metrics.failures.diagnosis.EVENTS`.
-        before_s: longest time that what told may lie before the end, in seconds.
+        before_s: longest time that a signal may lie before the end, in seconds.
 
     Returns:
         `frames.RESTARTS`.
@@ -74,36 +74,36 @@ def with_detection(
         .join(attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY)
         .filter(pl.col("node") == pl.coalesce("_blamed", "node"))
     )
-    first = _first_told(where, events, of="interrupted_at", by=_RUN, before_s=before_s, after_s=0)
+    first = _first_signal(where, events, of="interrupted_at", by=_RUN, before_s=before_s, after_s=0)
     end = pl.col("interrupted_at")
     noticed = ~pl.col("class").is_in(_NOTHING_FAILED)
     return frames.conform(
         restarted.drop("detected_at", "detected_by")
         .join(first, on=_RUN, how="left", maintain_order="left")
         .with_columns(
-            detected_at=pl.when(noticed).then(pl.coalesce("told_at", "interrupted_at")),
-            detected_by=pl.when(noticed).then(pl.coalesce("told_by", pl.lit(JOB_END))),
+            detected_at=pl.when(noticed).then(pl.coalesce("signal_at", "interrupted_at")),
+            detected_by=pl.when(noticed).then(pl.coalesce("signal_by", pl.lit(JOB_END))),
         )
         .with_columns(time_to_terminate_s=frames.seconds(end - pl.col("detected_at"))),
         frames.RESTARTS,
     )
 
 
-def _first_told(
+def _first_signal(
     where: pl.DataFrame, events: pl.DataFrame, *, of: str, by: list[str], before_s: float, after_s: float
 ) -> pl.DataFrame:
-    """The first event that tells of a failure around a moment: `by`, `told_at`, `told_by`, `told_kind`.
+    """The first event that signals a failure around a moment: `by`, `signal_at`, `signal_by`, `signal_kind`.
 
     What was over before the attempt began (`started_at` of `where`) tells of none of its failures.
     """
     critical = (pl.col("severity") == "critical").fill_null(value=False)
     of_program = pl.col("class").is_in(["APP", "CONSEQUENCE"]).fill_null(value=False)
-    telling = events.filter(critical | of_program)
+    signals = events.filter(critical | of_program)
     name = pl.concat_str("kind", "code", separator=" ", ignore_nulls=True)
     return (
         nearby(
             where.select(*by, "node", "started_at", of),
-            telling.select("cluster", "node", "ts", "lasts_until", "kind", "code"),
+            signals.select("cluster", "node", "ts", "lasts_until", "kind", "code"),
             of=of,
             at="ts",
             by=("cluster", "node"),
@@ -113,7 +113,7 @@ def _first_told(
         .filter(since_start("started_at"))
         .sort(*by, "ts", "kind", "code", "node", nulls_last=True)
         .unique(by, keep="first", maintain_order=True)
-        .select(*by, told_at="ts", told_by=name, told_kind="kind")
+        .select(*by, signal_at="ts", signal_by=name, signal_kind="kind")
     )
 
 
@@ -124,12 +124,12 @@ def with_log_times(
     sessions: pl.DataFrame,
     events: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Add what only logs know: detection, launch, load, warm-up, time to first step and to recovery.
+    """Add what only logs record: detection, launch, load, warm-up, time to first step and to recovery.
 
     t0 is the end of the interrupted attempt's last step, t5 the first log line of the next attempt, t6 the end of its
     checkpoint load, t7 the end of its first step, and t8 the end of the step that the interrupted attempt had last
-    finished (or of the one after it), when the run gets there again. An event of the log that tells of a failure
-    (`TELLING_KINDS`, after the last step began) is its detection if nothing told of it before. What was not logged
+    finished (or of the one after it), when the run gets there again. An event of the log that signals a failure
+    (`FAILURE_KINDS`, after the last step began) is its detection if nothing signalled it before. What was not logged
     stays null. Of several programs that log in one job only the first counts: the steps of an evaluator are not the
     run's.
 
@@ -159,19 +159,19 @@ def with_log_times(
         .with_columns(t2=pl.col("interrupted_at").dt.epoch("us"), t4=pl.col("restarted_at").dt.epoch("us"))
     )
     noticed = timed.filter(~pl.col("class").is_in(_NOTHING_FAILED))
-    told = _told_by_log(noticed.select("_restart", *_RUN, "last_begin", "t2"), joined, sessions, events)
-    return _timed(timed.join(told, on="_restart", how="left"), executed).sort("cluster", "interrupted_at", "job_id")
+    logged = _first_signal_in_log(noticed.select("_restart", *_RUN, "last_begin", "t2"), joined, sessions, events)
+    return _timed(timed.join(logged, on="_restart", how="left"), executed).sort("cluster", "interrupted_at", "job_id")
 
 
-def _told_by_log(
+def _first_signal_in_log(
     broken: pl.DataFrame, joined: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
 ) -> pl.DataFrame:
-    """The first event of each broken attempt's log that tells of a failure: `_restart`, `log_at` (us), `log_by`."""
-    telling = _in_sessions(events.filter(pl.col("kind").str.contains(TELLING_KINDS)), sessions)
+    """The first event of each broken attempt's log that signals a failure: `_restart`, `log_at` (us), `log_by`."""
+    signals = _in_sessions(events.filter(pl.col("kind").str.contains(FAILURE_KINDS)), sessions)
     moment = pl.col("ts").dt.epoch("us")
     return (
         broken.join(joined.select(*_KEY, "run_id", "attempt_no"), on=_RUN)
-        .join(telling.select(*_KEY, "ts", "kind"), on=_KEY)
+        .join(signals.select(*_KEY, "ts", "kind"), on=_KEY)
         .filter((moment >= pl.col("last_begin")) & (moment <= pl.col("t2")))
         .sort("_restart", "ts", "kind")
         .unique("_restart", keep="first", maintain_order=True)
@@ -191,7 +191,7 @@ def _in_sessions(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 def _timed(timed: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """`frames.RESTARTS` from the moments t0, t2, t4, t5, t6, t7 and `log_at` (us), `last_step` and `_restart`."""
-    # Whole microseconds: t1 is what told first; then each moment not before the one that it follows.
+    # Whole microseconds: t1 is the first signal; then each moment not before the one that it follows.
     t1 = pl.min_horizontal(pl.col("detected_at").dt.epoch("us"), "log_at")
     earlier = (pl.col("log_at") < pl.col("detected_at").dt.epoch("us").fill_null(2**62)).fill_null(value=False)
     ordered = timed.with_columns(
@@ -240,9 +240,9 @@ def _attempt_facts(
         .group_by(_KEY)
         .agg(pl.col("loaded").max().alias("t6"))
     )
-    found = head.join(steps, on=_KEY, how="left").join(loads, on=_KEY, how="left")
+    starts = head.join(steps, on=_KEY, how="left").join(loads, on=_KEY, how="left")
     return (
-        joined.join(found, on=_KEY)
+        joined.join(starts, on=_KEY)
         .sort("cluster", "run_id", "attempt_no", "t5")
         .unique(_RUN, keep="first", maintain_order=True)
     )
@@ -293,16 +293,16 @@ def in_place_restarts(
     attempts: pl.DataFrame,
     joined: pl.DataFrame,
     attempt_nodes: pl.DataFrame,
-    told: pl.DataFrame,
+    node_events: pl.DataFrame,
     before_s: float = BEFORE_END_S,
     after_s: float = AFTER_END_S,
 ) -> pl.DataFrame:
     """Restarts within an allocation: a new process of an attempt whose steps had stopped.
 
     t2 is the last thing that the process before it logged (or its last step's end), t4 the new one's first log line:
-    how long the launch took cannot be told from what lies between, and `launch_s` is null. Nothing but an event tells
-    that a process died, so without one before t2 `detected_at` is null. The class is `IN_PLACE`; the cause is the
-    kind of the first critical event on the attempt's nodes around t2, else that of the log's event that tells of a
+    how long the launch took cannot be separated from what lies between, and `launch_s` is null. Nothing but an event
+    tells that a process died, so without one before t2 `detected_at` is null. The class is `IN_PLACE`; the cause is the
+    kind of the first critical event on the attempt's nodes around t2, else that of the log's event that signals a
     failure, else `restart_in_place`.
 
     Args:
@@ -312,7 +312,7 @@ def in_place_restarts(
         attempts: `frames.ATTEMPTS`.
         joined: `frames.RUN_ATTEMPTS`.
         attempt_nodes: `frames.ATTEMPT_NODES`.
-        told: `metrics.failures.diagnosis.EVENTS`.
+        node_events: `metrics.failures.diagnosis.EVENTS`.
         before_s: how long before t2 an event may lie, in seconds.
         after_s: how long after.
 
@@ -323,39 +323,39 @@ def in_place_restarts(
     executed, sessions = executed.filter(own), sessions.filter(own & pl.col("usable"))
     broken = _broken_off(executed, sessions)
     gpus = attempts.join(joined, on=_KEY).group_by(_RUN).agg(unknown.total("milli_gpus"))
-    found = (
+    restarts = (
         broken.join(joined.select(*_KEY, "run_id", "attempt_no"), on=_KEY)
         .join(gpus, on=_RUN, how="left")
         .sort("cluster", "t4", "job_id", "submitted_at")
         .with_row_index("_restart")
         .with_columns(interrupted_at=frames.from_us("t2"), restarted_at=frames.from_us("t4"))
     )
-    where = found.select("cluster", "_restart", *_KEY[1:], "interrupted_at").join(
+    where = restarts.select("cluster", "_restart", *_KEY[1:], "interrupted_at").join(
         attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY
     )
     by = ["cluster", "_restart"]
-    first = _first_told(where, told, of="interrupted_at", by=by, before_s=before_s, after_s=0)
-    critical = told.filter(pl.col("severity") == "critical")
-    why = _first_told(where, critical, of="interrupted_at", by=by, before_s=before_s, after_s=after_s)
-    log = _told_by_log(found.select("_restart", *_RUN, "last_begin", "t2"), joined, sessions, events)
+    first = _first_signal(where, node_events, of="interrupted_at", by=by, before_s=before_s, after_s=0)
+    critical = node_events.filter(pl.col("severity") == "critical")
+    why = _first_signal(where, critical, of="interrupted_at", by=by, before_s=before_s, after_s=after_s)
+    log = _first_signal_in_log(restarts.select("_restart", *_RUN, "last_begin", "t2"), joined, sessions, events)
     loads = (
         _loads(events, sessions)
-        .join(found.select("_restart", "session", "first_begin"), on="session")
+        .join(restarts.select("_restart", "session", "first_begin"), on="session")
         .filter(pl.col("loaded") <= pl.col("first_begin"))
         .group_by("_restart")
         .agg(pl.col("loaded").max().alias("t6"))
     )
     timed = (
-        found.join(first.select("_restart", "told_at", "told_by"), on="_restart", how="left")
-        .join(why.select("_restart", pl.col("told_kind").alias("_why")), on="_restart", how="left")
+        restarts.join(first.select("_restart", "signal_at", "signal_by"), on="_restart", how="left")
+        .join(why.select("_restart", pl.col("signal_kind").alias("_why")), on="_restart", how="left")
         .join(log, on="_restart", how="left")
         .join(loads, on="_restart", how="left")
         .with_columns(
             pl.lit(IN_PLACE).alias("class"),
             pl.coalesce("_why", "log_by", pl.lit("restart_in_place")).alias("cause"),
             in_allocation=pl.lit(value=True),
-            detected_at="told_at",
-            detected_by="told_by",
+            detected_at="signal_at",
+            detected_by="signal_by",
             t5="t4",
             t7="first_end",
         )

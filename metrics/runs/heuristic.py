@@ -1,7 +1,7 @@
 """Runs of several jobs that nothing names: jobs that are alike and follow each other.
 
-This is a guess (`joined_by` is `heuristic`): somebody who tries one thing after the other looks the same. So it is
-only made where the configuration asks for it.
+This is a guess (`joined_by` is `heuristic`): a user who tries one thing after the other looks the same. So it is
+only made where the configuration enables it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SEPARATOR = "\x1f"
 
 
 def join_alike(
-    found: pl.DataFrame,
+    members: pl.DataFrame,
     attempts: pl.DataFrame,
     labels: pl.DataFrame,
     *,
@@ -28,11 +28,11 @@ def join_alike(
 
     A job continues the one before if it was eligible at most `max_gap_s` after that one ended, and if the larger of
     their GPU counts is at most `gpu_factor` times the smaller. Left alone are runs that something names; jobs whose
-    user, name or directory is not told; tasks of arrays (many things to do, not one); jobs without GPUs; jobs that
+    user, name or directory is unknown; tasks of arrays (many things to do, not one); jobs without GPUs; jobs that
     never started; and jobs that ran while another one like them did.
 
     Args:
-        found: `frames.RUN_ATTEMPTS`, as `metrics.runs.runs.run_attempts` returns it.
+        members: `frames.RUN_ATTEMPTS`, as `metrics.runs.runs.run_attempts` returns it.
         attempts: `frames.ATTEMPTS`.
         labels: `frames.ATTEMPT_LABELS`.
         max_gap_s: seconds.
@@ -50,13 +50,13 @@ def join_alike(
         ).alias("like"),
         pl.col("array_job_id").is_not_null().alias("task"),
         "milli_gpus",
-        pl.coalesce("eligible_at", "submitted_at").alias("asked_at"),
+        pl.coalesce("eligible_at", "submitted_at").alias("requested_at"),
     )
     if not_training is not None:
         facts = facts.join(not_training, on=key, how="anti")
     called = pl.col("joined_by").is_in(ACROSS_JOBS) | pl.col("run_id").str.contains(APART, literal=True)
-    joined = found.filter(called).select(chain).unique()
-    mine = timed(found.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
+    joined = members.filter(called).select(chain).unique()
+    mine = timed(members.join(joined, on=chain, how="anti"), attempts).join(facts, on=key)
     gpus = (
         mine.group_by(*chain, "attempt_no")
         .agg(unknown.total("milli_gpus"))
@@ -70,7 +70,7 @@ def join_alike(
             (
                 pl.col("task").any() | (pl.col("like").min() != pl.col("like").max()) | pl.col("like").is_null().any()
             ).alias("unlike"),
-            pl.col("asked_at").min().dt.epoch("us").alias("asked"),
+            pl.col("requested_at").min().dt.epoch("us").alias("requested"),
         )
         .join(gpus, on=chain)
         .filter(~pl.col("unlike") & (pl.col("milli_gpus") > 0))
@@ -81,8 +81,8 @@ def join_alike(
     first = _linked(candidates, max_gap_s=max_gap_s, gpu_factor=gpu_factor)
     several = first.filter(pl.len().over("cluster", "name") > 1)
     word = pl.when(pl.col("run_id") != pl.col("name")).then(pl.lit("heuristic")).alias("word")
-    together = put_together(timed(found, attempts).join(several.with_columns(word), on=chain))
-    return pl.concat([found.join(several, on=chain, how="anti"), together]).sort(
+    together = put_together(timed(members, attempts).join(several.with_columns(word), on=chain))
+    return pl.concat([members.join(several, on=chain, how="anti"), together]).sort(
         "cluster", "run_id", "attempt_no", "job_id"
     )
 
@@ -92,7 +92,7 @@ def _linked(ran: pl.DataFrame, *, max_gap_s: float, gpu_factor: float) -> pl.Dat
     like = ["cluster", "like"]
     small = pl.min_horizontal("milli_gpus", pl.col("milli_gpus").shift(1).over(like))
     large = pl.max_horizontal("milli_gpus", pl.col("milli_gpus").shift(1).over(like))
-    gap = pl.col("asked") - pl.col("until").shift(1).over(like)
+    gap = pl.col("requested") - pl.col("until").shift(1).over(like)
     apart = pl.col("beside") | pl.col("beside").shift(1).over(like)
     follows = (gap <= round(max_gap_s * 1e6)) & (large <= small * gpu_factor) & ~apart
     return (

@@ -1,7 +1,7 @@
-"""What names the run that a job belongs to, besides the scheduler's own ids: what its user wrote at the job.
+"""What names the run that a job belongs to, besides the scheduler's own ids: labels that its user gave it.
 
 An environment variable, a key in the comment, the wckey or a pattern of job names says that several jobs are one run,
-each only where the configuration says so. What depends on another job (`--dependency=afterany:...`) cannot be used:
+each only where the configuration enables it. What depends on another job (`--dependency=afterany:...`) cannot be used:
 Slurm's accounting does not keep dependencies.
 """
 
@@ -18,10 +18,10 @@ NAMED: frames.Schema = {name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_K
     "run_id": frames.TEXT,
     "joined_by": frames.TEXT,
 }
-"""What an attempt is called, and who said so."""
+"""The run name of an attempt, and the rule that gave it."""
 
 APART = "@"
-"""Stands between a name that is not one run and what tells its runs apart; no job id has one."""
+"""Stands between a name that is not one run and what distinguishes its runs; no job id has one."""
 
 LOGGED = "explicit"
 BY_RULE = ("environment", "comment", "wckey", "name_pattern")
@@ -49,42 +49,42 @@ class RunRules:
 def named_runs(
     attempts: pl.DataFrame, labels: pl.DataFrame, rules: RunRules, logged: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """What each attempt's run is called, and which rule says so.
+    """The name of each attempt's run, and the rule that gave it.
 
     Args:
         attempts: `frames.ATTEMPTS`.
         labels: `frames.ATTEMPT_LABELS`; attempts that it lacks have none.
         rules: which rules hold.
-        logged: attempt key and `run_id`: what logs say, as `metrics.runs.steps.explicit_runs` returns it.
+        logged: attempt key and `run_id` by the logs, as `metrics.runs.steps.explicit_runs` returns it.
 
     Returns:
         `NAMED`, the attempts that something names. Names that come from a pattern are of one account each: where a
         user has jobs of one name in several accounts, the account stands behind it.
     """
     key = list(frames.ATTEMPT_KEY)
-    said = attempts.select(*key, "user", "account", "name").join(labels, on=key, how="left")
+    labelled = attempts.select(*key, "user", "account", "name").join(labels, on=key, how="left")
     by_rule = {
         "environment": _environment(rules.env),
         "comment": _comments(rules.comment_key),
         "wckey": _wckey() if rules.wckey else _NOTHING,
         "name_pattern": pl.coalesce(_NOTHING, *(_by_pattern(pattern) for pattern in rules.names)),
     }
-    said = said.with_columns(pl.when(one != "").then(one).alias(f"#{word}") for word, one in by_rule.items())
+    labelled = labelled.with_columns(pl.when(one != "").then(one).alias(f"#{word}") for word, one in by_rule.items())
     several = (pl.col("account").drop_nulls().n_unique().over("cluster", "user", "#name_pattern") > 1) & pl.col(
         "#name_pattern"
     ).is_not_null()
     apart = pl.col("#name_pattern") + APART + pl.col("account").fill_null("?")
-    said = said.with_columns(pl.when(several).then(apart).otherwise("#name_pattern").alias("#name_pattern"))
+    labelled = labelled.with_columns(pl.when(several).then(apart).otherwise("#name_pattern").alias("#name_pattern"))
     if logged is None:
-        said = said.with_columns(_NOTHING.alias(f"#{LOGGED}"))
+        labelled = labelled.with_columns(_NOTHING.alias(f"#{LOGGED}"))
     else:
-        said = said.join(logged.select(*key, pl.col("run_id").alias(f"#{LOGGED}")), on=key, how="left")
+        labelled = labelled.join(logged.select(*key, pl.col("run_id").alias(f"#{LOGGED}")), on=key, how="left")
     words = (LOGGED, *BY_RULE)
-    found = said.with_columns(
+    named = labelled.with_columns(
         run_id=pl.coalesce(f"#{word}" for word in words),
         joined_by=pl.coalesce(pl.when(pl.col(f"#{word}").is_not_null()).then(pl.lit(word)) for word in words),
     )
-    return frames.conform(found.filter(pl.col("run_id").is_not_null()), NAMED)
+    return frames.conform(named.filter(pl.col("run_id").is_not_null()), NAMED)
 
 
 _NOTHING = pl.lit(None, dtype=pl.String)
@@ -118,7 +118,7 @@ def _in_comment(comment: pl.Expr, key: str) -> pl.Expr:
 
 
 def _wckey() -> pl.Expr:
-    """The key that was asked for. Slurm marks the one that it gave by default with a `*`."""
+    """The key that was requested. Slurm marks the one that it set by default with a `*`."""
     return pl.when(~pl.col("wckey").str.starts_with("*")).then("wckey")
 
 

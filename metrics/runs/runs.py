@@ -1,8 +1,8 @@
 """Training runs: which attempts belong to one logical task, and how we know.
 
 Slurm writes a row for each execution of a job: a requeue closes one row and opens the next with the same job id. So
-the attempts of a run are the rows of a job id, in order, unless the id was given again. Several jobs are one run where
-something names it (`metrics.runs.naming`) or, if that is wanted, where they are alike (`metrics.runs.heuristic`).
+the attempts of a run are the rows of a job id, in order, unless the id was used again. Several jobs are one run where
+something names it (`metrics.runs.naming`) or, if that is enabled, where they are alike (`metrics.runs.heuristic`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run_attempts(
 
     A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
     `max_gap_s` after the one before it ended: Slurm opens the next row in the second in which it requeues the job,
-    while an id that was given again (after MaxJobId or a lost database) comes much later or from another user. After
+    while an id that was used again (after MaxJobId or a lost database) comes much later or from another user. After
     a row that was not requeued (it completed, or was never closed) the next one must bear the same job name and not
     be submitted in the same second: people may requeue a finished job, but a controller that lost its state gives ids
     again at once. The components of a heterogeneous job are one run, and share their attempt numbers. A resize opens a
@@ -42,17 +42,17 @@ def run_attempts(
     of their chains that nothing names. `joined_by` of such a job's first attempt is the rule that named it. Jobs that
     ran at the same time are not one run, so a name that such jobs have is taken apart: each of them is a run, and so
     are those in a row before, between or after them, called by the name, `@` and the id of the first of them. Of a
-    piece that is one job by itself, `joined_by` says what it would say without the name.
+    segment that is one job by itself, `joined_by` is what it would be without the name.
 
     Args:
         attempts: `frames.ATTEMPTS`.
         max_gap_s: as above, in seconds.
         explicit: what runs are called, as `metrics.runs.naming.named_runs` returns it. Without a column `joined_by` it
-            is what logs say (`metrics.runs.steps.explicit_runs`).
+            is the runs by the logs (`metrics.runs.steps.explicit_runs`).
 
     Returns:
         `frames.RUN_ATTEMPTS`: every attempt once. `run_id` is the job id and the run's first submission, which later
-        attempts do not change: `29-20261121T073100Z`, with microseconds where an id was given twice in one second.
+        attempts do not change: `29-20261121T073100Z`, with microseconds where an id was used twice in one second.
     """
     job = ["cluster", "scheduler", "job_id"]
     group = ["cluster", "scheduler", "group"]
@@ -77,7 +77,7 @@ def run_attempts(
         .with_columns(attempt_no=position - pl.when(_changes("chain", "job_id")).then(position).forward_fill() + 1)
     )
     first = pl.col("first")
-    found = frames.conform(
+    members = frames.conform(
         chained.with_columns(
             run_id=pl.col("group")
             + pl.when((pl.col("scheduler") == "slurm") & (first.dt.microsecond() > 0))
@@ -94,8 +94,8 @@ def run_attempts(
         frames.RUN_ATTEMPTS,
     )
     if explicit is not None and not explicit.is_empty():
-        found = _under_names(found, attempts, explicit)
-    return found.sort("cluster", "run_id", "attempt_no", "job_id")
+        members = _under_names(members, attempts, explicit)
+    return members.sort("cluster", "run_id", "attempt_no", "job_id")
 
 
 def _before(name: str) -> pl.Expr:
@@ -108,7 +108,7 @@ def _changes(*names: str) -> pl.Expr:
 
 
 def _another_job(max_gap_s: float) -> pl.Expr:
-    """Whether a row of the same id as the row before is another job nevertheless. What is not told says nothing."""
+    """Whether a row of the same id as the row before is another job nevertheless. A missing value decides nothing."""
     gap = frames.seconds(pl.col("submitted_at") - pl.coalesce(_before("ended_at"), _before("submitted_at")))
     second = pl.col("submitted_at").dt.truncate("1s")
     at_once = (second == second.shift(1)) & (pl.col("scheduler") == "slurm")
@@ -119,48 +119,48 @@ def _another_job(max_gap_s: float) -> pl.Expr:
     return (gap > max_gap_s) | (pl.col("user") != _before("user")).fill_null(value=False) | not_requeued
 
 
-def _under_names(found: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
+def _under_names(members: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.DataFrame) -> pl.DataFrame:
     """Give runs the names that they are called by, and put together those that have the same name.
 
     A chain of requeues is one run under the first name of its surest rule, whatever its later attempts are called.
     A name may also be the id that another run has by itself: that is how a run is continued by another job.
-    A name that several users gave is not one run; each user's is told apart by the user's name behind it. Nor are
-    jobs that ran at the same time one run (a sweep that gives every task the same name): see `_pieces`.
+    A name that several users gave is not one run; the user's name is appended to distinguish them. Nor are
+    jobs that ran at the same time one run (a sweep that gives every task the same name): see `_segments`.
     """
     chain = ["cluster", "run_id"]
     word = pl.col("joined_by") if "joined_by" in explicit.columns else pl.lit(LOGGED)
-    said = explicit.select(*frames.ATTEMPT_KEY, pl.col("run_id").alias("called"), word.alias("word"))
+    run_names = explicit.select(*frames.ATTEMPT_KEY, pl.col("run_id").alias("called"), word.alias("word"))
     rank = pl.col("word").replace_strict(ACROSS_JOBS, range(len(ACROSS_JOBS)), return_dtype=pl.Int64)
     names = (
-        found.join(said, on=list(frames.ATTEMPT_KEY))
+        members.join(run_names, on=list(frames.ATTEMPT_KEY))
         .sort(*chain, rank, "attempt_no", "job_id")
         .group_by(chain, maintain_order=True)
         .agg(pl.col("called", "word").first())
     )
     continued = (
-        found.select(chain)
+        members.select(chain)
         .unique()
         .join(names.select("cluster", run_id="called").unique(), on=chain, how="semi")
         .join(names, on=chain, how="anti")
         .select(*chain, called="run_id", word=pl.lit(None, dtype=pl.String))
     )
     names = pl.concat([names, continued])
-    # What is not told says nothing: an attempt without a user is its chain's user's.
+    # A missing value decides nothing: an attempt without a user is its chain's user's.
     several = pl.col("user").drop_nulls().n_unique().over("cluster", "called") > 1
     users = pl.coalesce("user", pl.col("user").drop_nulls().first().over(chain))
-    mine = timed(found.join(names, on=chain), attempts).with_columns(users.alias("user"))
+    mine = timed(members.join(names, on=chain), attempts).with_columns(users.alias("user"))
     mine = mine.with_columns(
         name=pl.when(several).then(pl.col("called") + APART + pl.col("user").fill_null("?")).otherwise("called")
     )
-    return pl.concat([found.join(names, on=chain, how="anti"), put_together(_pieces(mine))])
+    return pl.concat([members.join(names, on=chain, how="anti"), put_together(_segments(mine))])
 
 
-def _pieces(mine: pl.DataFrame) -> pl.DataFrame:
-    """Take apart each name of which two chains ran at the same time, so that no piece has the bare name.
+def _segments(mine: pl.DataFrame) -> pl.DataFrame:
+    """Split each name of which two chains ran at the same time, so that no segment has the bare name.
 
-    A chain that ran beside another is a piece of its own; those in a row before, between or after such chains stay
-    together: nothing tells which of the two they precede or continue. A piece is called by the name and the id of its
-    first chain. The rule that gave the name (`word`) joined nothing where a piece is one chain, and is dropped there.
+    A chain that ran beside another is a segment of its own; those in a row before, between or after such chains stay
+    together: which of the two they precede or continue is unknown. A segment is named by the name and the id of its
+    first chain. The rule that gave the name (`word`) joined nothing where a segment is one chain, and is dropped there.
 
     Args:
         mine: as `timed` returns it, with `name` and `word`.
@@ -172,23 +172,25 @@ def _pieces(mine: pl.DataFrame) -> pl.DataFrame:
     taken = at_the_same_time(mine).filter(pl.col("beside").any().over(name))
     if taken.is_empty():
         return mine
-    pieces = (
+    segments = (
         mine.group_by(*name, "run_id")
-        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_asked"))
+        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_first_submitted"))
         .join(taken.select(*name, "run_id", "beside"), on=[*name, "run_id"])
-        .sort(*name, "_at", "_asked", "run_id")
+        .sort(*name, "_at", "_first_submitted", "run_id")
         .with_columns(begins=(pl.col("beside") | pl.col("beside").shift(1).over(name)).fill_null(value=True))
-        .with_columns(piece=pl.col("begins").cum_sum().over(name))
-        .with_columns(leader=pl.col("run_id").first().over(*name, "piece"), alone=pl.len().over(*name, "piece") == 1)
+        .with_columns(segment=pl.col("begins").cum_sum().over(name))
+        .with_columns(
+            leader=pl.col("run_id").first().over(*name, "segment"), alone=pl.len().over(*name, "segment") == 1
+        )
         .select(*name, "run_id", "leader", "alone")
     )
-    return mine.join(pieces, on=[*name, "run_id"], how="left").with_columns(
+    return mine.join(segments, on=[*name, "run_id"], how="left").with_columns(
         name=pl.when(pl.col("leader").is_null()).then("name").otherwise(pl.col("name") + APART + pl.col("leader")),
         word=pl.when(pl.col("alone").fill_null(value=False)).then(None).otherwise("word"),
     )
 
 
-def timed(found: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+def timed(members: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Attempts with their user and times, and `_at`, by which those of several jobs are put in order.
 
     What never started comes where it was given up, or last of all while it still waits.
@@ -196,7 +198,7 @@ def timed(found: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     far = pl.datetime(9999, 1, 1, time_unit="us", time_zone="UTC")
     at = pl.coalesce("started_at", "ended_at", far).alias("_at")
     key = list(frames.ATTEMPT_KEY)
-    return found.join(attempts.select(*key, "user", "started_at", "ended_at", at), on=key)
+    return members.join(attempts.select(*key, "user", "started_at", "ended_at", at), on=key)
 
 
 def put_together(mine: pl.DataFrame) -> pl.DataFrame:
@@ -211,14 +213,16 @@ def put_together(mine: pl.DataFrame) -> pl.DataFrame:
     """
     order = (
         mine.group_by("cluster", "name", "run_id", "attempt_no")
-        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_asked"))
-        .sort("cluster", "name", "_at", "_asked", "run_id", "attempt_no")
+        .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_first_submitted"))
+        .sort("cluster", "name", "_at", "_first_submitted", "run_id", "attempt_no")
         .with_columns(number=pl.int_range(1, pl.len() + 1).over("cluster", "name"))
         .with_columns(
             joined=(pl.col("run_id") != pl.col("run_id").shift(1).over("cluster", "name")).fill_null(value=True)
         )
     )
-    renamed = mine.join(order.drop("_at", "_asked"), on=["cluster", "name", "run_id", "attempt_no"]).with_columns(
+    renamed = mine.join(
+        order.drop("_at", "_first_submitted"), on=["cluster", "name", "run_id", "attempt_no"]
+    ).with_columns(
         run_id="name",
         attempt_no=pl.col("number").cast(pl.Int64),
         joined_by=pl.when("joined").then(pl.coalesce("word", "joined_by")).otherwise("joined_by"),

@@ -1,4 +1,4 @@
-"""What a run's log tells: its sessions and the attempts they were part of, and each execution of each step.
+"""The contents of a run's log: its sessions and the attempts they were part of, and each execution of each step.
 
 A log begins a *session* for each process start, and then has steps, checkpoints and events. Sessions are matched to
 the scheduler's attempts by job id and time. What an attempt's GPUs did meanwhile follows in
@@ -42,7 +42,7 @@ def match_sessions(
     """Find the attempt that each session was part of.
 
     It is the attempt of the same job id that ran when the session began, give or take the skew; where none did, but
-    the log knows how often the job had been restarted, the attempt with that number.
+    the log records how often the job had been restarted, the attempt with that number.
 
     Args:
         sessions: `frames.SESSIONS`.
@@ -104,8 +104,8 @@ def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
         matched: as `match_sessions` returns it. Where an attempt logged under several ids, the first counts.
     """
     key = list(frames.ATTEMPT_KEY)
-    found = matched.filter(pl.col("submitted_at").is_not_null()).sort("started_at", "session")
-    return found.unique(key, keep="first", maintain_order=True).select(*key, "run_id")
+    linked = matched.filter(pl.col("submitted_at").is_not_null()).sort("started_at", "session")
+    return linked.unique(key, keep="first", maintain_order=True).select(*key, "run_id")
 
 
 def executions_of_steps(
@@ -125,7 +125,7 @@ def executions_of_steps(
         `wall_s` (from begin to reach less what events carve out; waiting for data is a part of it), `own_s` (`wall_s`
         less that waiting: what the ledger calls productive of a kept step, but for a first step's extra), `hang_us`
         (the hang threshold), `kept` and `in_place`; sorted by run and time. A step is kept unless the run later
-        executed it, or an earlier one, again; `in_place` says that the same attempt did.
+        executed it, or an earlier one, again; `in_place`: the same attempt did.
     """
     rules = rules or Rules()
     own = (
@@ -146,7 +146,7 @@ def executions_of_steps(
         hang_us=threshold.fill_null(rules.hang_min_s * _US).cast(pl.Int64),
         period_us=(period.fill_null(0.0) * _US).cast(pl.Int64),
     )
-    # What an unusable session ran again was run again all the same; its own time is not told.
+    # What an unusable session ran again was run again all the same; its own time is not logged.
     return _reaching(timed.filter("usable"), carved_events(events, matched))
 
 

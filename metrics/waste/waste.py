@@ -1,4 +1,4 @@
-"""Waste: allocated GPU-time that shows no work, what attempts asked for and did not use, and how their GPU-time ended.
+"""Waste: allocated GPU-time that shows no work, what attempts requested and did not use, and how their GPU-time ended.
 
 Numbers with definitions, about attempts and not about people. The kinds overlap (an attempt that never stepped may have
 failed at once, too), so they do not add up. Each has two ends: what was seen, and that with all that was not.
@@ -30,10 +30,10 @@ LOOP_GAP_S: Final = 86_400.0
 """What begins more than a day after the one before is no loop."""
 
 SHORT: Final = 0.25
-"""An attempt that ran for less than this share of its time limit asked for far more than it used."""
+"""An attempt that ran for less than this share of its time limit requested far more than it used."""
 
 MIN_AT_MAXIMUM: Final = 3
-"""A partition's largest time limit is its maximum if so many attempts asked for it."""
+"""A partition's largest time limit is its maximum if so many attempts requested it."""
 
 SPENDING: frames.Schema = {
     **{name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY},
@@ -61,7 +61,7 @@ SPENDING: frames.Schema = {
 """An attempt within a window: the named query `attempt_spending`. `..._s` from `allocated_s` on are GPU-seconds."""
 
 KINDS: Final = ("idle", "unused_gpus", "never_stepped", "failed_at_once", "short_of_limit", "at_maximum")
-"""Kinds of waste; the last two are about what was asked for, not about what was held."""
+"""Kinds of waste; the last two compare with what was requested, not with what was held."""
 
 COMPLETE, CANCEL, FAIL, PREEMPT, OPEN = "complete", "cancel", "fail", "preempt", "open"
 """How GPU-time ended."""
@@ -119,7 +119,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
         never used). unused_gpus: the last of these alone. never_stepped: all of an attempt that lies in the window and
         was seen (a tenth may be missing), of which no second was a step, a checkpoint or other work. failed_at_once:
         in a loop, as `_loops` has it. short_of_limit: all of an attempt that was done within a quarter of its time
-        limit; at_maximum: those of them that had asked for the most that their partition gives.
+        limit; at_maximum: those of them that had requested the most that their partition allows.
     """
     held, unseen = pl.col("allocated_s"), pl.col("unseen_s")
     seen = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
@@ -152,9 +152,9 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
 
 
 def maxima(spending: pl.DataFrame) -> pl.DataFrame:
-    """The largest time limit of each partition that several attempts asked for: `cluster`, `partition`, `max_limit_s`.
+    """The largest time limit of each partition that several attempts requested: `cluster`, `partition`, `max_limit_s`.
 
-    Accounting does not tell a partition's own maximum. A largest limit that hardly anybody asked for is none.
+    Accounting does not record a partition's own maximum. A largest limit that hardly anybody requested is none.
     """
     return (
         spending.filter(pl.col("time_limit_s") > 0)
@@ -196,7 +196,7 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
         the evidence shares are of all its allocated time. Kinds overlap.
     """
     subject = pl.col("cluster") if dimension is None else pl.col(dimension).fill_null("(unknown)")
-    told = flags.with_columns(subject=subject)
+    labelled = flags.with_columns(subject=subject)
     allocated = exact_sum(pl.col("allocated_s"))
     common = [
         allocated.alias("allocated_gpu_s"),
@@ -207,7 +207,7 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
         ),
     ]
     parts = [
-        told.group_by("cluster", "subject").agg(
+        labelled.group_by("cluster", "subject").agg(
             *common,
             pl.lit(kind).alias("kind"),
             exact_sum(pl.col(kind)).alias("gpu_s"),
@@ -227,19 +227,19 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
 
 
 def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.DataFrame:
-    """How much attempts ran of what they had asked for.
+    """How much attempts ran of the time that they had requested.
 
     Args:
         flags: as `flagged` returns it.
-        by: columns to tell apart.
+        by: columns to group by.
 
     Returns:
         The columns `by`, `n_limited` (attempts that were done, or out of time), `used_p25`, `used_median`,
-        `used_p75` (run time over limit), `not_run_gpu_s` (asked for and not run: what backfill planned around).
+        `used_p75` (run time over limit), `not_run_gpu_s` (requested and not run: what backfill planned around).
     """
-    told = flags.filter(pl.col("used").is_not_null())
+    labelled = flags.filter(pl.col("used").is_not_null())
     left = exact_sum(pl.col("time_limit_s") * (1 - pl.col("used")).clip(0) * pl.col("n_gpus"))
-    return told.group_by(by).agg(
+    return labelled.group_by(by).agg(
         n_limited=pl.len().cast(pl.Int64),
         used_p25=pl.col("used").quantile(0.25, "linear"),
         used_median=pl.col("used").median(),
@@ -291,7 +291,7 @@ METRICS = (
         ),
         query="attempt_spending",
         function=waste,
-        interval="none: a census; at least / at most say what was not seen",
+        interval="none: a census; at least / at most bound what was unobserved",
         source="our definitions 5.2; design section 4",
     ),
     Metric(
@@ -309,7 +309,7 @@ METRICS = (
     Metric(
         name="time_limit_used",
         unit="ratio",
-        summary="Of the time that attempts asked for, the share that they ran.",
+        summary="Of the time that attempts requested, the share that they ran.",
         formula=(
             "run time / time limit per attempt that completed or ran out of time in the window; median and quartiles"
         ),

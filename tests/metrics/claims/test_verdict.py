@@ -111,7 +111,7 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
             3.0,
             "at_most",
             "undetermined",
-            "a failure: there was none in 3 days of 1024 GPUs; "
+            "a failure: none occurred in 3 days of 1024 GPUs; "
             "0.66 more failure-free days of 1024 GPUs would refute it",
         ),
         (3.67, "at_most", "refuted", None),
@@ -143,7 +143,7 @@ def test_an_mttf_of_no_size_is_not_measured() -> None:
 
 def test_a_delivered_median_needs_one_event() -> None:
     delivered = claim("delivered", 90, "at_most", None)
-    assert measure_median([], delivered, at_least=20).needed == "an event: there was none"
+    assert measure_median([], delivered, at_least=20).needed == "an event: none occurred"
     assert judge(delivered, measure_median([60.0], delivered, at_least=20)).verdict == "supported"
 
 
@@ -336,7 +336,7 @@ def test_a_median_says_how_many_more_events_would_decide() -> None:
     as_many = measure_median([60.0] * 81 + [120.0] * 58, RESTART, at_least=20)
     assert judge(RESTART, as_many).verdict == "supported" or as_many.high == 120.0
     half = measure_median([60.0] * 12 + [120.0] * 12, RESTART, at_least=20)
-    assert half.needed == "more events than can be told: 12 of 24 were within the target so far, about half"
+    assert half.needed == "an unknown number of further events: 12 of 24 were within the target so far, about half"
 
 
 def test_what_narrows_a_claim_is_said_in_words() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.ettr.ettr import ettr_by_run, imputed, ordered, wait_intervals, waits
-from metrics.ettr.timeline import NOT_ASKED, class_sums, stretches
+from metrics.ettr.timeline import NOT_ASKED, class_sums, run_timeline
 from metrics.runs.naming import LOGGED
 from metrics.runs.runs import runs
 from tests.metrics.tables import at, attempt, attempts, joined, rows, spent, sums
@@ -48,7 +48,7 @@ def held(low: float, high: float, category: str, *, gpus: float = 8, cause: str 
 def of(history: list[Spell], ledger: list[Spell], *, since: float = 0, until: float = 100) -> pl.DataFrame:
     ran = attempts(*history)
     waited = wait_intervals(ordered(ran, joined(ran)), at(until))
-    return stretches(waited, rows(SPENT, *ledger), at(since), at(until))
+    return run_timeline(waited, rows(SPENT, *ledger), at(since), at(until))
 
 
 def told(found: pl.DataFrame) -> list[tuple[float, float, str, str | None, float]]:
@@ -125,7 +125,7 @@ def test_time_in_which_nobody_asked_for_gpus_is_told_and_counts_for_nothing() ->
     known = attempts(attempt("7", 0, 0, 2), attempt("8", 10, 11, 12))
     together = joined(known).with_columns(run_id=pl.lit("r"), attempt_no=pl.int_range(1, 3), joined_by=pl.lit(LOGGED))
     waited = wait_intervals(ordered(known, together), at(100))
-    found = stretches(waited, rows(SPENT, held(0, 2, "productive"), held(11, 12, "productive")), at(0), at(100))
+    found = run_timeline(waited, rows(SPENT, held(0, 2, "productive"), held(11, 12, "productive")), at(0), at(100))
     assert [each[2] for each in told(found)] == ["productive", NOT_ASKED, "queue_requeue", "productive"]
     assert found.filter(pl.col("class") == NOT_ASKED).select("seconds", "gpu_seconds").row(0) == (8 * 3600, 0)
     assert found["seconds"].sum() == 12 * 3600

@@ -271,10 +271,10 @@ def test_the_product_by_hand() -> None:
 def test_where_a_factor_is_missing_the_product_cannot_be_told_and_says_which() -> None:
     found = product(Program(value=None), *BY_HAND)
     assert found["mpg"]["value"] is None
-    assert found["mpg"]["note"] == "cannot tell: program_goodput cannot be told"
+    assert found["mpg"]["note"] == "cannot tell: program_goodput is unknown"
     assert str(found["program_goodput"]["note"]).startswith("cannot tell: no kept step logs its FLOP")
     nowhere = product(KNOWN, *BY_HAND, inventoried=NOWHERE)
-    assert nowhere["mpg"]["note"] == "cannot tell: scheduling_goodput cannot be told"
+    assert nowhere["mpg"]["note"] == "cannot tell: scheduling_goodput is unknown"
     assert nowhere["mpg"]["bound_low"] is None
 
 
@@ -282,7 +282,7 @@ def test_productive_time_whose_mfu_no_log_tells_widens_the_bounds_of_the_program
     half = Program(value=0.5, known_gpu_s=30 * HOUR)
     found = product(half, *BY_HAND)["program_goodput"]
     assert (found["bound_low"], found["value"], found["bound_high"]) == (0.25, None, 0.75)
-    assert found["note"] == "cannot tell: MFU is known of 50.0% of the productive GPU-time"
+    assert found["note"] == "cannot tell: MFU is known for 50.0% of the productive GPU-time"
 
 
 @settings(max_examples=40, deadline=None)

@@ -33,10 +33,10 @@ def restarts(tried: list[Attempt], told: list[Told]) -> dict[tuple[bool, int], S
             continue
         following = tried[number + 1]
         t0, since, step = _last_step(attempt.sessions)
-        told_at = [e.at for e in told if max(attempt.start, attempt.end - BEFORE) <= e.at <= attempt.end]
-        told_at.append(attempt.end)
-        told_at += _said(attempt.sessions, since, attempt.end)
-        t1 = min(told_at) if attempt.state in FAILED else None
+        signal_at = [e.at for e in told if max(attempt.start, attempt.end - BEFORE) <= e.at <= attempt.end]
+        signal_at.append(attempt.end)
+        signal_at += _said(attempt.sessions, since, attempt.end)
+        t1 = min(signal_at) if attempt.state in FAILED else None
         found[False, attempt.end] = _stages(
             (t0, t1, attempt.end, following.start), _beginning(following.sessions), _again(tried, t0, step)
         )
@@ -51,8 +51,8 @@ def _in_place(tried: list[Attempt], attempt: Attempt, told: list[Told]) -> dict[
         if t0 is None or t0 > session.start:
             continue
         t2 = min(_end(before[-1]), session.start)
-        told_at = [e.at for e in told if max(attempt.start, t2 - BEFORE) <= e.at <= t2] + _said(before, since, t2)
-        moments = (t0, min(told_at, default=None), t2, session.start)
+        signal_at = [e.at for e in told if max(attempt.start, t2 - BEFORE) <= e.at <= t2] + _said(before, since, t2)
+        moments = (t0, min(signal_at, default=None), t2, session.start)
         stages = _stages(moments, _beginning((session,)), _again(tried, t0, step))
         found[True, t2] = stages | {"launch_s": None}
     return found

@@ -50,7 +50,9 @@ def decomposed(tried: list[Attempt], told: Sequence[dict[str, object]] = (), *, 
     executed = executions_of_steps(logs.steps_of(tried), sessions, happened, logs.RULES)
     cut = interruptions(ran, joined, held, seen)
     noticed = with_detection(restarts(ran, joined, cut), cut, joined, held, seen)
-    within = in_place_restarts(executed, sessions, happened, attempts=ran, joined=joined, attempt_nodes=held, told=seen)
+    within = in_place_restarts(
+        executed, sessions, happened, attempts=ran, joined=joined, attempt_nodes=held, node_events=seen
+    )
     found = pl.concat([with_log_times(noticed, joined, executed, sessions, happened), within])
     assert dict(found.schema) == frames.RESTARTS
     return found
