@@ -1,4 +1,4 @@
-"""What a caller knows about an input besides its bytes."""
+"""The context of an input: what its caller knows besides its bytes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ PLANNED_REASONS: Final = (
 
 
 @dataclass(frozen=True)
-class Given:
-    """Everything that one of the parsers may ask; each takes what applies to its kind of text.
+class ParseContext:
+    """What the caller passes to a parser; each uses what applies to its kind of text.
 
     Attributes:
         origin: File name or command, for messages and rejects.
         cluster: Cluster of rows that do not name one.
         timezone: Zone of times without an offset.
-        delimiter: What separates the columns; found out when not given.
+        delimiter: What separates the columns; detected by default.
         accept_truncated: Refuse a last row that is cut off instead of the whole input.
-        since: Start of the window that the input was asked for.
-        until: End of that window; for what holds at a moment only, when it was made.
-        reached: How far the inputs that were loaded with it reach: of that time is what does not say when it was made.
+        since: Start of the window that was requested.
+        until: End of that window; for a snapshot, when it was made.
+        reached: How far the inputs that were loaded with it reach: the time of a snapshot without a time.
         now: The time; what lies later is refused. None: nothing is.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
     """
@@ -50,10 +50,10 @@ class Given:
     planned_reasons: Sequence[str] = PLANNED_REASONS
 
     def seen_at(self) -> datetime:
-        """When an input was made that does not tell it: as the caller says, else with the others.
+        """When a snapshot without a time was made: `until` if passed, else at the time of the other inputs.
 
         Raises:
-            InputError: Nobody says.
+            InputError: Neither is known.
         """
         moment = self.until or self.reached
         if moment is None:
@@ -62,10 +62,10 @@ class Given:
 
 
 def untimed(origin: str, written_at: str | None = None) -> UntimedError:
-    """The error for a text that holds at a moment only, and nobody says which; `written_at`, if it is a file's."""
+    """The error for a snapshot whose time is unknown; `written_at` is when its file was last written."""
     example = "--until TIME (UTC)" if written_at is None else f"--until {written_at} (when it was last written)"
     message = (
-        f"{origin}: nothing in it tells when it was made, and what it says may have changed since.\n"
-        f"Load it together with files of the same time (accounting, nodes), or say it: {example}"
+        f"{origin}: it is a snapshot without a time, and its contents may have changed since.\n"
+        f"Load it together with files of the same time (accounting, nodes), or pass its time: {example}"
     )
     return UntimedError(message)

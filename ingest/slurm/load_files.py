@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ingest.cluster_names import foreign, only_cluster
-from ingest.context import Given, untimed
+from ingest.context import ParseContext, untimed
 from ingest.errors import OptionError, UntimedError
 from ingest.files.input import STDIN, Input
 from ingest.iso_time import iso
@@ -85,14 +85,14 @@ def ingest_files(
     for number, (source, kind) in enumerate(chain(inputs, waiting)):
         progress(source.name, min(number, len(inputs) - 1), len(inputs))
         try:
-            given = _given(source, kind, config, options, told, now)
+            context = _context(source, kind, config, options, told, now)
             if kind == "slurm.accounting" and not is_json(source.head):
-                parsed = load_accounting(writer, source, given, now=now, progress=progress)
+                parsed = load_accounting(writer, source, context, now=now, progress=progress)
             else:
                 data = b"".join(source.in_lines())
-                parsed = _parse(data, kind, given, told, writer)
+                parsed = _parse(data, kind, context, told, writer)
                 request = from_file(source.name, options.since, options.until)
-                parsed = load(writer, parsed, request=request, data=data, now=now, cluster=given.cluster)
+                parsed = load(writer, parsed, request=request, data=data, now=now, cluster=context.cluster)
         except UntimedError as error:
             if number < len(inputs) and source.name != STDIN:
                 waiting.append((source, kind))
@@ -121,15 +121,15 @@ def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
     return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
 
 
-def _given(  # noqa: PLR0917 - private, and every one of them is needed
+def _context(  # noqa: PLR0917 - private, and every one of them is needed
     source: Input, kind: SourceName, config: SlurmSettings, options: Options, told: list[Parsed], now: datetime
-) -> Given:
+) -> ParseContext:
     """What is known of an input.
 
     Raises:
         InputError: nobody says when it was made, and what it says holds for a moment only.
     """
-    given = Given(
+    context = ParseContext(
         origin=source.name,
         cluster=options.cluster or config.cluster,
         timezone=options.timezone or config.timezone,
@@ -142,9 +142,9 @@ def _given(  # noqa: PLR0917 - private, and every one of them is needed
         reached=max((each.covers_until for each in told if each.covers_until), default=None),
         planned_reasons=config.rules.planned_reasons,
     )
-    if kind in TIMELESS and not (given.until or given.reached):
-        raise untimed(given.origin, _written_at(source.name))
-    return given
+    if kind in TIMELESS and not (context.until or context.reached):
+        raise untimed(context.origin, _written_at(source.name))
+    return context
 
 
 def _written_at(name: str) -> str | None:
@@ -155,19 +155,19 @@ def _written_at(name: str) -> str | None:
         return None
 
 
-def _parse(data: bytes, kind: SourceName, given: Given, told: list[Parsed], writer: Writer) -> Parsed:
-    if kind in NAMELESS and given.cluster is None and not _names_clusters(kind, data):
-        given = replace(given, cluster=_only_cluster(told, writer, given.origin))
-    parsed = parse(kind, data, given)
+def _parse(data: bytes, kind: SourceName, context: ParseContext, told: list[Parsed], writer: Writer) -> Parsed:
+    if kind in NAMELESS and context.cluster is None and not _names_clusters(kind, data):
+        context = replace(context, cluster=_only_cluster(told, writer, context.origin))
+    parsed = parse(kind, data, context)
     parsed = replace(parsed, warnings=[*parsed.warnings, *empty(parsed)])
-    if given.cluster is not None and kind != "slurm.accounting":  # which says so itself
-        parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(given.cluster, parsed.clusters)])
+    if context.cluster is not None and kind != "slurm.accounting":  # which says so itself
+        parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(context.cluster, parsed.clusters)])
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well
-        parsed = replace(parsed, clusters=frozenset({given.cluster or _only_cluster(told, writer, given.origin)}))
+        parsed = replace(parsed, clusters=frozenset({context.cluster or _only_cluster(told, writer, context.origin)}))
     if kind == "slurm.events":
         # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
         # One without any node event still tells that nothing happened.
-        return replace(parsed, covers_until=given.until)
+        return replace(parsed, covers_until=context.until)
     return seen_until_now(parsed)
 
 

@@ -23,7 +23,7 @@ from ingest.slurm.sources import SOURCES, source_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.tables import Parsed, SourceName
 
 NAMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if not source.names_cluster)
@@ -36,7 +36,7 @@ TIMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOU
 """Kinds whose text does not report when it was made: somebody else has to."""
 
 
-def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
+def parse(kind: SourceName, data: bytes, context: ParseContext) -> Parsed:
     """Read one input of a known kind.
 
     Raises:
@@ -45,83 +45,83 @@ def parse(kind: SourceName, data: bytes, given: Given) -> Parsed:
         KeyError: There is no parser for this kind.
     """
     try:
-        return PARSERS[kind](data, given)
+        return PARSERS[kind](data, context)
     except TimeZoneError as error:
         listing = kind == "slurm.reservations" and is_listing(data.decode(errors="replace"))
         raise error.of("scontrol show reservation" if listing else source_named(kind).prints_times) from None
 
 
-def _accounting(data: bytes, given: Given) -> Parsed:
+def _accounting(data: bytes, context: ParseContext) -> Parsed:
     if is_json(data):
         return parse_accounting_json(
             data,
-            origin=given.origin,
-            cluster=given.cluster,
-            since=given.since,
-            until=given.until,
-            accept_truncated=given.accept_truncated,
-            now=given.now,
+            origin=context.origin,
+            cluster=context.cluster,
+            since=context.since,
+            until=context.until,
+            accept_truncated=context.accept_truncated,
+            now=context.now,
         )
     return parse_accounting(
         data,
-        origin=given.origin,
-        cluster=given.cluster,
-        timezone=given.timezone,
-        delimiter=given.delimiter,
-        accept_truncated=given.accept_truncated,
-        since=given.since,
-        until=given.until,
-        now=given.now,
+        origin=context.origin,
+        cluster=context.cluster,
+        timezone=context.timezone,
+        delimiter=context.delimiter,
+        accept_truncated=context.accept_truncated,
+        since=context.since,
+        until=context.until,
+        now=context.now,
     )
 
 
-def _events(data: bytes, given: Given) -> Parsed:
+def _events(data: bytes, context: ParseContext) -> Parsed:
     return parse_events(
         data,
-        origin=given.origin,
-        cluster=given.cluster,
-        timezone=given.timezone,
-        delimiter=given.delimiter,
-        accept_truncated=given.accept_truncated,
-        planned_reasons=given.planned_reasons,
-        since=given.since,
-        until=given.until,
+        origin=context.origin,
+        cluster=context.cluster,
+        timezone=context.timezone,
+        delimiter=context.delimiter,
+        accept_truncated=context.accept_truncated,
+        planned_reasons=context.planned_reasons,
+        since=context.since,
+        until=context.until,
     )
 
 
-def _nodes(data: bytes, given: Given) -> Parsed:
+def _nodes(data: bytes, context: ParseContext) -> Parsed:
     if is_json(data):
         return parse_nodes_json(
             data,
-            origin=given.origin,
-            cluster=given.cluster,
-            as_of=given.until,
-            planned_reasons=given.planned_reasons,
-            now=given.now,
+            origin=context.origin,
+            cluster=context.cluster,
+            as_of=context.until,
+            planned_reasons=context.planned_reasons,
+            now=context.now,
         )
     return parse_nodes(
         data,
-        origin=given.origin,
-        cluster=given.cluster or "",
-        timezone=given.timezone,
-        as_of=given.until,
-        planned_reasons=given.planned_reasons,
-        reached=given.reached,
-        now=given.now,
+        origin=context.origin,
+        cluster=context.cluster or "",
+        timezone=context.timezone,
+        as_of=context.until,
+        planned_reasons=context.planned_reasons,
+        reached=context.reached,
+        now=context.now,
     )
 
 
-def _settings(data: bytes, given: Given) -> Parsed:
+def _settings(data: bytes, context: ParseContext) -> Parsed:
     if is_json(data):
-        return parse_settings_json(data, origin=given.origin, cluster=given.cluster)
-    return parse_settings(data, origin=given.origin, cluster=given.cluster)
+        return parse_settings_json(data, origin=context.origin, cluster=context.cluster)
+    return parse_settings(data, origin=context.origin, cluster=context.cluster)
 
 
-def _reservations(data: bytes, given: Given) -> Parsed:
-    return parse_reservations_json(data, given) if is_json(data) else parse_reservations(data, given)
+def _reservations(data: bytes, context: ParseContext) -> Parsed:
+    return parse_reservations_json(data, context) if is_json(data) else parse_reservations(data, context)
 
 
-PARSERS: Final[Mapping[SourceName, Callable[[bytes, Given], Parsed]]] = {
+PARSERS: Final[Mapping[SourceName, Callable[[bytes, ParseContext], Parsed]]] = {
     "slurm.accounting": _accounting,
     "slurm.events": _events,
     "slurm.nodes": _nodes,

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.files.input import Input
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 
 def load_accounting(
-    writer: Writer, source: Input, given: Given, *, now: datetime, progress: Callable[[str, int, int], None]
+    writer: Writer, source: Input, context: ParseContext, *, now: datetime, progress: Callable[[str, int, int], None]
 ) -> Parsed:
     """Read accounting text and write it, all of it or nothing.
 
     Args:
         writer: The warehouse.
         source: The text; it is read once, and never held as a whole.
-        given: What the caller knows about it.
+        context: What the caller knows about it.
         now: The time, for the account of the load.
         progress: Told how many bytes of how many are done; it may raise to stop.
 
@@ -43,13 +43,13 @@ def load_accounting(
     Raises:
         InputError: The text cannot be read; nothing is changed then.
     """
-    tally = Tally(given.origin, given.cluster, given.since, given.until, now)
+    tally = Tally(context.origin, context.cluster, context.since, context.until, now)
     blocks = accounting_blocks(
         source.in_lines(),
         tally,
-        timezone=given.timezone,
-        delimiter=given.delimiter,
-        accept_truncated=given.accept_truncated,
+        timezone=context.timezone,
+        delimiter=context.delimiter,
+        accept_truncated=context.accept_truncated,
     )
     with writer.transaction():
         growth = Growth(writer, source_named(SOURCE))
@@ -58,10 +58,10 @@ def load_accounting(
             attempts.add(block.attempts)
             attempts.add_steps(block.steps)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
-            progress(given.origin, source.done, source.size)
-        parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), given.cluster)
+            progress(context.origin, source.done, source.size)
+        parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), context.cluster)
         people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
-        request = from_file(given.origin, given.since, given.until)
+        request = from_file(context.origin, context.since, context.until)
         write_account(writer, parsed, request=request, digest=source.digest(), now=now)
     return parsed

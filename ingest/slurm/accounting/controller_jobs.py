@@ -22,7 +22,7 @@ from ingest.slurm.formats.timestamps import read_instants
 from ingest.tables import JOB_GPUS, RAW_LIMIT, REJECTS, Parsed, conform
 
 if TYPE_CHECKING:
-    from ingest.context import Given
+    from ingest.context import ParseContext
 
 SOURCE: Final = "slurm.jobs"
 
@@ -38,7 +38,7 @@ _VALUE: Final = re.compile(r"(?:^|\s)([A-Za-z_:/]+)=(\S*)")
 _HELD: Final = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
 
-def parse_jobs(data: bytes, given: Given) -> Parsed:
+def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
     """What slurmctld's jobs tell of their GPUs: rows of `frames.JOB_GPUS`; jobs that tell nothing of them are skipped.
 
     Raises:
@@ -46,30 +46,30 @@ def parse_jobs(data: bytes, given: Given) -> Parsed:
         TimeZoneError: The times are local and no zone is given.
         InputError: The text cannot be read.
     """
-    if given.cluster is None:
-        message = f"{given.origin}: it does not name its cluster; say which one it is of with --cluster NAME"
+    if context.cluster is None:
+        message = f"{context.origin}: it does not name its cluster; say which one it is of with --cluster NAME"
         raise MissingColumnError(message)
-    cleaned, _ = clean(data, given.origin)
-    found = _of_json(cleaned, given) if is_json(cleaned) else _of_text(cleaned.decode(), given.origin)
+    cleaned, _ = clean(data, context.origin)
+    found = _of_json(cleaned, context) if is_json(cleaned) else _of_text(cleaned.decode(), context.origin)
     table = pl.DataFrame(found, schema=_READ, orient="row")
-    times = read_instants(table["submitted"].alias("SubmitTime"), timezone=given.timezone, origin=given.origin)
+    times = read_instants(table["submitted"].alias("SubmitTime"), timezone=context.timezone, origin=context.origin)
     missing = pl.when(pl.col("submitted_at").is_null()).then(pl.lit("no SubmitTime"))
     table = table.with_columns(
         times.early.dt.truncate("1s").alias("submitted_at"),
         times.error.alias("error"),
-        pl.lit(given.cluster).alias("cluster"),
+        pl.lit(context.cluster).alias("cluster"),
     ).with_columns(pl.coalesce("error", missing).alias("reason"))
     refused = table.filter(pl.col("reason").is_not_null())
     telling = pl.any_horizontal(pl.col("gpus_held", "gpus_asked", "exclusive").is_not_null())
     good = table.filter(pl.col("reason").is_null() & telling)
     once = merge_job_gpus(conform(good, JOB_GPUS))
     rejects = refused.select(
-        "cluster", pl.lit(SOURCE).alias("source"), pl.lit(given.origin).alias("origin"), "line", "reason",
+        "cluster", pl.lit(SOURCE).alias("source"), pl.lit(context.origin).alias("origin"), "line", "reason",
         pl.col("job_id").str.slice(0, RAW_LIMIT).alias("raw"),
     )  # fmt: skip
     return Parsed(
         source=SOURCE,
-        clusters=frozenset({given.cluster}),
+        clusters=frozenset({context.cluster}),
         frames={"job_gpus": once},
         rejects=conform(rejects, REJECTS),
         rows_read=table.height,
@@ -168,11 +168,11 @@ class ControllerJob(msgspec.Struct, gc=False):
     exclusive: Any = None
 
 
-def _of_json(data: bytes, given: Given) -> list[_Row]:
-    rows = read_rows(data, "jobs", ControllerJob, origin=given.origin, accept_truncated=given.accept_truncated)
+def _of_json(data: bytes, context: ParseContext) -> list[_Row]:
+    rows = read_rows(data, "jobs", ControllerJob, origin=context.origin, accept_truncated=context.accept_truncated)
     if rows.refused:
         number, reason, _ = rows.refused[0]
-        message = f"{given.origin}: job {number} of the list cannot be read: {reason}"
+        message = f"{context.origin}: job {number} of the list cannot be read: {reason}"
         raise InputError(message)
     return [_row_of_json(number, job) for number, job in rows.rows]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.delimited.header import Layout
     from ingest.tables import SourceName
 
@@ -52,18 +52,18 @@ class Columns(NamedTuple):
         return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)
 
 
-def read_given(data: bytes, layout: Layout, given: Given) -> Rows:
+def read_table(data: bytes, layout: Layout, context: ParseContext) -> Rows:
     """The rows of a delimited text, read as the caller said."""
     return read_rows(
-        data, layout, origin=given.origin, delimiter=given.delimiter, accept_truncated=given.accept_truncated
+        data, layout, origin=context.origin, delimiter=context.delimiter, accept_truncated=context.accept_truncated
     )
 
 
-def require(lacking: list[str], rows: Rows, given: Given, layout: Layout) -> None:
+def require(lacking: list[str], rows: Rows, context: ParseContext, layout: Layout) -> None:
     """Raise if anything is lacking that the table cannot do without."""
     if lacking:
         message = (
-            f"{given.origin}: missing: {', '.join(lacking)}\nfound: {', '.join(rows.header.shown)}\n"
+            f"{context.origin}: missing: {', '.join(lacking)}\nfound: {', '.join(rows.header.shown)}\n"
             f"A command that gets all of it:\n  {layout.command}"
         )
         raise MissingColumnError(message)
@@ -71,8 +71,8 @@ def require(lacking: list[str], rows: Rows, given: Given, layout: Layout) -> Non
 
 def account(
     rows: Rows,
-    told: pl.DataFrame,
-    given: Given,
+    parsed: pl.DataFrame,
+    context: ParseContext,
     *,
     source: SourceName,
     frames: dict[str, pl.DataFrame],
@@ -85,16 +85,16 @@ def account(
 
     Args:
         rows: the rows as they were read.
-        told: those that tell something, with LINE, `cluster` and `problem` (null: none).
-        given: what the caller knows.
+        parsed: the rows that hold data, with LINE, `cluster` and `problem` (null: none).
+        context: what the caller passes for this input.
         source: what kind of table it is.
         frames: what was made of the rows without a problem.
-        clusters: those that the table tells of.
+        clusters: those that the table names.
         loaded: how many different ones the rows without a problem were.
-        skipped: rows that are left out of `told` by design.
-        covers: the time that the table speaks for.
+        skipped: rows that are left out of `parsed` by design.
+        covers: the time that the table covers.
     """
-    rejects = refusals(rows, told.filter(pl.col("problem").is_not_null()), source, given)
+    rejects = refusals(rows, parsed.filter(pl.col("problem").is_not_null()), source, context)
     return Parsed(
         source=source,
         clusters=frozenset(clusters),
@@ -102,7 +102,7 @@ def account(
         rejects=rejects,
         rows_read=rows.n_read,
         rows_loaded=loaded,
-        rows_duplicate=told["problem"].null_count() - loaded,
+        rows_duplicate=parsed["problem"].null_count() - loaded,
         rows_skipped=rows.n_skipped + skipped,
         rows_rejected=rejects.height,
         columns=list(rows.header.shown),
@@ -112,12 +112,12 @@ def account(
     )
 
 
-def refusals(rows: Rows, wrong: pl.DataFrame, source: SourceName, given: Given) -> pl.DataFrame:
+def refusals(rows: Rows, wrong: pl.DataFrame, source: SourceName, context: ParseContext) -> pl.DataFrame:
     """Rows of `rejects`: torn rows, and those of `wrong` (LINE, `cluster`, `problem`)."""
-    usual = given.cluster or next(iter(wrong["cluster"].drop_nulls()), None) or "unknown"
-    bad = [(usual, source, given.origin, one.line, one.reason, one.raw) for one in rows.refused]
+    usual = context.cluster or next(iter(wrong["cluster"].drop_nulls()), None) or "unknown"
+    bad = [(usual, source, context.origin, one.line, one.reason, one.raw) for one in rows.refused]
     bad += [
-        (cluster or usual, source, given.origin, line, problem, rows.raw(line))
+        (cluster or usual, source, context.origin, line, problem, rows.raw(line))
         for line, cluster, problem in wrong.select(LINE, "cluster", "problem").rows()
     ]
     return pl.DataFrame(sorted(bad, key=lambda row: row[3]), schema=REJECTS, orient="row")

@@ -107,7 +107,7 @@ class Part:
     transport: Transport = "command"
     window: Callable[[Ask], Window | None] = _no_window
     request: str = ""
-    parse: Callable[[bytes, Given], Parsed] | None = None
+    parse: Callable[[bytes, ParseContext], Parsed] | None = None
     finish: Callable[[Parsed, Ask], Parsed] = _as_it_is
 
 
@@ -118,7 +118,7 @@ def answer(part: Part, ask: Ask, fetched: Fetched) -> Parsed:
         InputError: it cannot be.
     """
     snapshot = part.kind in SNAPSHOTS
-    given = Given(
+    given = ParseContext(
         origin=fetched.origin,
         cluster=ask.cluster,
         since=ask.since if part.tells_window and not snapshot else None,

@@ -17,14 +17,14 @@ from ingest.delimited.reader import LINE, clean
 from ingest.errors import MissingColumnError
 from ingest.slurm.formats import scontrol, values
 from ingest.slurm.formats.nodelist import expand_column
-from ingest.slurm.formats.text_table import read_given
+from ingest.slurm.formats.text_table import read_table
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.tables import NODE_STATES, RAW_LIMIT, REJECTS, RESERVATIONS, TEXT, Parsed, conform
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.delimited.reader import Rows
     from ingest.tables import Schema
 
@@ -69,7 +69,7 @@ _TOLD: Final[Schema] = {
 """A reservation as text, before anything is read of it."""
 
 
-def parse_reservations(data: bytes, given: Given) -> Parsed:
+def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
     """Reservations, from `scontrol show reservation` (with or without -o) or `sacctmgr -P show reservation`.
 
     Neither tells when the command ran. Of a reservation that repeats itself (DAILY, WEEKLY) only the occurrences that
@@ -78,8 +78,8 @@ def parse_reservations(data: bytes, given: Given) -> Parsed:
     Raises:
         InputError: The text as a whole cannot be read; or nobody names the cluster, or says when it was made.
     """
-    origin, cluster, seen_at = given.origin, given.cluster, given.seen_at()
-    since = given.since
+    origin, cluster, seen_at = context.origin, context.cluster, context.seen_at()
+    since = context.since
     text, warnings = clean(data, origin)
     if is_listing(text.decode()):
         listed = scontrol.reservation_records(text.decode())
@@ -92,15 +92,15 @@ def parse_reservations(data: bytes, given: Given) -> Parsed:
         columns = sorted({key for _, record in listed for key in scontrol.reservation_values(record)})
         rows, skipped, since = None, 0, seen_at
     else:
-        rows = read_given(data, HISTORY, given)
+        rows = read_table(data, HISTORY, context)
         _require(rows, cluster, origin)
         told, columns, warnings = _history(rows, cluster), list(rows.header.shown), rows.warnings
         raw = {line: rows.raw(line) for line in told[LINE]}
         skipped = rows.n_skipped
-    table = _read(told, given.timezone, seen_at, origin)
+    table = _read(told, context.timezone, seen_at, origin)
     bad = table.filter(pl.col("problem").is_not_null())
     good = conform(table.filter(pl.col("problem").is_null()), RESERVATIONS)
-    if given.until is None and rows is not None:
+    if context.until is None and rows is not None:
         good = _seen_to_end(good)
     once = merge_reservations(good)
     refused = [(cluster, one.line, one.reason, one.raw) for one in rows.refused] if rows else []

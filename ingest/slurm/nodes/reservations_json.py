@@ -14,7 +14,7 @@ from ingest.slurm.nodes.reservations import NOBODY, parse_reservations
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
 if TYPE_CHECKING:
-    from ingest.context import Given
+    from ingest.context import ParseContext
 
 
 class Reservation(msgspec.Struct, gc=False):
@@ -31,7 +31,7 @@ class Reservation(msgspec.Struct, gc=False):
     accounts: str | None = None
 
 
-def parse_reservations_json(data: bytes, given: Given) -> Parsed:
+def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
     """Reservations that there are now; as from text (`ingest.slurm.nodes.reservations.parse_reservations`).
 
     The `line` of a refused one is its number in the list.
@@ -43,9 +43,9 @@ def parse_reservations_json(data: bytes, given: Given) -> Parsed:
         SlurmAnswerError: The answer tells of errors.
         InputError: The answer as a whole cannot be read, or nobody says when it was made.
     """
-    origin = given.origin
+    origin = context.origin
     rows = read_rows(data, "reservations", Reservation, origin=origin)
-    named = given.cluster or rows.form.cluster
+    named = context.cluster or rows.form.cluster
     nameless = [(number, "no name", "{}") for number, one in rows.rows if not one.name.strip()]
     rows = rows._replace(
         rows=[(number, one) for number, one in rows.rows if one.name.strip()], refused=[*rows.refused, *nameless]
@@ -55,7 +55,7 @@ def parse_reservations_json(data: bytes, given: Given) -> Parsed:
         for number, reason, raw in rows.refused
     ]
     text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NOBODY
-    found = parse_reservations(text.encode(), replace(given, cluster=named, timezone="UTC"))
+    found = parse_reservations(text.encode(), replace(context, cluster=named, timezone="UTC"))
     return in_their_places(found, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
 
 

@@ -18,7 +18,7 @@ from ingest.tables import NODE_TOPOLOGY, RAW_LIMIT, REJECTS, Parsed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
 
 NOTHING: Final = "No topology information available"
 """What scontrol prints of a flat network."""
@@ -50,7 +50,7 @@ def is_topology(text: str) -> bool:
     return bool(_BEGINNING.search(text)) or text.lstrip().startswith(NOTHING)
 
 
-def parse_topology(data: bytes, given: Given) -> Parsed:
+def parse_topology(data: bytes, context: ParseContext) -> Parsed:
     """The place of each node, outermost switch (or aggregated block) first.
 
     Both forms are read: `scontrol show topology`, whose upper switches list all nodes below them, and topology.conf,
@@ -63,13 +63,13 @@ def parse_topology(data: bytes, given: Given) -> Parsed:
         UnrecognisedInputError: There is neither a switch nor a block.
         InputError: Nobody says when it was made; or switches hang on each other in a circle.
     """
-    origin, cluster = given.origin, given.cluster or ""
+    origin, cluster = context.origin, context.cluster or ""
     cleaned, warnings = clean(data, origin)
     text = cleaned.decode()
     if not is_topology(text):
         message = f"{origin}: neither SwitchName= nor BlockName=; it begins with\n  {shorten(text.strip()[:200])}"
         raise UnrecognisedInputError(message)
-    seen_at = given.seen_at()
+    seen_at = context.seen_at()
     lines = _lines(text)
     places: dict[tuple[str, str], _Place] = {}
     refused: list[tuple[int, str, str]] = []

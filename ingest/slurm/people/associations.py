@@ -14,14 +14,14 @@ from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE
 from ingest.slurm.commands.runner import Fetched, Runner, run
 from ingest.slurm.formats import values
-from ingest.slurm.formats.text_table import Columns, account, read_given, require
+from ingest.slurm.formats.text_table import Columns, account, read_table, require
 from ingest.slurm.people.merge import USER_KEY, merge_associations, merge_qos, merge_users
 from ingest.tables import ASSOCIATIONS, QOS, USERS, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.tables import Parsed
 
 DATABASE_HINT: Final = (
@@ -134,7 +134,7 @@ QOS_TELLS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmod
 )
 
 
-def parse_associations(data: bytes, given: Given) -> Parsed:
+def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     """Associations and users from `sacctmgr -P show assoc`, `show user [withassoc]` or `show account withassoc`.
 
     Only `show assoc` tells all of the limits, so only that gives associations; a row without a user is the account's
@@ -145,17 +145,17 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
         MissingColumnError: Account or User, or a cluster's name, is missing.
         InputError: The text cannot be read, or nobody says when it was asked.
     """
-    rows = read_given(data, ASSOCIATION_TABLE, given)
+    rows = read_table(data, ASSOCIATION_TABLE, context)
     names = set(rows.header.names)
     partial = bool(names & _PARTIAL)
     lacking = [] if names & {"account", "defacct", "defaultaccount"} else ["Account"]
     lacking += [] if "user" in names else ["User"]
-    lacking += [] if given.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
-    require(lacking, rows, given, ASSOCIATION_TABLE)
-    seen_at = given.seen_at()
+    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    require(lacking, rows, context, ASSOCIATION_TABLE)
+    seen_at = context.seen_at()
     columns = Columns(rows)
     table = rows.frame.select(LINE).with_columns(
-        columns.word("cluster").fill_null(pl.lit(given.cluster, pl.String)).alias("cluster"),
+        columns.word("cluster").fill_null(pl.lit(context.cluster, pl.String)).alias("cluster"),
         columns.word("account", "defacct", "defaultaccount").alias("account"),
         columns.word("user").fill_null("").alias("user"),
         columns.word("partition").fill_null("").alias("partition"),
@@ -184,7 +184,7 @@ def parse_associations(data: bytes, given: Given) -> Parsed:
     return account(
         rows,
         told,
-        given,
+        context,
         source="slurm.associations",
         frames={"associations": associations, "users": users},
         clusters=good["cluster"].unique(),
@@ -200,22 +200,22 @@ def _each_account(people: pl.DataFrame) -> pl.DataFrame:
     return apart.with_columns(pl.col("account").str.strip_chars()).filter(pl.col("account") != "")
 
 
-def parse_qos(data: bytes, given: Given) -> Parsed:
+def parse_qos(data: bytes, context: ParseContext) -> Parsed:
     """Qualities of service from `sacctmgr -P show qos`. They are all clusters' of a slurmdbd; the text names none.
 
     Raises:
         MissingColumnError: Name is missing, or nobody names the cluster.
         InputError: The text cannot be read, or nobody says when it was asked.
     """
-    rows = read_given(data, QOS_TABLE, given)
+    rows = read_table(data, QOS_TABLE, context)
     lacking = [] if "name" in rows.header.names else ["Name"]
-    lacking += [] if given.cluster else ["the cluster's name (say --cluster NAME)"]
-    require(lacking, rows, given, QOS_TABLE)
-    seen_at = given.seen_at()
+    lacking += [] if context.cluster else ["the cluster's name (say --cluster NAME)"]
+    require(lacking, rows, context, QOS_TABLE)
+    seen_at = context.seen_at()
     columns = Columns(rows)
     grace = columns.word("gracetime")
     table = rows.frame.select(LINE).with_columns(
-        pl.lit(given.cluster).alias("cluster"),
+        pl.lit(context.cluster).alias("cluster"),
         columns.word("name").alias("name"),
         values.whole_numbers(columns.word("priority")).alias("priority"),
         columns.names("preempt").alias("preempts"),
@@ -233,10 +233,10 @@ def parse_qos(data: bytes, given: Given) -> Parsed:
     return account(
         rows,
         told,
-        given,
+        context,
         source="slurm.qos",
         frames={"qos": qos},
-        clusters={str(given.cluster)},
+        clusters={str(context.cluster)},
         loaded=qos.height,
         covers=(seen_at, seen_at),
     )

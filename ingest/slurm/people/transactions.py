@@ -17,14 +17,14 @@ from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE
 from ingest.errors import InputError
 from ingest.slurm.commands.runner import Fetched, Runner, run
-from ingest.slurm.formats.text_table import Columns, account, read_given, require
+from ingest.slurm.formats.text_table import Columns, account, read_table, require
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.slurm.people.associations import DATABASE_HINT
 from ingest.slurm.people.merge import merge_users
 from ingest.tables import TRANSACTIONS, USERS, conform
 
 if TYPE_CHECKING:
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.tables import Parsed
 
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", re.ASCII)
@@ -50,7 +50,7 @@ TRANSACTION_TABLE: Final = Layout(
 TRANSACTION_TELLS: Final = frozenset({"action", "actor"})
 
 
-def parse_transactions(data: bytes, given: Given) -> Parsed:
+def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
     """Account changes from `sacctmgr -P show transactions`, and when each user's association was made.
 
     A change without a cluster's name (users, accounts and qualities of service are all clusters' of a slurmdbd) goes
@@ -61,17 +61,17 @@ def parse_transactions(data: bytes, given: Given) -> Parsed:
         TimeZoneError: The times are local and no zone is given.
         InputError: The text as a whole cannot be read.
     """
-    rows = read_given(data, TRANSACTION_TABLE, given)
+    rows = read_table(data, TRANSACTION_TABLE, context)
     names = set(rows.header.names)
     lacking = [] if names & {"time", "timestamp"} else ["Time"]
     lacking += [name for name in ("Action", "Actor", "Where", "Info") if name.lower() not in names]
     columns = Columns(rows)
     own = columns.word("cluster")
-    all_clusters = [given.cluster] if given.cluster else own.drop_nulls().unique().sort().to_list()
+    all_clusters = [context.cluster] if context.cluster else own.drop_nulls().unique().sort().to_list()
     lacking += [] if all_clusters else ["Cluster (or say --cluster NAME)"]
-    require(lacking, rows, given, TRANSACTION_TABLE)
+    require(lacking, rows, context, TRANSACTION_TABLE)
     moments = columns.word("timestamp" if "timestamp" in names else "time")
-    times = read_instants(moments, timezone=given.timezone, origin=given.origin)
+    times = read_instants(moments, timezone=context.timezone, origin=context.origin)
     table = rows.frame.select(LINE).with_columns(
         own.alias("cluster"),
         times.early.alias("ts"),
@@ -95,12 +95,12 @@ def parse_transactions(data: bytes, given: Given) -> Parsed:
     return account(
         rows,
         told,
-        given,
+        context,
         source="slurm.transactions",
         frames={"transactions": changes, "users": provisioned(changes)},
         clusters=changes["cluster"].unique(),
         loaded=once.height,
-        covers=(given.since or _moment(once["ts"].min()), given.until or _moment(once["ts"].max())),
+        covers=(context.since or _moment(once["ts"].min()), context.until or _moment(once["ts"].max())),
     )
 
 

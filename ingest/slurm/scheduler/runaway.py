@@ -18,7 +18,7 @@ from ingest.delimited.reader import LINE, clean
 from ingest.errors import SourceError
 from ingest.slurm.commands.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
 from ingest.slurm.commands.runner import Fetched, Runner, run
-from ingest.slurm.formats.text_table import Columns, account, read_given, require
+from ingest.slurm.formats.text_table import Columns, account, read_table, require
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.slurm.people.merge import merge_runaway
 from ingest.tables import RUNAWAY_JOBS, conform
@@ -26,7 +26,7 @@ from ingest.tables import RUNAWAY_JOBS, conform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.context import Given
+    from ingest.context import ParseContext
     from ingest.tables import Parsed
 
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|0|", re.IGNORECASE | re.ASCII)
@@ -54,7 +54,7 @@ _QUESTION = re.compile(rb"(?m)^Would you like to fix these runaway jobs\?")
 _HEADER: Final = "ID|Cluster|State|TimeSubmit|TimeStart"
 
 
-def parse_runaway(data: bytes, given: Given) -> Parsed:
+def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
     """Runaway jobs from `sacctmgr -P show runawayjobs`; its note above and its question below are no rows.
 
     Raises:
@@ -62,25 +62,25 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
         TimeZoneError: The times are local and no zone is given.
         InputError: The text cannot be read, or nobody says when it was asked.
     """
-    cleaned, _ = clean(data, given.origin)
+    cleaned, _ = clean(data, context.origin)
     nothing = NONE_FOUND.search(cleaned.decode())
     if nothing:
         cleaned = f"{_HEADER}\n".encode()
     question = _QUESTION.search(cleaned)
     listed = _NOTE.sub(b"", cleaned[: question.start()] if question else cleaned)
-    rows = read_given(listed, RUNAWAY_TABLE, given)
+    rows = read_table(listed, RUNAWAY_TABLE, context)
     names = set(rows.header.names)
     lacking = [name for name in ("ID", "State", "TimeSubmit", "TimeStart") if name.lower() not in names]
-    lacking += [] if given.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
-    require(lacking, rows, given, RUNAWAY_TABLE)
-    seen_at = given.seen_at()
+    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    require(lacking, rows, context, RUNAWAY_TABLE)
+    seen_at = context.seen_at()
     columns = Columns(rows)
     submit, start = (
-        read_instants(columns.word(name), timezone=given.timezone, origin=given.origin)
+        read_instants(columns.word(name), timezone=context.timezone, origin=context.origin)
         for name in ("timesubmit", "timestart")
     )
     table = rows.frame.select(LINE).with_columns(
-        columns.word("cluster").fill_null(pl.lit(given.cluster, pl.String)).alias("cluster"),
+        columns.word("cluster").fill_null(pl.lit(context.cluster, pl.String)).alias("cluster"),
         columns.word("id").alias("job_id"),
         submit.early.alias("submitted_at"),
         start.early.alias("started_at"),
@@ -102,7 +102,7 @@ def parse_runaway(data: bytes, given: Given) -> Parsed:
     return account(
         rows,
         told,
-        given,
+        context,
         source="slurm.runaway",
         frames={"runaway_jobs": found},
         clusters={nothing[1]} if nothing and nothing[1] else found["cluster"].unique(),

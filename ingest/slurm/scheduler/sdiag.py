@@ -20,7 +20,7 @@ from ingest.slurm.formats.timestamps import read_instants
 from ingest.tables import RAW_LIMIT, REJECTS, SCHEDULER_STATS, Parsed
 
 if TYPE_CHECKING:
-    from ingest.context import Given
+    from ingest.context import ParseContext
 
 TAKEN: Final = re.compile(r"(?m)^sdiag output at (.+?)\s*$")
 """The line that begins each snapshot."""
@@ -90,7 +90,7 @@ class _Told:
         self.rows.append((self.cluster, at, section, name, value))
 
 
-def parse_diag(data: bytes, given: Given) -> Parsed:
+def parse_diag(data: bytes, context: ParseContext) -> Parsed:
     """The numbers of `sdiag`, of one snapshot or of several in one file.
 
     Raises:
@@ -98,28 +98,28 @@ def parse_diag(data: bytes, given: Given) -> Parsed:
         MissingColumnError: Nobody names the cluster.
         TimeZoneError: An old sdiag told local time only, and no zone is given.
     """
-    cleaned, warnings = clean(data, given.origin)
+    cleaned, warnings = clean(data, context.origin)
     text = cleaned.decode()
     if TAKEN.search(text) is None:
-        message = f"{given.origin}: not the output of sdiag; it begins with\n  {shorten(text[:200])}"
+        message = f"{context.origin}: not the output of sdiag; it begins with\n  {shorten(text[:200])}"
         raise UnrecognisedInputError(message)
-    if not given.cluster:
-        message = f"{given.origin}: sdiag does not say which cluster it is of; say it with --cluster NAME"
+    if not context.cluster:
+        message = f"{context.origin}: sdiag does not say which cluster it is of; say it with --cluster NAME"
         raise MissingColumnError(message)
-    told = _Told(given.origin, given.cluster)
+    told = _Told(context.origin, context.cluster)
     at: datetime | None = None
     section = GENERAL
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if taken := TAKEN.fullmatch(line.rstrip()):
-            at, section = _taken_at(taken[1], given), GENERAL
+            at, section = _taken_at(taken[1], context), GENERAL
         elif not stripped or set(stripped) == {"*"}:
             continue
         elif heading := next((name for name, pattern in _SECTIONS if pattern.match(line)), None):
             section = heading
         elif at is None:
             told.refused.append(
-                (given.cluster, "slurm.diag", given.origin, number, "it stands above sdiag's", stripped)
+                (context.cluster, "slurm.diag", context.origin, number, "it stands above sdiag's", stripped)
             )
         else:
             told.line(number, stripped, at, section if line[0].isspace() else GENERAL)
@@ -128,7 +128,7 @@ def parse_diag(data: bytes, given: Given) -> Parsed:
     moments = [row[1] for row in told.rows]
     return Parsed(
         source="slurm.diag",
-        clusters=frozenset({given.cluster}),
+        clusters=frozenset({context.cluster}),
         frames={"scheduler_stats": once},
         rejects=pl.DataFrame(told.refused, schema=REJECTS, orient="row"),
         rows_read=every.height + told.skipped + len(told.refused),
@@ -143,16 +143,16 @@ def parse_diag(data: bytes, given: Given) -> Parsed:
     )
 
 
-def _taken_at(text: str, given: Given) -> datetime | None:
+def _taken_at(text: str, context: ParseContext) -> datetime | None:
     """When a snapshot was taken: sdiag adds the epoch; an old one told local time only."""
     if epoch := _EPOCH.search(text):
         return datetime.fromtimestamp(int(epoch[1]), UTC)
     try:
         local = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").isoformat()  # noqa: DTZ007 - read_instants knows zones
     except ValueError:
-        return given.until
+        return context.until
     found: datetime | None = read_instants(
-        pl.Series("sdiag output at", [local]), timezone=given.timezone, origin=given.origin
+        pl.Series("sdiag output at", [local]), timezone=context.timezone, origin=context.origin
     ).early[0]
     return found
 

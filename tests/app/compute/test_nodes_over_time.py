@@ -20,7 +20,7 @@ from app.show.questions.goodput import goodput as goodput_asked
 from app.show.questions.lost import lost as lost_asked
 from app.show.questions.nodes import nodes as nodes_asked
 from app.window import Window
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.slurm.load import load
 from ingest.slurm.parsers import parse
 from ingest.store.request import from_file
@@ -87,7 +87,8 @@ def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> P
     now = at(T + SPAN)
     with open_writer(root, verb="test", now=now) as writer:
         for kind, data, window in inputs:
-            given = Given(origin=kind, cluster="c", **{name: at(T + seconds) for name, seconds in window.items()})  # type: ignore[arg-type]  # only since and until
+            times = {name: at(T + seconds) for name, seconds in window.items()}  # since and until
+            given = ParseContext(origin=kind, cluster="c", **times)  # type: ignore[arg-type]
             load(writer, parse(kind, data, given), request=from_file(kind), data=data, now=now, cluster="c")
         if compute:
             computing.compute(writer, Config(), now=now)

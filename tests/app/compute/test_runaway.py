@@ -15,7 +15,7 @@ from app.config.settings import Config
 from app.show.answer import Question
 from app.show.questions.runs import runs
 from app.window import Window
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column
 from ingest.slurm.load import load
@@ -331,7 +331,7 @@ def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> 
     root = make(tmp_path, job("1", 0, None)).root
     with open_writer(root, verb="test", now=NOW) as writer:
         for number in order:
-            given = Given(origin="x", cluster="c", until=at(50 + number))
+            given = ParseContext(origin="x", cluster="c", until=at(50 + number))
             parsed = parse_runaway(lists[number], given)
             load(writer, parsed, request=from_file("x"), data=lists[number], now=NOW, cluster="c")
     with open_reader(root) as reader:

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import DelimiterError, InputError
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.detect import kind_of
@@ -87,7 +87,7 @@ def test_other_delimiters_stand_in_no_list(delimiter: str) -> None:
 
 
 def test_reservations_with_commas_are_refused_and_events_without_resources_are_read() -> None:
-    given = Given("x", cluster="c1", timezone="UTC", until=parse(text({})).covers_until)
+    given = ParseContext("x", cluster="c1", timezone="UTC", until=parse(text({})).covers_until)
     history = (DATA / "reservations-first.sacctmgr.txt").read_bytes().replace(b"|", b",")
     with pytest.raises(DelimiterError):
         parse_any("slurm.reservations", history, given)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.delimited.reader import LINE, clean, read_blocks, read_rows
 from ingest.errors import InputError
 from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
@@ -91,7 +91,7 @@ def dumps(draw: st.DrawFn) -> bytes:
 def test_no_bytes_break_a_reader_or_its_account_of_rows(data: bytes, kind: SourceName, accept_truncated: bool) -> None:
     with suppress(InputError):
         kind_of(data)
-    about = Given(origin="x", cluster="c", timezone="Europe/Berlin", accept_truncated=accept_truncated)
+    about = ParseContext(origin="x", cluster="c", timezone="Europe/Berlin", accept_truncated=accept_truncated)
     with suppress(InputError):
         parsed = parse(kind, data, about)
         told = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
@@ -105,7 +105,7 @@ def test_no_bytes_break_a_reader_or_its_account_of_rows(data: bytes, kind: Sourc
     "data", [b"", b"\n", b"\x00", b"{", b"[]", b"{}", b"null", b"|", b"\xef\xbb\xbf", b"\xfe\xff\x00"]
 )
 def test_next_to_nothing_is_an_error_and_no_crash(kind: SourceName, data: bytes) -> None:
-    about = Given(origin="x", cluster="c", timezone="UTC")
+    about = ParseContext(origin="x", cluster="c", timezone="UTC")
     with pytest.raises(InputError):
         parse(kind, data, about)
 
@@ -117,9 +117,9 @@ def test_json_that_is_damaged_behind_a_row_that_is_not_as_declared_is_an_error(k
     name = b"jobs" if kind == "slurm.accounting" else b"nodes"
     data = b'{"%s": [{"job_id": {"x": 1}, "name": [1], "state": {"a": 1}}' % name + rest
     with pytest.raises(InputError):
-        parse(kind, data, Given(origin="x", cluster="c"))
+        parse(kind, data, ParseContext(origin="x", cluster="c"))
     with suppress(InputError):
-        parse(kind, data, Given(origin="x", cluster="c", accept_truncated=True))
+        parse(kind, data, ParseContext(origin="x", cluster="c", accept_truncated=True))
 
 
 @settings(max_examples=60, deadline=None)

@@ -155,7 +155,7 @@ def test_what_tells_no_time_is_of_the_time_of_the_files_loaded_with_it(file: Pat
 @pytest.mark.parametrize("file", TIMELESS, ids=lambda file: file.name)
 def test_what_tells_no_time_is_refused_alone_and_taken_with_a_time(file: Path, shell: Shell) -> None:
     assert shell("ingest", "slurm", file, "--cluster", "bench") == 35
-    assert "nothing in it tells when it was made" in shell.err
+    assert "it is a snapshot without a time" in shell.err
     assert shell("ingest", "slurm", file, "--cluster", "bench", "--until", "2026-11-21T18:00") == 0
 
 
@@ -174,7 +174,7 @@ def test_a_node_list_without_a_single_time_follows_the_same_rule(shell: Shell, t
     nodes = tmp_path / "nodes.txt"
     nodes.write_text("NodeName=n1 CPUTot=64 RealMemory=1000 State=IDLE\n")
     assert shell("ingest", "slurm", nodes, "--cluster", "bench") == 35
-    assert "nothing in it tells when it was made" in shell.err
+    assert "it is a snapshot without a time" in shell.err
     assert shell("ingest", "slurm", nodes, SACCT) == 0
     assert shell.loads()["nodes.txt"] == (REACHED, REACHED)
 

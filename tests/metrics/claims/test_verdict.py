@@ -111,8 +111,7 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
             3.0,
             "at_most",
             "undetermined",
-            "a failure: none occurred in 3 days of 1024 GPUs; "
-            "0.66 more failure-free days of 1024 GPUs would refute it",
+            "a failure: none occurred in 3 days of 1024 GPUs; 0.66 more failure-free days of 1024 GPUs would refute it",
         ),
         (3.67, "at_most", "refuted", None),
     ],

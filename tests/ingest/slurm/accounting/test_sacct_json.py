@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.sacct import parse_accounting
@@ -84,7 +84,7 @@ def test_both_roads_together_are_one_attempt_each_that_knows_what_either_knew() 
 
 def test_accounting_bytes_that_begin_with_a_brace_go_to_the_parser_of_json() -> None:
     data = (DATA / "jobs.sacct.json").read_bytes()
-    found = parse("slurm.accounting", b"\xef\xbb\xbf\n" + data, Given(origin="x"))
+    found = parse("slurm.accounting", b"\xef\xbb\xbf\n" + data, ParseContext(origin="x"))
     assert found.rows_loaded == parse_accounting_json(data, origin="x").rows_loaded
     assert found.columns[:3] == ["account", "allocation_nodes", "array"]
 
@@ -492,17 +492,17 @@ def test_a_reservation_is_the_same_as_in_text_in_the_words_of_every_version(vers
         b"CoreCnt=64 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=64 Users=root,alice "
         b"Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)"
     )
-    told = parse_reservations_json(answer(version, reservations=[one]), Given("j", cluster="bench", until=NOW))
-    listed = parse_reservations(text, Given("t", cluster="bench", timezone="UTC", until=NOW))
+    told = parse_reservations_json(answer(version, reservations=[one]), ParseContext("j", cluster="bench", until=NOW))
+    listed = parse_reservations(text, ParseContext("t", cluster="bench", timezone="UTC", until=NOW))
     assert told.frames["reservations"].equals(listed.frames["reservations"])
     assert told.frames["reservations"]["maintenance"].to_list() == [True]
 
 
 def test_no_reservations_and_bad_ones() -> None:
-    nobody = parse_reservations_json(answer(reservations=[]), Given("x", until=NOW))
+    nobody = parse_reservations_json(answer(reservations=[]), ParseContext("x", until=NOW))
     assert (nobody.rows_read, nobody.rejects.height, set(nobody.clusters)) == (0, 0, {"bench"})
     bad = [{"start_time": 7}, {"name": " "}, {"name": "late", "start_time": 0}]
-    found = parse_reservations_json(answer(reservations=bad), Given("x", until=NOW))
+    found = parse_reservations_json(answer(reservations=bad), ParseContext("x", until=NOW))
     assert found.rejects["line"].to_list() == [1, 2, 3]
     assert (found.rows_read, found.rows_loaded) == (3, 0)
 

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from app.config.settings import Config
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError, TruncatedInputError
 from ingest.files.input import Input
 from ingest.files.prefetch import one_ahead
@@ -127,7 +127,7 @@ def test_what_is_there_already_is_not_written_again(tmp_path: Path, monkeypatch:
 
         monkeypatch.setattr(writer, "append", noted)
         streaming.load_accounting(
-            writer, Input(str(file)), Given(str(file), timezone="UTC"), now=NOW, progress=lambda *_: None
+            writer, Input(str(file)), ParseContext(str(file), timezone="UTC"), now=NOW, progress=lambda *_: None
         )
     assert set(written) == {"loads"}
 
@@ -158,7 +158,7 @@ def test_who_stops_the_load_undoes_it(tmp_path: Path, monkeypatch: pytest.Monkey
     with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
         with pytest.raises(KeyboardInterrupt):
             streaming.load_accounting(
-                writer, Input(str(file)), Given(str(file), timezone="UTC"), now=NOW, progress=stop
+                writer, Input(str(file)), ParseContext(str(file), timezone="UTC"), now=NOW, progress=stop
             )
         assert writer.table("attempts").is_empty()
     assert {total for _, total in heard} == {file.stat().st_size}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import ServerDownError
 from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
@@ -235,8 +235,8 @@ def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:  # noq
 def test_reservations_are_the_same(scenario: Scenario) -> None:
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_reservations(runner(scenario.lab)), over_tcp(scenario.lab).reservations()
-    text = parse_reservations(shown.data, Given("t", cluster="bench", until=as_of))
-    told = parse_reservations_json(answered.data, Given("j", cluster="bench", until=as_of))
+    text = parse_reservations(shown.data, ParseContext("t", cluster="bench", until=as_of))
+    told = parse_reservations_json(answered.data, ParseContext("j", cluster="bench", until=as_of))
     assert told.frames["reservations"].equals(text.frames["reservations"])
     assert told.frames["reservations"].select("name", "node_list", "users", "maintenance").rows() == [
         ("maint1", "n6", ["alice", "root"], True)

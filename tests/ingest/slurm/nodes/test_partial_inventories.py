@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.cli import main as cli
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.slurm.load import load as load_input
 from ingest.slurm.parsers import parse
 from ingest.store.request import from_file
@@ -39,7 +39,7 @@ def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
         return [
             load_input(
                 writer,
-                parse("slurm.nodes", data, Given(origin="nodes.txt", cluster="c", until=at(T + seconds))),
+                parse("slurm.nodes", data, ParseContext(origin="nodes.txt", cluster="c", until=at(T + seconds))),
                 request=from_file("nodes.txt"),
                 data=data,
                 now=at(T + 86_400),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.detect import kind_of
 from ingest.slurm.nodes.reservations import maintenance_states, merge_reservations, parse_reservations
@@ -36,12 +36,12 @@ REOPENED = "2|c|1795285417|MAINT,SPEC_NODES|1|m|n1|1795281824|cpu=64|0.000000"
 
 def listed(*records: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     text = "\n".join([*records, ""])
-    return parse_reservations(text.encode(), Given("r.txt", **{"cluster": "c", "until": NOW, **options}))
+    return parse_reservations(text.encode(), ParseContext("r.txt", **{"cluster": "c", "until": NOW, **options}))
 
 
 def history(*rows: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
     text = "\n".join([header, *rows, ""])
-    return parse_reservations(text.encode(), Given("r.txt", **{"until": NOW, **options}))
+    return parse_reservations(text.encode(), ParseContext("r.txt", **{"until": NOW, **options}))
 
 
 def frame(parsed: Parsed) -> pl.DataFrame:
@@ -59,7 +59,7 @@ def rows(parsed: Parsed) -> list[dict[str, Any]]:
 def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
     data = (DATA / name).read_bytes()
     assert kind_of(data) == "slurm.reservations"
-    parsed = parse_reservations(data, Given(name, cluster="bench", until=NOW))
+    parsed = parse_reservations(data, ParseContext(name, cluster="bench", until=NOW))
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (5, 5, 0)
     assert dict(frame(parsed).schema) == RESERVATIONS
     daily, future, _, patch, project = rows(parsed)
@@ -85,7 +85,7 @@ def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
 def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
     data = (DATA / "reservations-second.sacctmgr.txt").read_bytes()
     assert kind_of(data) == "slurm.reservations"
-    parsed = parse_reservations(data, Given("x", until=NOW))
+    parsed = parse_reservations(data, ParseContext("x", until=NOW))
     assert parsed.clusters == {"bench"}
     found = frame(parsed).filter(pl.col("name").is_in(["gone", "maint1"]))
     assert found.select("name", "started_at", "ended_at", "node_list").rows() == [
@@ -98,7 +98,7 @@ def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
 def test_an_empty_list_is_a_look_and_no_error() -> None:
     text = b"No reservations in the system\n"
     assert kind_of(text) == "slurm.reservations"
-    parsed = parse_reservations(text, Given("x", cluster="c", until=NOW))
+    parsed = parse_reservations(text, ParseContext("x", cluster="c", until=NOW))
     assert (parsed.rows_read, set(parsed.clusters)) == (0, {"c"})
     assert parsed.covers_from == parsed.covers_until == NOW
 
@@ -177,7 +177,7 @@ def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(dat
     text = whole[:place] + data.draw(st.sampled_from(["", "|", "=", "\n", "n[", "\x00", "é", "ReservationName="]))
     text += data.draw(st.sampled_from(["", whole[place:], whole[place + 3 :]]))
     try:
-        parsed = parse_reservations(text.encode(), Given("x", cluster="c", timezone="UTC", until=NOW))
+        parsed = parse_reservations(text.encode(), ParseContext("x", cluster="c", timezone="UTC", until=NOW))
     except InputError:
         return
     told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)

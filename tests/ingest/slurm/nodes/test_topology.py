@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError, UnrecognisedInputError
 from ingest.slurm.detect import kind_of
 from ingest.slurm.nodes.topology import node_path, parse_topology
@@ -44,7 +44,7 @@ AggregatedBlock=b[0-1] BlockIndex=2 Nodes=n[1-4] BlockSize=4
 
 
 def read(text: str, *, until: datetime | None = NOW) -> Parsed:
-    return parse_topology(text.encode(), Given("topology.txt", cluster="c", until=until))
+    return parse_topology(text.encode(), ParseContext("topology.txt", cluster="c", until=until))
 
 
 def places(parsed: Parsed) -> dict[str, tuple[str, str]]:

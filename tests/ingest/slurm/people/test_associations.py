@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, SourceDownError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.detect import kind_of
@@ -30,7 +30,7 @@ ASKED = at(1795284000)
 def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
     """Whatever it is, asked at ASKED of cluster bench."""
     known: dict[str, Any] = {"origin": "input.txt", "cluster": "bench", "until": ASKED, **options}
-    return parse(kind_of(data), data, Given(**known))
+    return parse(kind_of(data), data, ParseContext(**known))
 
 
 def sample(name: str, **options: Any) -> Parsed:  # noqa: ANN401 - as above

@@ -9,7 +9,7 @@ from hypothesis import example, settings
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import InputError
 from ingest.slurm.detect import kind_of
 from ingest.slurm.parsers import parse
@@ -33,7 +33,7 @@ pieces = st.one_of(
 
 def read(name: str, data: bytes) -> None:
     """Read it as the kind that it was; `Parsed` itself holds the counts to the rows."""
-    given = Given(origin=name, cluster="c", timezone="Europe/Berlin", until=at(1795284000))
+    given = ParseContext(origin=name, cluster="c", timezone="Europe/Berlin", until=at(1795284000))
     with contextlib.suppress(InputError):
         parse(KINDS[name], data, given)
 

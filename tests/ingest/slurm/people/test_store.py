@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.config.settings import Config
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.slurm.detect import kind_of
 from ingest.slurm.load import load
 from ingest.slurm.load_files import Options, ingest_files
@@ -71,7 +71,7 @@ def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
     with open_writer(root, verb="test", now=LOADED) as writer:
         for name in names:
             data, asked = INPUTS[name]
-            given = Given(origin=name, cluster="bench", timezone="UTC", until=asked)
+            given = ParseContext(origin=name, cluster="bench", timezone="UTC", until=asked)
             parsed = parse(kind_of(data), data, given)
             load(writer, parsed, request=from_file(name), data=data, now=LOADED, cluster="bench")
     with open_reader(root) as reader:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import MissingColumnError, SourceDownError, SourceError
 from ingest.slurm.commands.runner import Completed, Fetched
 from ingest.slurm.detect import kind_of
@@ -26,7 +26,7 @@ LOST = (at(1795281049), at(1795281149))
 
 def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
     known: dict[str, Any] = {"origin": "runaway.txt", "until": ASKED, **options}
-    return parse_runaway(data, Given(**known))
+    return parse_runaway(data, ParseContext(**known))
 
 
 def test_the_list_of_real_slurm_is_read_without_its_note_and_its_question() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.errors import MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.detect import kind_of
@@ -24,7 +24,7 @@ TOP = "sdiag output at Sat Nov 21 17:35:47 2026 (1795282547)\n"
 def read(data: bytes | str, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
     data = data.encode() if isinstance(data, str) else data
     known: dict[str, Any] = {"origin": "sdiag.txt", "cluster": "bench", **options}
-    return parse_diag(data, Given(**known))
+    return parse_diag(data, ParseContext(**known))
 
 
 def numbers(parsed: Parsed) -> dict[tuple[str, str], float]:
