@@ -74,7 +74,7 @@ class Rows:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know about the text itself, which is sacctmgr's: of sacct's `row_account` tells."""
+        """Remarks about the text itself, which is sacctmgr's: for sacct's see `row_counts`."""
         return [*damaged(self.n_damaged), *doubted(self.doubts, of_sacct=False)]
 
     @property

@@ -18,10 +18,10 @@ from ingest.files.input import STDIN, Input
 from ingest.iso_time import iso
 from ingest.slurm.detect import kind_of
 from ingest.slurm.formats.json_answer import is_json
-from ingest.slurm.load import empty, load
 from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
 from ingest.slurm.sources import SOURCES
 from ingest.slurm.stream import load_accounting
+from ingest.slurm.write import empty_warnings, write_input
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 from ingest.tables import NODE_STATES, Parsed, SourceName
@@ -92,7 +92,7 @@ def ingest_files(
                 data = b"".join(source.in_lines())
                 parsed = _parse(data, kind, context, told, writer)
                 request = from_file(source.name, options.since, options.until)
-                parsed = load(writer, parsed, request=request, data=data, now=now, cluster=context.cluster)
+                parsed = write_input(writer, parsed, request=request, data=data, now=now, cluster=context.cluster)
         except UntimedError as error:
             if number < len(inputs) and source.name != STDIN:
                 waiting.append((source, kind))
@@ -159,7 +159,7 @@ def _parse(data: bytes, kind: SourceName, context: ParseContext, told: list[Pars
     if kind in NAMELESS and context.cluster is None and not _names_clusters(kind, data):
         context = replace(context, cluster=_only_cluster(told, writer, context.origin))
     parsed = parse(kind, data, context)
-    parsed = replace(parsed, warnings=[*parsed.warnings, *empty(parsed)])
+    parsed = replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)])
     if context.cluster is not None and kind != "slurm.accounting":  # which says so itself
         parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(context.cluster, parsed.clusters)])
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well

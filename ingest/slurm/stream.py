@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ingest.files.prefetch import one_ahead
 from ingest.future import within
-from ingest.slurm.accounting.row_account import SOURCE, Tally
+from ingest.slurm.accounting.row_counts import SOURCE, RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.store import AttemptWriter
-from ingest.slurm.load import booked
 from ingest.slurm.people import store as people
 from ingest.slurm.sources import source_named
+from ingest.slurm.write import with_cluster
 from ingest.store.loads import Growth, write_account
 from ingest.store.request import from_file
 
@@ -43,10 +43,10 @@ def load_accounting(
     Raises:
         InputError: The text cannot be read; nothing is changed then.
     """
-    tally = Tally(context.origin, context.cluster, context.since, context.until, now)
+    counts = RowCounts(context.origin, context.cluster, context.since, context.until, now)
     blocks = accounting_blocks(
         source.in_lines(),
-        tally,
+        counts,
         timezone=context.timezone,
         delimiter=context.delimiter,
         accept_truncated=context.accept_truncated,
@@ -59,7 +59,7 @@ def load_accounting(
             attempts.add_steps(block.steps)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
             progress(context.origin, source.done, source.size)
-        parsed = booked(within(tally.parsed({}, rows_loaded=attempts.finish()), now), context.cluster)
+        parsed = with_cluster(within(counts.parsed({}, rows_loaded=attempts.finish()), now), context.cluster)
         people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
         request = from_file(context.origin, context.since, context.until)

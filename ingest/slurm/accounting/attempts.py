@@ -19,9 +19,9 @@ from ingest import future
 from ingest.delimited.reader import LINE
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
+from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.accounting.gpu_requests import of_submit_lines
 from ingest.slurm.formats import values
-from ingest.slurm.formats.columns import Columns
 from ingest.slurm.formats.submit_line import without_values
 from ingest.slurm.formats.timestamps import settle
 from ingest.tables import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform

@@ -14,7 +14,7 @@ from ingest.errors import InputError, MissingColumnError, SourceError
 from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.attempts import read_facts
 from ingest.slurm.accounting.merge import merge_attempts
-from ingest.slurm.accounting.row_account import Tally
+from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.step_gpus import gpu_steps, with_steps
 from ingest.slurm.commands.runner import Fetched, Runner, run, subprocess_runner
 from ingest.slurm.formats import values
@@ -170,17 +170,17 @@ def parse_accounting(
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
-    tally = Tally(origin, cluster, since, until, now)
+    counts = RowCounts(origin, cluster, since, until, now)
     [block] = accounting_blocks(
         [data],
-        tally,
+        counts,
         timezone=timezone,
         delimiter=delimiter,
         accept_truncated=accept_truncated,
         block=2 * len(data) + 1,  # UTF-16 may grow
     )
     frames = {"attempts": block.attempts, "node_lists": block.lists}
-    return tally.parsed(frames, rows_loaded=block.attempts.height)
+    return counts.parsed(frames, rows_loaded=block.attempts.height)
 
 
 class Block(NamedTuple):
@@ -196,7 +196,7 @@ class Block(NamedTuple):
 
 def accounting_blocks(
     pieces: Iterable[bytes],
-    tally: Tally,
+    counts: RowCounts,
     *,
     timezone: str | None = None,
     delimiter: str | None = None,
@@ -205,21 +205,21 @@ def accounting_blocks(
 ) -> Iterator[Block]:
     """The same for a dump of any size that comes in pieces: about `block` bytes at a time, at least one block.
 
-    The account of it is kept in `tally`, which knows how the input is called and what it is of.
+    The account of it is kept in `counts`, which knows how the input is called and what it is of.
 
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
     reading = read_blocks(
-        pieces, ACCOUNTING, origin=tally.origin, delimiter=delimiter, accept_truncated=accept_truncated, block=block
+        pieces, ACCOUNTING, origin=counts.origin, delimiter=delimiter, accept_truncated=accept_truncated, block=block
     )
     for rows in reading:
-        _require(rows.header, tally.cluster, tally.origin)
+        _require(rows.header, counts.cluster, counts.origin)
         steps = _is_step(rows.frame)
         jobs = rows.frame.filter(~steps) if steps.any() else rows.frame
-        facts = read_facts(jobs, cluster=tally.cluster, timezone=timezone, origin=tally.origin, now=tally.now)
-        tally.add(rows, facts)
-        held = gpu_steps(rows.frame.filter(steps), cluster=tally.cluster, timezone=timezone, origin=tally.origin)
+        facts = read_facts(jobs, cluster=counts.cluster, timezone=timezone, origin=counts.origin, now=counts.now)
+        counts.add(rows, facts)
+        held = gpu_steps(rows.frame.filter(steps), cluster=counts.cluster, timezone=timezone, origin=counts.origin)
         attempts, others = with_steps(merge_attempts(facts.attempts), held)
         yield Block(attempts, facts.lists, others)
 

@@ -11,8 +11,8 @@ from typing import Final
 import polars as pl
 
 from ingest.plausible import GPUS_PER_NODE, beyond
+from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.formats import values
-from ingest.slurm.formats.columns import Columns
 from ingest.slurm.formats.timestamps import settle
 from ingest.tables import ATTEMPT_KEY, ATTEMPTS, GPUS, TEXT, TIME, Schema, conform, empty
 

@@ -21,8 +21,8 @@ from app.show.questions.lost import lost as lost_asked
 from app.show.questions.nodes import nodes as nodes_asked
 from app.window import Window
 from ingest.context import ParseContext
-from ingest.slurm.load import load
 from ingest.slurm.parsers import parse
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import words
@@ -89,7 +89,7 @@ def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> P
         for kind, data, window in inputs:
             times = {name: at(T + seconds) for name, seconds in window.items()}  # since and until
             given = ParseContext(origin=kind, cluster="c", **times)  # type: ignore[arg-type]
-            load(writer, parse(kind, data, given), request=from_file(kind), data=data, now=now, cluster="c")
+            write_input(writer, parse(kind, data, given), request=from_file(kind), data=data, now=now, cluster="c")
         if compute:
             computing.compute(writer, Config(), now=now)
     return root

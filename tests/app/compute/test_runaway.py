@@ -18,8 +18,8 @@ from app.window import Window
 from ingest.context import ParseContext
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.formats.nodelist import expand_column
-from ingest.slurm.load import load
 from ingest.slurm.scheduler.runaway import parse_runaway
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import SCHEMAS, TEXTS, WARNINGS
 from queries.warehouse import open_reader, open_writer
@@ -333,7 +333,7 @@ def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> 
         for number in order:
             given = ParseContext(origin="x", cluster="c", until=at(50 + number))
             parsed = parse_runaway(lists[number], given)
-            load(writer, parsed, request=from_file("x"), data=lists[number], now=NOW, cluster="c")
+            write_input(writer, parsed, request=from_file("x"), data=lists[number], now=NOW, cluster="c")
     with open_reader(root) as reader:
         assert reader.table("runaway_jobs").height == 1
         assert reader.table("runaway_attempts").is_empty()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.slurm.load import load
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
@@ -99,7 +99,7 @@ def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_fo
     earlier = Parsed("slurm.accounting", frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     earlier = replace(earlier, covers_from=BORN + days(first), covers_until=BORN - days(32))
     with open_writer(tmp_path, verb="test", now=NOW) as writer:
-        load(writer, earlier, request=from_file("old.txt"), data=b"", now=NOW, cluster="c1")
+        write_input(writer, earlier, request=from_file("old.txt"), data=b"", now=NOW, cluster="c1")
     ingest(tmp_path, slurm, since=BORN - days(60))
     assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from ingest.slurm.accounting.row_account import Tally
+from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from tests.support.parsing import ROW, parse, text
@@ -84,7 +84,9 @@ def test_steps_of_attempts_in_other_blocks_are_kept_apart() -> None:
     rows = [{**CPUS, "JobID": str(n), "JobIDRaw": str(n)} for n in range(1, 41)]
     steps = [step("0", 8, job_id=str(n)) for n in range(1, 41)]
     data = text(*rows, *steps, columns=COLUMNS)
-    blocks = list(accounting_blocks([data[at : at + 100] for at in range(0, len(data), 100)], Tally("x"), block=1_000))
+    blocks = list(
+        accounting_blocks([data[at : at + 100] for at in range(0, len(data), 100)], RowCounts("x"), block=1_000)
+    )
     apart = pl.concat(block.steps for block in blocks)
     placed = sum(block.attempts["gpus_steps"].count() for block in blocks)
     assert len(blocks) > 2

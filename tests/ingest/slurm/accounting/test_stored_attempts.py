@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.slurm.accounting.sacct import parse_accounting
-from ingest.slurm.load import load
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_writer
 from tests.support.parsing import text
@@ -29,7 +29,7 @@ KEY = ["cluster", "scheduler", "job_id", "submitted_at"]
 def loaded(root: Path, parsed: Parsed) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The attempts, and the nodes they held, as the warehouse tells them."""
     with open_writer(root, verb="test", now=NOW) as writer:
-        load(writer, parsed, cluster=None, request=from_file("x"), data=b"", now=NOW)
+        write_input(writer, parsed, cluster=None, request=from_file("x"), data=b"", now=NOW)
         assert not [found for found in writer.checks() if found.check.severity == "stop"]
         return writer.table("attempts").sort(KEY), writer.table("attempt_nodes").sort(*KEY, "node")
 

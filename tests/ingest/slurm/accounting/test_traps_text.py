@@ -9,7 +9,7 @@ import pytest
 
 from ingest.delimited.realign import MAX_SURPLUS, Columns
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
-from ingest.slurm.accounting.row_account import Tally
+from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import SENTINEL, WANTED, accounting_blocks
 from tests.support.parsing import ROW, parse, refusals, text
 from tests.support.traps import Trap, agree, spring, traps
@@ -198,7 +198,7 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     job_names = ["a|b" if number % 5 == 0 else "ab" for number in range(150)]
     rows = [{**SUBMITTED, "JobIDRaw": str(number), "JobName": name} for number, name in enumerate(job_names, 1)]
     data = text(*rows, columns=OURS)
-    tally = Tally("jobs.txt")
+    tally = RowCounts("jobs.txt")
     blocks = list(accounting_blocks([data[at : at + 100] for at in range(0, len(data), 100)], tally, block=1_000))
     whole = parse(data)
     assert len(blocks) > 1

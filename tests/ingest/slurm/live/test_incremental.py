@@ -15,7 +15,7 @@ from ingest.errors import SourceDownError
 from ingest.slurm.commands import slurmrestd
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import recheck
-from ingest.slurm.load import load
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
@@ -147,7 +147,7 @@ def test_a_load_that_says_it_knows_the_future_is_not_believed(tmp_path: Path) ->
         parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
         parsed = replace(parsed, covers_from=NOW - days(5), covers_until=NOW + days(20))
         with open_writer(tmp_path, verb="test", now=NOW) as writer:
-            load(writer, parsed, request=from_file("old"), data=b"", now=NOW, cluster="c1")
+            write_input(writer, parsed, request=from_file("old"), data=b"", now=NOW, cluster="c1")
     slurm = FakeSlurm([Job(2, NOW + days(2), NOW + days(2), NOW + days(3))], NOW + days(10))
     ingest(tmp_path, slurm)
     assert states(tmp_path) == {"2": "COMPLETED"}

@@ -11,9 +11,9 @@ import pytest
 from app.config.settings import Config
 from ingest.context import ParseContext
 from ingest.slurm.detect import kind_of
-from ingest.slurm.load import load
 from ingest.slurm.load_files import Options, ingest_files
 from ingest.slurm.parsers import parse
+from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import DATA, at, text
@@ -73,7 +73,7 @@ def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
             data, asked = INPUTS[name]
             given = ParseContext(origin=name, cluster="bench", timezone="UTC", until=asked)
             parsed = parse(kind_of(data), data, given)
-            load(writer, parsed, request=from_file(name), data=data, now=LOADED, cluster="bench")
+            write_input(writer, parsed, request=from_file(name), data=data, now=LOADED, cluster="bench")
     with open_reader(root) as reader:
         return {name: (found := reader.table(name)).sort(found.columns) for name in TABLES}
 

@@ -27,17 +27,17 @@ SOURCE: Final[SourceName] = "slurm.accounting"
 
 
 @dataclass
-class Tally:
-    """What is known of a dump so far: every row of it is accounted for.
+class RowCounts:
+    """The counts of a dump's rows so far: every row of it is accounted for.
 
     Attributes:
         origin: File name or command.
         cluster: Cluster of rows that do not name one.
-        since: Start of the window asked for, if known.
-        until: End of the window asked for, if known.
+        since: Start of the requested window, if known.
+        until: End of the requested window, if known.
         now: The time, if known: rows of later are refused.
         rows_read: Rows of all blocks.
-        rows_believed: Rows that tell of an attempt; several may tell of the same.
+        rows_believed: Rows that are of an attempt; several may be of the same.
         rows_skipped: Job steps and repeated headers.
         steps: Job steps alone.
         clusters: Clusters that the attempts are of.
@@ -114,14 +114,14 @@ class Tally:
         )
 
     def _steps_only(self) -> list[str]:
-        """A dump of steps tells of no allocation: whoever made it left out the rows that count."""
+        """A dump of steps holds no allocation: the rows of the jobs were left out."""
         if not self.steps or self.rows_believed or any(each.height for each in self._rejects):
             return []
         return [LoadWarning("steps_only", self.steps)]
 
 
 def _rejects(rows: Rows, facts: Facts, origin: str) -> pl.DataFrame:
-    """The refused rows of a block in the order of the input; the cluster is null where the row does not tell it."""
+    """The refused rows of a block in the order of the input; the cluster is null where the row does not name it."""
     torn = [(refused.line, refused.reason, refused.raw) for refused in rows.refused]
     unbelieved = [(line, reason, rows.raw(line)) for line, reason in facts.refused.select(LINE, "reason").rows()]
     named = dict(facts.refused.select(LINE, "cluster").rows())

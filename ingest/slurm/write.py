@@ -1,4 +1,4 @@
-"""Parsed Slurm inputs into the warehouse: one transaction each, merged with what is there, and an account of each."""
+"""Writes parsed Slurm inputs into the warehouse, merged with its rows: one transaction and one account each."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 
-def load(
+def write_input(
     writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime, cluster: str | None = None
 ) -> Parsed:
-    """Write one parsed input: its rows merged with those that are there, its rejects, and an account of it.
+    """Write one parsed input: its rows merged with the existing ones, its rejects, and an account of it.
 
-    An input without a row that could be loaded still speaks for its time, and its refused rows for themselves: they
+    An input without a row that could be loaded still covers its time, and its refused rows are kept: they
     are booked under `cluster`.
 
     Returns:
-        The input with the warnings that follow from what was there, and how many of its rows are new.
+        The input with the warnings that follow from the existing rows, and how many of its rows are new.
     """
     with writer.transaction():
         growth = Growth(writer, source_named(parsed.source))
@@ -55,12 +55,12 @@ def load(
     return parsed
 
 
-def booked(parsed: Parsed, cluster: str | None) -> Parsed:
-    """A dump under its clusters, or else under `cluster`; one without any row says so."""
-    return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty(parsed)]), cluster)
+def with_cluster(parsed: Parsed, cluster: str | None) -> Parsed:
+    """A dump under its clusters, or else under `cluster`; one without any row gets a warning."""
+    return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)]), cluster)
 
 
-def empty(parsed: Parsed) -> list[str]:
+def empty_warnings(parsed: Parsed) -> list[str]:
     """A warning for a dump that has no rows. A quiet window is no mistake, but a wrong one looks the same."""
     question = source_named(parsed.source).when_empty
     if parsed.rows_read or not question:
@@ -71,11 +71,11 @@ def empty(parsed: Parsed) -> list[str]:
 
 
 def _under_clusters(parsed: Parsed, cluster: str | None) -> Parsed:
-    """The input under the clusters that it tells of, or that its refused rows do, or else under `cluster`."""
+    """The input under the clusters that it names, or that its refused rows name, or else under `cluster`."""
     if parsed.clusters:
         return parsed
-    told = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
-    return replace(parsed, clusters=frozenset(told))
+    clusters = set(parsed.rejects["cluster"]) or ({cluster} if cluster else set())
+    return replace(parsed, clusters=frozenset(clusters))
 
 
 WRITERS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
@@ -94,7 +94,7 @@ WRITERS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "scheduler_stats": people.write_scheduler_stats,
     "runaway_jobs": people.write_runaway,
 }
-"""How the rows of each table are put together with those that the warehouse has. Others follow from these."""
+"""How the rows of each table are merged with those of the warehouse. Other tables follow from these."""
 
 IN_PART: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "nodes": partial(nodes.write_nodes, whole=False),
