@@ -15,9 +15,9 @@ from ingest.slurm.formats.json_answer import is_json, kind_of_json
 from ingest.slurm.nodes.inventory import EVENTS
 from ingest.slurm.nodes.reservations import HISTORY, is_listing
 from ingest.slurm.nodes.topology import is_topology
-from ingest.slurm.people.associations import ASSOCIATION_TABLE, ASSOCIATION_TELLS, QOS_TABLE, QOS_TELLS
-from ingest.slurm.people.transactions import TRANSACTION_TABLE, TRANSACTION_TELLS
-from ingest.slurm.scheduler.runaway import NONE_FOUND, RUNAWAY_TABLE, RUNAWAY_TELLS
+from ingest.slurm.people.associations import ASSOCIATION_COLUMNS, ASSOCIATION_TABLE, QOS_COLUMNS, QOS_TABLE
+from ingest.slurm.people.transactions import TRANSACTION_COLUMNS, TRANSACTION_TABLE
+from ingest.slurm.scheduler.runaway import NONE_FOUND, RUNAWAY_COLUMNS, RUNAWAY_TABLE
 from ingest.slurm.scheduler.sdiag import TAKEN
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ _TELEMETRY = re.compile(r"(?m)^(?:# (?:TYPE|HELP) [a-zA-Z_:]\w* \S|[a-zA-Z_:]\w*
 
 _TABLES: Final[tuple[tuple[SourceName, Layout, frozenset[str]], ...]] = (
     ("slurm.accounting", ACCOUNTING, frozenset({"jobid", "jobidraw"})),
-    ("slurm.runaway", RUNAWAY_TABLE, RUNAWAY_TELLS),  # before reservations, which have most of its columns
+    ("slurm.runaway", RUNAWAY_TABLE, RUNAWAY_COLUMNS),  # before reservations, which have most of its columns
     ("slurm.reservations", HISTORY, frozenset({"unusedwall", "assocs"})),
     ("slurm.events", EVENTS, frozenset({"nodename"})),
-    ("slurm.transactions", TRANSACTION_TABLE, TRANSACTION_TELLS),
-    ("slurm.qos", QOS_TABLE, QOS_TELLS),
-    ("slurm.associations", ASSOCIATION_TABLE, ASSOCIATION_TELLS),
+    ("slurm.transactions", TRANSACTION_TABLE, TRANSACTION_COLUMNS),
+    ("slurm.qos", QOS_TABLE, QOS_COLUMNS),
+    ("slurm.associations", ASSOCIATION_TABLE, ASSOCIATION_COLUMNS),
 )
-"""Delimited tables: what is known of each, and the columns that tell it from its neighbours."""
+"""Delimited tables: the layout of each, and the columns that distinguish it from its neighbours."""
 
 _TEXTS: Final[tuple[tuple[SourceName, Callable[[str], object]], ...]] = (
     ("slurm.reservations", is_listing),
@@ -67,8 +67,8 @@ ACCEPTED: Final = """Accepted are, as the commands print them:
   sdiag                        the scheduler's statistics"""
 
 
-def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
-    r"""The source that a text belongs to, told by how it begins.
+def detect_kind(data: bytes, *, origin: str = "input") -> SourceName:
+    r"""The source that a text belongs to, detected from its beginning.
 
     >>> kind_of(b"NodeName=n1 Arch=x86_64 CPUTot=64\n")
     'slurm.nodes'
@@ -84,8 +84,8 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
     if is_json(beginning):
         return kind_of_json(text, origin=origin)
     lines = header_without_quotes(text.split("\n"))
-    for source, layout, telling in _TABLES:
-        if _fits(lines, layout, telling, origin):
+    for source, layout, distinctive in _TABLES:
+        if _fits(lines, layout, distinctive, origin):
             return source
     for source, is_it in _TEXTS:
         if is_it(text):
@@ -94,17 +94,17 @@ def kind_of(data: bytes, *, origin: str = "input") -> SourceName:
         message = f"{origin}: this is telemetry; load it with: trackside ingest prometheus {origin}"
         raise UnrecognisedInputError(message)
     first = next((line for line in lines if line.strip()), "")
-    message = f"{origin}: not a text that we know; it begins with\n  {shorten(first)}\n{ACCEPTED}"
+    message = f"{origin}: not a text of a known kind; it begins with\n  {shorten(first)}\n{ACCEPTED}"
     raise UnrecognisedInputError(message)
 
 
-def _fits(lines: list[str], layout: Layout, telling: frozenset[str], origin: str) -> bool:
+def _fits(lines: list[str], layout: Layout, distinctive: frozenset[str], origin: str) -> bool:
     try:
         header = find_header(lines, layout, origin=origin)
     except UnrecognisedInputError:
         return False
-    except DelimiterError:  # a table for people; say so if it is of this kind, squeue's and sinfo's are not
-        if telling & set(" ".join(lines[:SEARCHED_LINES]).lower().split()):
+    except DelimiterError:  # a table for people; report it if it is of this kind, squeue's and sinfo's are not
+        if distinctive & set(" ".join(lines[:SEARCHED_LINES]).lower().split()):
             raise
         return False
-    return bool(telling & set(header.names))
+    return bool(distinctive & set(header.names))

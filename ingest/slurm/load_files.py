@@ -1,4 +1,4 @@
-"""`trackside ingest slurm FILE...`: read, parse, merge with what is there, write. One transaction per input."""
+"""`trackside ingest slurm FILE...`: read, parse, merge with the warehouse's rows, write. One transaction per input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ingest.context import ParseContext, untimed
 from ingest.errors import OptionError, UntimedError
 from ingest.files.input import STDIN, Input
 from ingest.iso_time import iso
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.formats.json_answer import is_json
 from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
 from ingest.slurm.sources import SOURCES
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for, beyond the configuration."""
+    """The options of the command line, beyond the configuration."""
 
     cluster: str | None = None
     timezone: str | None = None
@@ -61,7 +61,7 @@ def ingest_files(
     """Load files of any of the kinds of Slurm text, each in a transaction of its own.
 
     Files that name their cluster go first, so that inventories (`scontrol show node` names none) can take it from
-    them, and files that tell no time go last: what is loaded together was made together, so they are of the time up to
+    them, and files without a time go last: what is loaded together was made together, so they are of the time up to
     which the others reach. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
 
     Raises:
@@ -70,27 +70,27 @@ def ingest_files(
     once_only(files)
     if options.since and options.until and options.since >= options.until:
         raise OptionError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
-    options = replace(options, until=min(options.until, now) if options.until else None)  # nobody can tell what comes
+    options = replace(options, until=min(options.until, now) if options.until else None)  # the future is unknown
     reports: list[Report] = []
     inputs: list[tuple[Input, SourceName]] = []
     for name in files:
         try:
             source = Input(name)
-            inputs.append((source, kind_of(source.head, origin=name)))
+            inputs.append((source, detect_kind(source.head, origin=name)))
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
     inputs.sort(key=lambda each: _place(each[1], options))
-    told: list[Parsed] = []
-    waiting: list[tuple[Input, SourceName]] = []  # for somebody to say what time it is
+    loaded: list[Parsed] = []
+    waiting: list[tuple[Input, SourceName]] = []  # until another input gives the time
     for number, (source, kind) in enumerate(chain(inputs, waiting)):
         progress(source.name, min(number, len(inputs) - 1), len(inputs))
         try:
-            context = _context(source, kind, config, options, told, now)
+            context = _context(source, kind, config, options, loaded, now)
             if kind == "slurm.accounting" and not is_json(source.head):
                 parsed = load_accounting(writer, source, context, now=now, progress=progress)
             else:
                 data = b"".join(source.in_lines())
-                parsed = _parse(data, kind, context, told, writer)
+                parsed = _parse(data, kind, context, loaded, writer)
                 request = from_file(source.name, options.since, options.until)
                 parsed = write_input(writer, parsed, request=request, data=data, now=now, cluster=context.cluster)
         except UntimedError as error:
@@ -101,7 +101,7 @@ def ingest_files(
         except FAULTS as error:
             reports.append(Report(source.name, error=fault_of(source.name, error)))
         else:
-            told.append(parsed)
+            loaded.append(parsed)
             reports.append(Report(source.name, parsed))
     return reports
 
@@ -122,12 +122,12 @@ def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
 
 
 def _context(  # noqa: PLR0917 - private, and every one of them is needed
-    source: Input, kind: SourceName, config: SlurmSettings, options: Options, told: list[Parsed], now: datetime
+    source: Input, kind: SourceName, config: SlurmSettings, options: Options, loaded: list[Parsed], now: datetime
 ) -> ParseContext:
-    """What is known of an input.
+    """The context of an input.
 
     Raises:
-        InputError: nobody says when it was made, and what it says holds for a moment only.
+        InputError: it is a snapshot whose time is unknown.
     """
     context = ParseContext(
         origin=source.name,
@@ -139,7 +139,7 @@ def _context(  # noqa: PLR0917 - private, and every one of them is needed
         until=options.until,
         now=now,
         # The time of loading would make two things of a file that is loaded twice.
-        reached=max((each.covers_until for each in told if each.covers_until), default=None),
+        reached=max((each.covers_until for each in loaded if each.covers_until), default=None),
         planned_reasons=config.rules.planned_reasons,
     )
     if kind in TIMELESS and not (context.until or context.reached):
@@ -155,18 +155,18 @@ def _written_at(name: str) -> str | None:
         return None
 
 
-def _parse(data: bytes, kind: SourceName, context: ParseContext, told: list[Parsed], writer: Writer) -> Parsed:
+def _parse(data: bytes, kind: SourceName, context: ParseContext, loaded: list[Parsed], writer: Writer) -> Parsed:
     if kind in NAMELESS and context.cluster is None and not _names_clusters(kind, data):
-        context = replace(context, cluster=_only_cluster(told, writer, context.origin))
+        context = replace(context, cluster=_only_cluster(loaded, writer, context.origin))
     parsed = parse(kind, data, context)
     parsed = replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)])
-    if context.cluster is not None and kind != "slurm.accounting":  # which says so itself
+    if context.cluster is not None and kind != "slurm.accounting":  # which warns by itself
         parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(context.cluster, parsed.clusters)])
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well
-        parsed = replace(parsed, clusters=frozenset({context.cluster or _only_cluster(told, writer, context.origin)}))
+        parsed = replace(parsed, clusters=frozenset({context.cluster or _only_cluster(loaded, writer, context.origin)}))
     if kind == "slurm.events":
-        # A dump of events does not say when it was made; the coverage query takes it to reach as far as accounting.
-        # One without any node event still tells that nothing happened.
+        # A dump of events does not record when it was made; the coverage query takes it to reach as far as accounting.
+        # One without any node event is evidence that nothing happened.
         return replace(parsed, covers_until=context.until)
     return seen_until_now(parsed)
 
@@ -177,9 +177,9 @@ def _names_clusters(kind: SourceName, data: bytes) -> bool:
     return kind in {"slurm.events", "slurm.reservations"} and re.search(r"\bcluster\b", header) is not None
 
 
-def _only_cluster(told: list[Parsed], writer: Writer, origin: str) -> str:
+def _only_cluster(loaded: list[Parsed], writer: Writer, origin: str) -> str:
     """The cluster that the other inputs, or else the warehouse, are all about."""
-    named = set().union(*(parsed.clusters for parsed in told)) or set(writer.query("clusters")["cluster"])
+    named = set().union(*(parsed.clusters for parsed in loaded)) or set(writer.query("clusters")["cluster"])
     return only_cluster(origin, named)
 
 

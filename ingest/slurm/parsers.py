@@ -37,10 +37,10 @@ TIMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOU
 
 
 def parse(kind: SourceName, data: bytes, context: ParseContext) -> Parsed:
-    """Read one input of a known kind.
+    """Parse one input of a kind.
 
     Raises:
-        TimeZoneError: Its times are local and no zone is given; it names the command that was run.
+        TimeZoneError: Its times are local and no zone is set; it names the command that was run.
         InputError: The text as a whole cannot be read; see `ingest.errors`.
         KeyError: There is no parser for this kind.
     """

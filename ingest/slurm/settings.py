@@ -13,7 +13,7 @@ class Slurm(Section):
     """How Slurm is read."""
 
     lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")
-    window_days: float = Field(default=7.0, gt=0, description="accounting is asked for in windows of this length")
+    window_days: float = Field(default=7.0, gt=0, description="accounting is requested in windows of this length")
     overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
     timeout_s: float = Field(default=300.0, gt=0, le=86_400, description="longest wait for one Slurm command")
     clusters: tuple[str, ...] = Field(default=(), description="clusters to ask for (-M); none: the one of this machine")
@@ -24,14 +24,14 @@ class Slurm(Section):
     pause_s: float = Field(default=0.2, ge=0, le=3_600, description="pause between two windows of accounting")
     answer_mb: int = Field(default=256, gt=0, description="larger answers make the next windows half as long")
     recheck_jobs: int = Field(
-        default=1000, ge=0, description="open jobs that windows miss: so many are asked for by id"
+        default=1000, ge=0, description="open jobs that windows miss: so many are requested by id"
     )
     road: Literal["commands", "rest"] = Field(
         default="commands", description="how to ask: Slurm's commands on this machine, or slurmrestd"
     )
     rest_url: str | None = Field(default=None, description="slurmrestd: unix:/path/of/the.socket or http://HOST:PORT")
     rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
-        default=None, description="version of slurmrestd's API, such as 0.0.41; found out when not given"
+        default=None, description="version of slurmrestd's API, such as 0.0.41; detected by default"
     )
     rest_user: str | None = Field(default=None, description="whose token it is (slurmrestd of 22.05 wants the name)")
     rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")

@@ -152,7 +152,7 @@ def source_named(name: SourceName) -> Source:
     """Slurm's source of that name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no source has that name.
     """
     return {source.name: source for source in SOURCES}[name]
 

@@ -1,8 +1,8 @@
-"""Array tasks and het components under one id, whichever of the two that Slurm has for them a dump told.
+"""Array tasks and het components under one id, whichever of the two that Slurm has for them a dump uses.
 
-A dump without JobIDRaw knows them only as people see them: 29_0, 11+1. Where another load tells the raw id, they are
+A dump without JobIDRaw has them only as people see them: 29_0, 11+1. Where another load has the raw id, they are
 under that one, all attempts of the job together, whichever load came first. Where an id that people see had several raw
-ones (ids are given again when a database is lost), the second of submission decides.
+ones (ids are used again when a database is lost), the second of submission decides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RawIds:
     def settle(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """The same attempts under raw ids where they are known; merged among themselves, as they came.
 
-        Attempts of the warehouse that these tell the raw ids of are taken out of it, and are among the result.
+        Attempts of the warehouse that get their raw ids from these are taken out of it, and are among the result.
         """
         by_display = attempts.select(_BY_DISPLAY.any()).item()
         if by_display:
@@ -41,25 +41,27 @@ class RawIds:
         return self._with_known(attempts) if self._any else attempts
 
     def _renamed(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        """Attempts told by display id only, under the raw ids that the warehouse knows."""
-        told = attempts.with_columns(_SECOND)
-        asked = told.filter(_BY_DISPLAY).select(_MATCH).unique()
-        known = self._writer.query_with("raw_ids", {"incoming": asked})
-        if known.is_empty():
+        """Attempts with a display id only, under the raw ids of the warehouse."""
+        seconds = attempts.with_columns(_SECOND)
+        wanted_ids = seconds.filter(_BY_DISPLAY).select(_MATCH).unique()
+        raw_ids = self._writer.query_with("raw_ids", {"incoming": wanted_ids})
+        if raw_ids.is_empty():
             return attempts
-        named = told.join(known.cast({"second": told["second"].dtype}), on=_MATCH, how="left", maintain_order="left")
+        named = seconds.join(
+            raw_ids.cast({"second": seconds["second"].dtype}), on=_MATCH, how="left", maintain_order="left"
+        )
         return merge_attempts(
             named.with_columns(pl.coalesce("raw_id", "job_id").alias("job_id")).select(list(ATTEMPTS))
         )
 
     def _with_known(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        """Attempts of the warehouse under display ids whose raw ids these tell, merged with them."""
-        telling = attempts.filter(pl.col("display_id").str.contains("[_+]") & ~_BY_DISPLAY)
-        asked = telling.select("cluster", "scheduler", "job_id", "display_id", _SECOND).unique()
-        there = self._writer.query_with("attempts_under_display_id", {"incoming": asked})
-        if there.is_empty():
+        """Attempts of the warehouse under display ids whose raw ids these have, merged with them."""
+        with_raw_ids = attempts.filter(pl.col("display_id").str.contains("[_+]") & ~_BY_DISPLAY)
+        wanted_ids = with_raw_ids.select("cluster", "scheduler", "job_id", "display_id", _SECOND).unique()
+        existing = self._writer.query_with("attempts_under_display_id", {"incoming": wanted_ids})
+        if existing.is_empty():
             return attempts
-        gone = there.select(ATTEMPT_KEY)
+        gone = existing.select(ATTEMPT_KEY)
         self._writer.delete("stored.attempts", gone)
         self._writer.delete("resubmissions", gone)
-        return merge_attempts(conform(there.with_columns(pl.col("raw_id").alias("job_id")), ATTEMPTS), attempts)
+        return merge_attempts(conform(existing.with_columns(pl.col("raw_id").alias("job_id")), ATTEMPTS), attempts)

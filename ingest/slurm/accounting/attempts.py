@@ -3,8 +3,8 @@
 A row whose identity, times, nodes or GPUs cannot be read is refused. Anything else that cannot be read is null and
 counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
 
-A TRES without gres/gpu does not say that a job held no GPUs: a site need not record them. Its GPUs are null then, and
-what other columns tell of them stands beside (`gpus_steps`, `gpus_asked`, `exclusive`): the view
+A TRES without gres/gpu does not mean that a job held no GPUs: a site need not record them. Its GPUs are null then, and
+other columns hold what is known of them (`gpus_steps`, `gpus_asked`, `exclusive`): the view
 `attempts` decides by everything that was loaded.
 """
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 SCHEDULER: Final = "slurm"
 
 CLOCKS_S: Final = 60
-"""How far an End may lie before its Start: where the clock was set back in between, or two machines tell them."""
+"""How far an End may lie before its Start: where the clock was set back in between, or two machines record them."""
 
 ZOMBIE_S: Final = 30 * 86_400
-"""A job open for longer may be one whose end slurmdbd never heard of."""
+"""A job open for longer may be one whose end slurmdbd never received."""
 
 
 GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
@@ -45,8 +45,8 @@ GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
 class Facts:
     """Attempts as read, one per row, and the reason for each refusal by line.
 
-    `until` is the last moment that each row speaks of, `lists` are the node lists that attempts held
-    (`frames.NODE_LISTS`), and `gpus` tells how many GPUs there were at most in a job of each cluster (null: no TRES
+    `until` is the last moment that each row covers, `lists` are the node lists that attempts held
+    (`frames.NODE_LISTS`), and `gpus` is how many GPUs a job of each cluster had at most (null: no TRES
     names any).
     """
 
@@ -61,7 +61,7 @@ class Facts:
 def read_facts(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
 ) -> Facts:
-    """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is given."""
+    """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is passed."""
     columns = Columns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
     table = pl.concat([table, _holdings(columns, table)], how="horizontal")
@@ -168,30 +168,30 @@ def _times(columns: Columns) -> pl.DataFrame:
 def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES say."""
     lists, expanded = columns.word("nodelist"), columns.nodes()
-    asked, given = columns.tres("reqtres"), columns.tres("alloctres")
+    requested, allocated = columns.tres("reqtres"), columns.tres("alloctres")
     table = table.select("submitted_at", "start", "end", "state", "elapsed_s", "suspended").with_columns(
         node_list=lists,
         n_listed=expanded["n"],
         list_error=expanded["error"],
-        told_nodes=columns.whole("nnodes", "allocnodes"),
-        told_cpus=columns.whole("alloccpus", "ncpus"),
+        listed_nodes=columns.whole("nnodes", "allocnodes"),
+        listed_cpus=columns.whole("alloccpus", "ncpus"),
         alloc_tres=columns.word("alloctres", "allocgres"),
-        given_gpus=_recorded_gpus(columns),
-        given_model=given["model"],
-        given_cpus=given["cpus"],
-        given_memory=given["memory_bytes"],
-        given_error=given["error"],
-        given_parts=given["parts"],
-        asked_gpus=asked["gpus"],
-        asked_model=asked["model"],
+        allocated_gpus=_recorded_gpus(columns),
+        allocated_model=allocated["model"],
+        allocated_cpus=allocated["cpus"],
+        allocated_memory=allocated["memory_bytes"],
+        allocated_error=allocated["error"],
+        allocated_parts=allocated["parts"],
+        requested_gpus=requested["gpus"],
+        requested_model=requested["model"],
     )
-    # Revoked on this cluster of a federation because another one runs the job: whatever the row says, it held nothing.
+    # Revoked on this cluster of a federation because another one runs the job: whatever its row, it held nothing.
     pending = pl.col("state").is_in(["PENDING", "REVOKED"])
     final = pl.col("state").is_in(values.ENDED_STATES)
     # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
     # if it has an End.
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
-    # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it tells one.
+    # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it shows one.
     guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
     table = table.with_columns(guessed=guessed).with_columns(
         end=pl.when("guessed").then(_last_seen_running()).otherwise("end")
@@ -199,16 +199,20 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
     # An allocation without steps of its own may be recorded with its node list and request only.
     only_request = pl.col("alloc_tres").is_null() | (
-        (pl.col("told_nodes") == 0) & (pl.col("given_gpus").fill_null(0) == 0)
+        (pl.col("listed_nodes") == 0) & (pl.col("allocated_gpus").fill_null(0) == 0)
     )
-    gpus = pl.when(only_request).then(pl.col("asked_gpus").fill_null(pl.col("given_gpus"))).otherwise("given_gpus")
+    gpus = (
+        pl.when(only_request)
+        .then(pl.col("requested_gpus").fill_null(pl.col("allocated_gpus")))
+        .otherwise("allocated_gpus")
+    )
     table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
     table = table.with_columns(
-        n_cpus=pl.coalesce("told_cpus", "given_cpus"),
+        n_cpus=pl.coalesce("listed_cpus", "allocated_cpus"),
         too_many_gpus=pl.col("held") & beyond("gpus", GPUS_PER_NODE, pl.col("n_listed")),
     )
     too_many_cpus = beyond("n_cpus", CPUS_PER_NODE, pl.col("n_listed"))
-    too_much_memory = beyond("given_memory", MEMORY_PER_NODE, pl.col("n_listed"))
+    too_much_memory = beyond("allocated_memory", MEMORY_PER_NODE, pl.col("n_listed"))
     return table.select(
         "held",
         *_period(),
@@ -216,20 +220,20 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         pl.when("held").then(pl.col("n_listed").cast(pl.Int64)).otherwise(0).alias("n_nodes"),
         pl.when(~pl.col("held")).then(0).when(~too_many_cpus).then("n_cpus").alias("n_cpus"),
         pl.when("held").then("gpus").otherwise(0).cast(GPUS).alias("n_gpus"),
-        pl.coalesce("given_model", "asked_model").alias("gpu_model"),
-        pl.when(pl.col("held") & ~too_much_memory).then("given_memory").alias("alloc_mem_bytes"),
+        pl.coalesce("allocated_model", "requested_model").alias("gpu_model"),
+        pl.when(pl.col("held") & ~too_much_memory).then("allocated_memory").alias("alloc_mem_bytes"),
         "alloc_tres",
-        (pl.col("held") & (pl.col("told_nodes") > 0) & (pl.col("told_nodes") != pl.col("n_listed"))).alias(
+        (pl.col("held") & (pl.col("listed_nodes") > 0) & (pl.col("listed_nodes") != pl.col("n_listed"))).alias(
             "miscounted"
         ),
         (~pl.col("held") & ~pending & (pl.col("elapsed_s") > 0)).alias("nowhere"),
-        (pl.col("held") & pl.col("given_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
+        (pl.col("held") & pl.col("allocated_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
         (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
         "guessed",
         pl.when("guessed").then(pl.lit(value=True)).alias("end_guessed"),
         (pl.col("held") & ~pl.col("ended") & pl.col("end").is_not_null()).alias("cut"),
         pl.when(pl.col("start").is_not_null() & ~pending).then("list_error").alias("!nodes"),
-        pl.when("held").then("given_error").alias("!tres"),
+        pl.when("held").then("allocated_error").alias("!tres"),
         pl.when("too_many_gpus").then(_too_many_gpus()).alias("!gpus"),
         (pl.col("held") & (too_many_cpus | too_much_memory)).alias("oversized"),
         pl.when(pl.col("final") & pl.col("end").is_null())
@@ -250,9 +254,9 @@ def _too_many_gpus() -> pl.Expr:
 
 def _recorded_gpus(columns: Columns) -> pl.Series:
     """GPUs allocated as accounting recorded them. A request by TRES shows that it does; then what is not there is 0."""
-    asked, given = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
-    held_none = pl.select(pl.when(asked > 0).then(pl.lit(0, GPUS))).to_series()
-    return given.fill_null(columns.gres("allocgres")).fill_null(held_none)
+    requested, allocated = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
+    held_none = pl.select(pl.when(requested > 0).then(pl.lit(0, GPUS))).to_series()
+    return allocated.fill_null(columns.gres("allocgres")).fill_null(held_none)
 
 
 def _period() -> list[pl.Expr]:
@@ -260,7 +264,7 @@ def _period() -> list[pl.Expr]:
 
     The row after a RESIZING one keeps the original Start, and so may a requeue's; its time begins with its own Submit.
     The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows. What Suspended
-    tells may be older than this row, too; more than the row's own time it cannot be.
+    records may be older than this row, too; more than the row's own time it cannot be.
     """
     ended_at = pl.when("ended").then("end")
     started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
@@ -278,15 +282,15 @@ def _period() -> list[pl.Expr]:
 
 
 def _last_seen_running() -> pl.Expr:
-    """How far a row's own Elapsed reaches: for a running job the time when sacct was asked."""
+    """How far a row's own Elapsed reaches: for a running job the time when sacct ran."""
     run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
     return pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
 
 
 def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
-    """What was asked for."""
-    asked = columns.tres("reqtres")
-    columns.unreadable["reqtres"] += asked["error"].count()
+    """What was requested."""
+    requested = columns.tres("reqtres")
+    columns.unreadable["reqtres"] += requested["error"].count()
     nodes, cpus = columns.whole("reqnodes"), columns.whole("reqcpus")
     submitted = columns.label("submitline")
     by_line = of_submit_lines(submitted, table["n_nodes"])
@@ -297,9 +301,9 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     )
     return pl.DataFrame(
         {
-            "req_nodes": nodes.fill_null(asked["nodes"]),
-            "req_cpus": cpus.fill_null(asked["cpus"]),
-            "req_gpus": asked["gpus"].set(asked.select(beyond("gpus", GPUS_OF_REQUEST)).to_series(), None),
+            "req_nodes": nodes.fill_null(requested["nodes"]),
+            "req_cpus": cpus.fill_null(requested["cpus"]),
+            "req_gpus": requested["gpus"].set(requested.select(beyond("gpus", GPUS_OF_REQUEST)).to_series(), None),
             "gpus_asked": by_line["gpus"].cast(GPUS).fill_null(gres),
             "exclusive": by_line["exclusive"],
             "req_mem_bytes": columns.memory(held_or["n"], held_or["c"]),
@@ -311,7 +315,7 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(columns: Columns) -> pl.DataFrame:
-    """What people and the scheduler say about the job."""
+    """The labels of the job by its user and the scheduler."""
     code, derived = columns.exit_code("exitcode"), columns.exit_code("derivedexitcode")
     chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment", "wckey")
     return pl.DataFrame(
@@ -368,7 +372,7 @@ def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
 
 
 def no_gpus(seen: pl.DataFrame) -> list[str]:
-    """Without gres/gpu in AccountingStorageTRES accounting cannot know about GPUs: they are unknown, not 0."""
+    """Without gres/gpu in AccountingStorageTRES accounting does not record GPUs: they are unknown, not 0."""
     return [
         LoadWarning("no_gpus_accounted", None, cluster)
         for cluster in sorted(seen.filter(pl.col("most").is_null())["cluster"])

@@ -1,7 +1,7 @@
 """The text columns of an accounting dump by name, each read into what it means.
 
-Most columns say the same few texts again and again. Those are read once each and put back where they stood: `Distinct`
-tells a column apart into its different texts and which of them each row has. Columns of which nearly every text is
+Most columns repeat the same few texts. Those are read once each and put back where they stood: `Distinct`
+splits a column into its different texts and which of them each row has. Columns of which nearly every text is
 another one (ids, times) are read as they are.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SAMPLE: Final = 1_000
-"""Rows looked at to tell whether a column repeats its texts."""
+"""Rows sampled to decide whether a column repeats its texts."""
 
 Read = TypeVar("Read", pl.Series, pl.DataFrame)
 
@@ -46,17 +46,17 @@ class Distinct:
                 self.texts, self._places = first["text"], places
 
     def each(self, convert: Callable[[pl.Series], Read]) -> Read:
-        """What `convert` makes of the texts, row by row; it looks at each text by itself and makes null of null."""
-        found = convert(self.texts)
+        """What `convert` makes of the texts, row by row; it converts each text by itself and null to null."""
+        converted = convert(self.texts)
         if self._places is None:
-            return found
-        if isinstance(found, pl.Series):
-            return found.gather(self._places)
-        return pl.DataFrame([column.gather(self._places) for column in found])
+            return converted
+        if isinstance(converted, pl.Series):
+            return converted.gather(self._places)
+        return pl.DataFrame([column.gather(self._places) for column in converted])
 
 
 class Columns:
-    """The columns that are there; absent ones are null. Collects what could not be read.
+    """The columns of a dump; absent ones are null. Collects what could not be read.
 
     Attributes:
         frame: The text columns.
@@ -99,21 +99,23 @@ class Columns:
             words = values.blank_to_null(text)
             numbers = values.whole_numbers(words)
             lost = words.is_not_null() & numbers.is_null()
-            return _told(numbers, lost & ~words.is_in(list(values.UNSET)) if lost.any() else lost)
+            return _with_lost(numbers, lost & ~words.is_in(list(values.UNSET)) if lost.any() else lost)
 
         return self._noted(names[0], self._column(*names).each(read))["read"]
 
     def duration(self, *names: str) -> pl.Series:
-        """Seconds from the first column that tells them, row by row."""
+        """Seconds from the first column that has them, row by row."""
 
         def read(text: pl.Series) -> pl.DataFrame:
             words = values.blank_to_null(text)
             seconds = values.durations(words)
-            return _told(seconds, words.is_not_null() & seconds.is_null())
+            return _with_lost(seconds, words.is_not_null() & seconds.is_null())
 
-        told = [self._noted(name, self._column(name).each(read))["read"] for name in names if self._has(name)]
-        seconds = told[0] if told else pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
-        for more in told[1:]:
+        durations = [self._noted(name, self._column(name).each(read))["read"] for name in names if self._has(name)]
+        seconds = (
+            durations[0] if durations else pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
+        )
+        for more in durations[1:]:
             seconds = seconds.fill_null(more)
         return seconds
 
@@ -123,7 +125,7 @@ class Columns:
         def read(text: pl.Series) -> pl.DataFrame:
             words = values.blank_to_null(text, values.UNLIMITED)
             limits = values.time_limits(words)
-            return _told(limits, words.is_not_null() & limits.is_null() & ~values.is_no_limit(words))
+            return _with_lost(limits, words.is_not_null() & limits.is_null() & ~values.is_no_limit(words))
 
         names = ("timelimitraw", "timelimit")
         raw, spelled = (self._noted(name, self._column(name).each(read))["read"] for name in names)
@@ -201,12 +203,12 @@ class Columns:
         return table.drop("lost")
 
 
-def _told(read: pl.Series, lost: pl.Series) -> pl.DataFrame:
+def _with_lost(read: pl.Series, lost: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"read": read, "lost": lost})
 
 
 def _gres(text: pl.Series) -> pl.DataFrame:
-    """GRES in the columns of a TRES: they tell of GPUs only."""
+    """GRES in the columns of a TRES: they hold GPUs only."""
     untold = {name: dtype for name, dtype in values.TRES_SCHEMA.items() if dtype == pl.Int64}
     return values.gres(text).with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in untold.items()), parts=pl.lit(value=False)

@@ -1,6 +1,6 @@
 """GPUs of jobs as slurmctld shows them: `scontrol show job -d`, and its jobs in JSON (squeue --json, slurmrestd).
 
-slurmctld knows which GPUs a job holds whether or not accounting records them, but only until it forgets the job
+slurmctld has the GPUs that a job holds whether or not accounting records them, but only until it forgets the job
 (MinJobAge). No attempts are made of it: its rows belong to those of accounting with the same id and second of
 submission.
 """
@@ -39,7 +39,7 @@ _HELD: Final = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
 
 def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
-    """What slurmctld's jobs tell of their GPUs: rows of `frames.JOB_GPUS`; jobs that tell nothing of them are skipped.
+    """The GPUs of slurmctld's jobs: rows of `frames.JOB_GPUS`; jobs without any are skipped.
 
     Raises:
         MissingColumnError: Nobody names the cluster.
@@ -47,11 +47,11 @@ def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
         InputError: The text cannot be read.
     """
     if context.cluster is None:
-        message = f"{context.origin}: it does not name its cluster; say which one it is of with --cluster NAME"
+        message = f"{context.origin}: it does not name its cluster; name it with --cluster NAME"
         raise MissingColumnError(message)
     cleaned, _ = clean(data, context.origin)
-    found = _of_json(cleaned, context) if is_json(cleaned) else _of_text(cleaned.decode(), context.origin)
-    table = pl.DataFrame(found, schema=_READ, orient="row")
+    records = _of_json(cleaned, context) if is_json(cleaned) else _of_text(cleaned.decode(), context.origin)
+    table = pl.DataFrame(records, schema=_READ, orient="row")
     times = read_instants(table["submitted"].alias("SubmitTime"), timezone=context.timezone, origin=context.origin)
     missing = pl.when(pl.col("submitted_at").is_null()).then(pl.lit("no SubmitTime"))
     table = table.with_columns(
@@ -60,8 +60,8 @@ def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
         pl.lit(context.cluster).alias("cluster"),
     ).with_columns(pl.coalesce("error", missing).alias("reason"))
     refused = table.filter(pl.col("reason").is_not_null())
-    telling = pl.any_horizontal(pl.col("gpus_held", "gpus_asked", "exclusive").is_not_null())
-    good = table.filter(pl.col("reason").is_null() & telling)
+    informative = pl.any_horizontal(pl.col("gpus_held", "gpus_asked", "exclusive").is_not_null())
+    good = table.filter(pl.col("reason").is_null() & informative)
     once = merge_job_gpus(conform(good, JOB_GPUS))
     rejects = refused.select(
         "cluster", pl.lit(SOURCE).alias("source"), pl.lit(context.origin).alias("origin"), "line", "reason",
@@ -94,7 +94,7 @@ _Row = tuple[int, str, str | None, float | None, float | None, bool | None]
 
 
 def merge_job_gpus(*frames: pl.DataFrame) -> pl.DataFrame:
-    """One row per job and second of submission, the most that any of them tells: the order of loads means nothing."""
+    """One row per job and second of submission, the most of any of them: the order of loads means nothing."""
     rows = pl.concat([frame.select(list(JOB_GPUS)) for frame in frames])
     key = ["cluster", "job_id", "submitted_at"]
     return rows.group_by(key).agg(pl.col("gpus_held", "gpus_asked", "exclusive").max()).sort(key)
@@ -104,7 +104,7 @@ def merge_job_gpus(*frames: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_text(text: str, origin: str) -> list[_Row]:
-    starts = [found.end() for found in _RECORD.finditer(text)]
+    starts = [match.end() for match in _RECORD.finditer(text)]
     if not starts:
         message = f"{origin}: no job in it (JobId=...): this is not what `scontrol show job -d` prints"
         raise InputError(message)
@@ -117,20 +117,20 @@ def _of_text(text: str, origin: str) -> list[_Row]:
 
 
 def _row_of_text(line: int, record: str) -> _Row:
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for key, value in _VALUE.findall(record):
-        told.setdefault(key, value)
+        fields.setdefault(key, value)
     lists = _HELD.findall(record)
     held = _held_on([(nodes, gres) for nodes, gres in lists]) if lists else None
-    asked = Request(
-        total=gpus_in(told.get("TresPerJob")),
-        per_node=gpus_in(told.get("TresPerNode")),
-        per_task=gpus_in(told.get("TresPerTask")),
-        tasks=_count(told.get("NumTasks")),
+    requested = Request(
+        total=gpus_in(fields.get("TresPerJob")),
+        per_node=gpus_in(fields.get("TresPerNode")),
+        per_task=gpus_in(fields.get("TresPerTask")),
+        tasks=_count(fields.get("NumTasks")),
     )
-    exclusive = told.get("OverSubscribe") in {"NO", "EXCLUSIVE"} or None
-    n_nodes = _count(told.get("NumNodes"))
-    return line, told["JobId"], told.get("SubmitTime"), held, asked.gpus(n_nodes), exclusive
+    exclusive = fields.get("OverSubscribe") in {"NO", "EXCLUSIVE"} or None
+    n_nodes = _count(fields.get("NumNodes"))
+    return line, fields["JobId"], fields.get("SubmitTime"), held, requested.gpus(n_nodes), exclusive
 
 
 def _held_on(lists: list[tuple[str, str]]) -> float | None:
@@ -146,8 +146,8 @@ def _held_on(lists: list[tuple[str, str]]) -> float | None:
 
 
 def _count(text: str | None) -> int | None:
-    found = re.match(r"\d{1,9}", text or "", re.ASCII)
-    return int(found[0]) if found else None
+    match = re.match(r"\d{1,9}", text or "", re.ASCII)
+    return int(match[0]) if match else None
 
 
 # --- JSON ----------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _of_json(data: bytes, context: ParseContext) -> list[_Row]:
 
 
 def _row_of_json(number: int, job: ControllerJob) -> _Row:
-    asked = Request(
+    requested = Request(
         total=gpus_in(job.tres_per_job),
         per_node=gpus_in(job.tres_per_node),
         per_task=gpus_in(job.tres_per_task),
@@ -187,5 +187,5 @@ def _row_of_json(number: int, job: ControllerJob) -> _Row:
     submitted = whole(job.submit_time)
     exclusive = "none" in words(job.shared) or (isinstance(job.exclusive, list) and "true" in job.exclusive) or None
     held = detail(",".join(job.gres_detail)) if job.gres_detail else None
-    gpus = asked.gpus(whole(job.node_count))
+    gpus = requested.gpus(whole(job.node_count))
     return number, str(job.job_id), None if submitted is None else str(submitted), held, gpus, exclusive

@@ -1,7 +1,7 @@
-"""GPUs by other sources than a TRES: what a submit line, slurmctld's view of a job, or old GRES columns tell.
+"""GPUs by other sources than a TRES: what a submit line, slurmctld's view of a job, or old GRES columns give.
 
 A site that does not list gres/gpu in AccountingStorageTRES has no GPUs in any TRES. The command line and slurmctld have
-them nevertheless. What does not tell the whole number (GPUs per task without the number of tasks) is null, not a guess.
+them nevertheless. What does not give the whole number (GPUs per task without the number of tasks) is null, not a guess.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WHOLE: Final = re.compile(r"(\d{1,7})", re.ASCII)
 
 @dataclass(frozen=True)
 class Request:
-    """What a submission asked for. GPU counts by what they are per; None where it does not say.
+    """What a submission requested. GPU counts by what they are per; None where it gives none.
 
     Attributes:
         total: of the whole job (`--gpus`, `tres_per_job`).
@@ -60,7 +60,7 @@ class Request:
     exclusive: bool = False
 
     def gpus(self, n_nodes: int | None) -> float | None:
-        """GPUs of the job on so many nodes; None where that cannot be told.
+        """GPUs of the job on so many nodes; None where that is unknown.
 
         >>> Request(per_node=8).gpus(2), Request(total=4).gpus(None), Request(per_task=1).gpus(2)
         (16.0, 4.0, None)
@@ -126,10 +126,10 @@ def _gres(text: str | None) -> float | None:
     if text is None or not re.search(r"(?:^|[,/:])gpu\b", text):
         return None
     try:
-        found, _ = values.read_gres(re.sub(r"\bgres[:/]", "", text))
+        count, _ = values.read_gres(re.sub(r"\bgres[:/]", "", text))
     except ValueError:
         return None
-    return found if found <= MOST else None
+    return count if count <= MOST else None
 
 
 def gpus_in(tres: str | None) -> float | None:
@@ -142,8 +142,8 @@ def gpus_in(tres: str | None) -> float | None:
 
 
 def _count(text: str | None) -> int | None:
-    found = _WHOLE.fullmatch(text or "")
-    return int(found[1]) if found else None
+    count = _WHOLE.fullmatch(text or "")
+    return int(count[1]) if count else None
 
 
 def _first(*numbers: float | None) -> float | None:
@@ -155,8 +155,8 @@ def _first(*numbers: float | None) -> float | None:
 
 def of_submit_lines(lines: pl.Series, n_nodes: pl.Series) -> pl.DataFrame:
     """Columns `gpus` and `exclusive` (true or null) of submit lines, for jobs on so many nodes."""
-    telling = lines.str.contains(r"gpu|-G|--exclusive").fill_null(value=False)
-    requests = {line: read_submit_line(line) for line in lines.filter(telling).unique().drop_nulls()}
+    with_gpus = lines.str.contains(r"gpu|-G|--exclusive").fill_null(value=False)
+    requests = {line: read_submit_line(line) for line in lines.filter(with_gpus).unique().drop_nulls()}
     rows = (
         [
             (request.gpus(nodes), request.exclusive or None) if (request := requests.get(line)) else (None, None)

@@ -1,4 +1,4 @@
-"""A job as slurmdbd tells it in JSON: the fields that are read, of all versions together, and their types.
+"""A job of slurmdbd in JSON: the fields that are read, of all versions together, and their types.
 
 Fields that are not named here are passed over. Of the steps the resources are read, and only where they are needed.
 """
@@ -87,7 +87,7 @@ class Het(msgspec.Struct, gc=False):
 
 
 class Required(msgspec.Struct, gc=False, rename={"cpus": "CPUs"}):
-    """What was asked for. `memory` of 0.0.38 does not say of what; the TRES requested do."""
+    """The requested resources. `memory` of 0.0.38 is per node or core, unnamed; the TRES requested do."""
 
     cpus: Whole = None
     memory_per_cpu: Whole = None
@@ -116,7 +116,7 @@ class Tres(msgspec.Struct, gc=False):
 
 
 class Resources(msgspec.Struct, gc=False):
-    """Resources given and asked for."""
+    """Resources allocated and requested."""
 
     allocated: list[Tres] = []
     requested: list[Tres] = []
@@ -142,13 +142,13 @@ class Key(msgspec.Struct, gc=False):
 
     @property
     def text(self) -> str | None:
-        """As sacct prints it: a star before the user's default key, which nobody chose for the job."""
+        """As sacct prints it: a star before the user's default key, which was not chosen for the job."""
         chosen = "ASSIGNED_DEFAULT" not in (self.flags or ())
         return self.wckey if chosen or not self.wckey else f"*{self.wckey.removeprefix('*')}"
 
 
 class Job(msgspec.Struct, gc=False):
-    """One row of accounting. Its steps are kept as they came, and whatever else there is is passed over."""
+    """One row of accounting. Its steps stay raw, and all other fields are ignored."""
 
     job_id: int
     state: State

@@ -4,15 +4,16 @@ The same attempt is seen many times: pending, running, ended, and ended again wi
 `merge_attempts` is the join of a semilattice: it looks at contents only, so the order of files, of rows and of loads
 makes no difference, and loading twice is loading once. For that to be true
 
-- what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any sighting;
-- what can change (state, times, nodes, partition, exit) is taken from the sightings that know most, as they have it: a
-  gap in them is not filled from an older one, because whether "older" is a matter of order could not be told later;
-- sightings of one end show the same record of the accounting database, each with the columns that were exported: they
-  fill each other's gaps, column by column;
+- what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any observation;
+- what can change (state, times, nodes, partition, exit) is taken from the most complete observations, as they have it:
+  a gap in them is not filled from an older one, because whether "older" is a matter of order could not be decided
+  later;
+- observations of one end show the same record of the accounting database, each with the columns that were exported:
+  they fill each other's gaps, column by column;
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
 
 Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
-input is found without looking at all of it. Hence nothing is said here of the other attempts of a job.
+input is found without looking at all of it. Hence nothing here depends on the other attempts of a job.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ LASTING: Final = (
     *("sluid", "submit_line", "env_run"),
     *("gpus_steps", "gpus_asked", "exclusive"),
 )
-"""Facts that are the same in all sightings that tell them."""
+"""Facts that are the same in all observations that have them."""
 
 SHOWN: Final = ("#shown", "array_task_id", "display_id")
 """The same of the id that people see. Without a JobID column it is the raw id; before its time, that of all tasks."""
 
 RANKING: Final = ("#phase", "ended_at", "#elapsed", "#started", "state")
-"""What makes one sighting know more than another, most important first. Those in between are of open attempts only."""
+"""What makes one observation more complete than another, by importance. Those in between are of open attempts only."""
 
 _EXITS: Final = (("exit_code", "exit_signal"), ("derived_exit_code", "derived_exit_signal"))
 
@@ -46,24 +47,24 @@ OPEN_GROUPS: Final = (
     ("node_list", "n_nodes", "n_gpus", "n_cpus", "gpu_model", "alloc_mem_bytes", "alloc_tres"),
     ("req_tres", "req_nodes", "req_cpus", "req_gpus", "req_mem_bytes"),
 )
-"""Columns that tell one thing together: equal sightings of an open attempt never mix them."""
+"""Columns that belong together: equal observations of an open attempt never mix them."""
 
 ENDED_GROUPS: Final = (*_EXITS, ("elapsed_s", "started_at", "suspended_s"), ("node_list", "n_nodes"))
 """The same of an attempt that has ended: what it held or requested does not change any more, and is filled."""
 
 _ENDED: Final = 3
-"""The phase of an attempt that tells its end."""
+"""The phase of an attempt with a recorded end."""
 
 _SECOND = ("cluster", "scheduler", "job_id", "#second")
 _ATTEMPT = (*_SECOND, "#index")
 
 
 def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
-    """The attempts that any number of loads tell of, one row each; the order of the rows means nothing.
+    """The attempts of any number of loads, one row each; the order of the rows means nothing.
 
     The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
     Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
-    again); they are told apart by microseconds of `submitted_at`, in the order of their db_index. A row without
+    again); they are distinguished by microseconds of `submitted_at`, in the order of their db_index. A row without
     db_index in such a second belongs to the first of them. So give all rows that the warehouse has of the seconds
     concerned, and let the result replace them.
     """
@@ -75,7 +76,7 @@ def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
 
 
 def _second() -> pl.Expr:
-    """The time that tells attempts of a job apart. Slurm's is told in whole seconds; below are our own marks."""
+    """The time that distinguishes attempts of a job. Slurm's is in whole seconds; below are our own marks."""
     second = pl.when(pl.col("scheduler") == "slurm").then(pl.col("submitted_at").dt.truncate("1s"))
     return second.otherwise("submitted_at").alias("#second")
 
@@ -89,17 +90,17 @@ def fingerprints(attempts: pl.DataFrame) -> pl.Series:
 
 
 def _join(rows: pl.DataFrame) -> pl.DataFrame:
-    """The join of all sightings of each attempt. Only the few that contradict each other take the slow way."""
+    """The join of all observations of each attempt. Only the few that contradict each other take the slow way."""
     ended = pl.col("ended_at").is_not_null()
-    told = ended & pl.col("end_guessed").is_null()
-    phase = pl.when(told).then(_ENDED).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
+    ended_for_certain = ended & pl.col("end_guessed").is_null()
+    phase = pl.when(ended_for_certain).then(_ENDED).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)
     first_index = pl.col("db_index").min().over(_SECOND)
     rows = rows.with_columns(
         phase.otherwise(0).alias("#phase"),
         pl.col("db_index").fill_null(first_index).alias("#index"),
         (pl.col("display_id") != pl.col("job_id")).alias("#shown"),
-        pl.when(~told).then("elapsed_s").alias("#elapsed"),
-        pl.when(~told).then("started_at").alias("#started"),
+        pl.when(~ended_for_certain).then("elapsed_s").alias("#elapsed"),
+        pl.when(~ended_for_certain).then("started_at").alias("#started"),
     )
     lasting = rows.group_by(_ATTEMPT).agg(
         pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING), *_greatest(SHOWN)[1:]
@@ -118,20 +119,20 @@ def _join(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _joined(best: pl.DataFrame, groups: Sequence[tuple[str, ...]], changing: Sequence[str]) -> pl.DataFrame:
-    """One row for the equal sightings of each attempt: the greatest values, those of a group together."""
+    """One row for the equal observations of each attempt: the greatest values, those of a group together."""
     alone = [(name,) for name in changing if not any(name in group for group in groups)]
     return best.group_by(_ATTEMPT).agg(one for group in (*groups, *alone) for one in _greatest(group))
 
 
 def _best(rows: pl.DataFrame) -> pl.DataFrame:
-    """The sightings of each attempt that know most."""
+    """The most complete observations of each attempt."""
     for name in RANKING:
         rows = rows.filter(pl.col(name).eq_missing(pl.col(name).max().over(_ATTEMPT)))
     return rows
 
 
 def _greatest(group: tuple[str, ...]) -> list[pl.Expr]:
-    """The values that belong together, from the sighting where they are greatest (null is least)."""
+    """The values that belong together, from the observation where they are greatest (null is least)."""
     order = [pl.col(name) for name in group]
     if len(group) == 1:
         return [order[0].max()]

@@ -38,10 +38,10 @@ WANTED: Final = words(
     "TimelimitRaw Priority NodeList SLUID Restarts Flags FailedNode Reservation Reason Constraints WCKey WorkDir "
     "Comment AdminComment SubmitLine JobName"
 )
-"""What we ask sacct for, free text last."""
+"""The columns that we request from sacct, free text last."""
 
 SENTINEL: Final = "JobIDRaw"
-"""Asked for once more behind the free text: with a typed last column every torn row can be told."""
+"""Requested once more behind the free text: with a typed last column every torn row is recognised."""
 
 COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert --delimiter=$'\\x1f' -S 2026-11-01 -E now -o "
@@ -71,7 +71,7 @@ MEASURES: Final = words(
     "tresusageinminnode tresusageinmintask tresusageintot tresusageoutave tresusageoutmax tresusageoutmaxnode "
     "tresusageoutmaxtask tresusageoutmin tresusageoutminnode tresusageoutmintask tresusageouttot"
 )
-"""Columns that we do not use, but that help to tell where a torn row's fields belong: they never hold a blank."""
+"""Columns that we do not use, but that help to decide where a torn row's fields belong: they never hold a blank."""
 
 SHAPES: Final[dict[str, re.Pattern[str]]] = {
     **dict.fromkeys(MEASURES, _WORD),
@@ -152,19 +152,19 @@ def parse_accounting(
     """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
     Job steps and repeated headers are skipped (of steps the GPUs are read, see `ingest.slurm.accounting.step_gpus`),
-    rows that say the same attempt again are merged, and rows that cannot be believed are refused with a reason. `since`
-    and `until` are the window that was asked for, where that is known; else `covers_from` is the first start, and
-    `covers_until` the last moment that any row speaks of.
+    repeated rows of an attempt are merged, and rows that cannot be believed are refused with a reason. `since`
+    and `until` are the requested window, where that is known; else `covers_from` is the first start, and
+    `covers_until` the last moment that any row covers.
 
     Args:
         data: The text as bytes.
         origin: File name or command, for messages and rejects.
         cluster: Cluster of rows that do not name one.
         timezone: Zone of times without an offset, such as `Europe/Berlin`; epochs and offsets need none.
-        delimiter: What separates the columns; found out when not given.
+        delimiter: What separates the columns; detected by default.
         accept_truncated: Refuse a last row that is cut off instead of the whole input.
-        since: Start of the window asked for.
-        until: End of the window asked for.
+        since: Start of the requested window.
+        until: End of the requested window.
         now: The time: rows of later are refused.
 
     Raises:
@@ -205,7 +205,7 @@ def accounting_blocks(
 ) -> Iterator[Block]:
     """The same for a dump of any size that comes in pieces: about `block` bytes at a time, at least one block.
 
-    The account of it is kept in `counts`, which knows how the input is called and what it is of.
+    The account of it is kept in `counts`, which has the name and the cluster of the input.
 
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
@@ -229,7 +229,7 @@ def _require(header: Header, cluster: str | None, origin: str) -> None:
     names = set(header.names)
     missing = [" or ".join(group) for group in REQUIRED if not names & {name.lower() for name in group}]
     if cluster is None and "cluster" not in names:
-        missing.append("Cluster (or say --cluster NAME)")
+        missing.append("Cluster (or pass --cluster NAME)")
     if missing:
         message = (
             f"{origin}: missing columns: {', '.join(missing)}\nfound: {', '.join(header.shown)}\n"
@@ -251,8 +251,8 @@ def _is_step(frame: pl.DataFrame) -> pl.Series:
 # --- live ----------------------------------------------------------------------------------------------
 
 DOWN_HINT: Final = (
-    "slurmdbd looks down or cannot be reached. Check `sacctmgr show cluster`, the slurmdbd log on its host,\n"
-    "and that this user may read accounting (PrivateData). What was loaded before is kept; try again later."
+    "slurmdbd seems to be down or unreachable. Check `sacctmgr show cluster`, the slurmdbd log on its host,\n"
+    "and that this user may read accounting (PrivateData). What was loaded before stays; try again later."
 )
 
 
@@ -265,7 +265,7 @@ def fetch_accounting(
 ) -> Fetched:
     """Ask sacct for all attempts, requeued ones too, that were held at any time in [since, until).
 
-    Only columns that this sacct knows are asked for. Times go out as UTC text, since sacct takes no offset, and come
+    Only columns that this sacct has are requested. Times go out as UTC text, since sacct takes no offset, and come
     back as epochs. Jobs that never became eligible (held, dependent) are invisible to any window query of sacct.
 
     Raises:
@@ -284,16 +284,16 @@ def fetch_accounting(
 
 
 def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
-    """The columns to ask this sacct for, and a warning where it lacks one that every Slurm has had for years.
+    """The columns to request from this sacct, and a warning where it lacks one that every Slurm has had for years.
 
     Raises:
         SourceMissingError: There is no sacct here.
-        SourceError: It knows none of our columns.
+        SourceError: It has none of our columns.
     """
-    known = {
+    available = {
         name.lower() for name in run(runner, ["sacct", "-e"], hint=DOWN_HINT).data.decode(errors="replace").split()
     }
-    columns = [name for name in (*WANTED, SENTINEL) if name.lower() in known]
+    columns = [name for name in (*WANTED, SENTINEL) if name.lower() in available]
     if not columns:
         message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
         raise SourceError(message)

@@ -1,4 +1,4 @@
-"""Slurm accounting of single jobs: what no window shows can still be asked for by its id."""
+"""Slurm accounting of single jobs: what no window shows can still be requested by its id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fetch_jobs(runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str
     """Ask sacct for all attempts of these jobs (raw ids), whenever they were.
 
     This shows what windows do not: jobs that are held, or were cancelled before they ever became eligible, and those
-    whose end an administrator set to their start (`sacctmgr show runawayjobs`). Ids that accounting does not know are
+    whose end an administrator set to their start (`sacctmgr show runawayjobs`). Ids that accounting does not have are
     left out of the answer.
 
     Raises:

@@ -1,7 +1,7 @@
 """Slurm accounting in JSON, from `sacct --json` or slurmrestd's slurmdb jobs: the same attempts as from text.
 
 A job object becomes one row under sacct's own column names and in sacct's own words, and goes the way of text from
-there. What the JSON does not carry is null (`LOST` says what and why); it is never a 0 that nobody wrote.
+there. What the JSON does not carry is null (`LOST` lists what and why); never a 0 that is not in the JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALWAYS: Final = {
     "uid": "only the name is there",
     "cancelled_by": "a login name, where text has the uid",
 }
-_OLD_EXIT: Final = "every plain exit reads SUCCESS 0 (Slurm 22.05); only signals are told"
+_OLD_EXIT: Final = "every plain exit reads SUCCESS 0 (Slurm 22.05); only signals are recorded"
 _LATER: Final = {
     **_ALWAYS,
     "restarts": "restart_cnt came with Slurm 25.11",
@@ -57,7 +57,7 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {
 newer release behind an older version) they are read."""
 
 EXIT_CODES_FROM: Final = "0.0.39"
-"""From this version on a plain exit code is what it says."""
+"""From this version on a plain exit code is right."""
 
 COLUMNS: Final = names_of(
     "jobid jobidraw cluster partition qos account group user submit eligible start end elapsedraw suspended exitcode "
@@ -75,7 +75,7 @@ FLAGS: Final = {
 """The words that text has for the flags of 0.0.39 and later. Others keep their own."""
 
 NO_FLAGS: Final = frozenset({"NONE", "CLEAR_SCHEDULING"})
-"""Marks that say nothing about the job."""
+"""Marks that do not describe the job."""
 
 OVERLAID: Final = ("RESIZING", "REQUEUED", "REVOKED")
 """Of several words of a state text shows this one: it is a flag over the state that the job was in."""
@@ -98,19 +98,19 @@ def parse_accounting_json(
 
     As from text (`ingest.slurm.accounting.sacct.parse_accounting`), with two differences: the steps inside a job object
     are no rows (their GPUs are read where the job's own TRES names none), and the `line` of a refused one is its number
-    in the list. `LOST` tells what is null on this road.
+    in the list. `LOST` lists what is null with this transport.
 
     Args:
         data: The answer as bytes.
         origin: File name, command or address, for messages and rejects.
         cluster: Cluster of jobs that do not name one.
-        since: Start of the window asked for.
-        until: End of the window asked for.
+        since: Start of the requested window.
+        until: End of the requested window.
         accept_truncated: Read the whole jobs of an answer that is cut off, and refuse the last one.
         now: The time: jobs of later are refused.
 
     Raises:
-        SlurmAnswerError: The answer tells of errors instead of jobs.
+        SlurmAnswerError: The answer holds errors instead of jobs.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
     rows = read_rows(data, "jobs", Job, origin=origin, accept_truncated=accept_truncated)
@@ -133,7 +133,7 @@ def parse_accounting_json(
         rows_duplicate=facts.attempts.height - attempts.height,
         rows_rejected=rejects.height,
         columns=rows.names,
-        warnings=[*rows.form.warnings, *_not_told(rows), *rows.warnings, *foreign, *said],
+        warnings=[*rows.form.warnings, *_lost_codes(rows), *rows.warnings, *foreign, *warnings],
         covers_from=since or first,
         covers_until=until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
     )
@@ -154,7 +154,7 @@ _STEPS: Final = msgspec.json.Decoder(list[Step])
 
 def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
     """The GPUs of the steps of jobs whose own TRES names none: a job object has its steps within it."""
-    found = [
+    parsed = [
         (_cluster(job) or cluster, SCHEDULER, str(job.job_id), began, tres)
         for _, job in rows.rows
         if not _names_gpus(job.tres.allocated if job.tres else [])
@@ -163,7 +163,7 @@ def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
         for tres in _of_steps(job)
     ]
     names = {name: pl.Int64() if name == "began" else pl.String() for name in STEP_GPUS}
-    table = pl.DataFrame(found, schema=names, orient="row")
+    table = pl.DataFrame(parsed, schema=names, orient="row")
     return conform(
         table.with_columns(
             pl.from_epoch("began", "s").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"),
@@ -192,7 +192,7 @@ def _names_gpus(items: list[Tres]) -> bool:
     return any(item.type == "gres" and (item.name or "").partition(":")[0] == "gpu" for item in items)
 
 
-def _not_told(rows: Rows) -> list[str]:
+def _lost_codes(rows: Rows) -> list[str]:
     """For whom only reads the warnings: the codes that a person would look for first."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []
@@ -203,12 +203,12 @@ def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.D
     unbelieved = facts.refused.select(LINE, "reason", "cluster").rows()
     raws = rows.as_they_came() if unbelieved else []
     usual = cluster or (str(facts.attempts["cluster"].min()) if facts.attempts.height else "unknown")
-    found = [(usual, number, reason, raw) for number, reason, raw in rows.refused]
-    found += [(named or usual, number, reason, raws[number - 1].decode()) for number, reason, named in unbelieved]
+    accounted = [(usual, number, reason, raw) for number, reason, raw in rows.refused]
+    accounted += [(named or usual, number, reason, raws[number - 1].decode()) for number, reason, named in unbelieved]
     return pl.DataFrame(
         [
             (named, SOURCE, origin, number, reason, raw[:RAW_LIMIT])
-            for named, number, reason, raw in sorted(found, key=lambda each: each[1])
+            for named, number, reason, raw in sorted(accounted, key=lambda each: each[1])
         ],
         schema=REJECTS,
         orient="row",
@@ -225,13 +225,13 @@ def _frame(rows: Rows) -> pl.DataFrame:
 
 
 def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
-    """One job in the order of `COLUMNS`. `plain`: whether its exit codes are what they say."""
-    given = job.tres or Resources()
+    """One job in the order of `COLUMNS`. `plain`: whether its exit codes can be used."""
+    resources = job.tres or Resources()
     booked = job.association or Association()
-    time, asked, comment = job.time, job.required or Required(), job.comment or Comments()
+    time, required, comment = job.time, job.required or Required(), job.comment or Comments()
     state = _state(job)
     failed = state == "FAILED"
-    requested = _tres(given.requested)
+    requested = _tres(resources.requested)
     reservation = job.reservation.name if job.reservation else None
     return (
         _display(job),
@@ -252,10 +252,10 @@ def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
         _exit(job.derived_exit_code, plain=plain),
         state,
         _number(job.allocation_nodes),
-        _number(asked.cpus),
-        _memory(given.requested, asked),
+        _number(required.cpus),
+        _memory(resources.requested, required),
         requested,
-        _tres(given.allocated),
+        _tres(resources.allocated),
         _number(time.limit),
         _number(job.priority),
         job.nodes,
@@ -318,18 +318,18 @@ def _ranges(tasks: str) -> str:
         return tasks
     if bits.bit_length() > MAX_TASKS:
         return tasks
-    found: list[str] = []
+    parsed: list[str] = []
     text, at = f"{bits:b}"[::-1], 0
     while (first := text.find("1", at)) >= 0:
         at = text.find("0", first)
         at = len(text) if at < 0 else at
-        found.append(str(first) if at == first + 1 else f"{first}-{at - 1}")
-    return ",".join(found)
+        parsed.append(str(first) if at == first + 1 else f"{first}-{at - 1}")
+    return ",".join(parsed)
 
 
 def _state(job: Job) -> str | None:
-    told = words(job.state.current)
-    state = next((word for word in OVERLAID if word in told), told[0] if told else None)
+    states = words(job.state.current)
+    state = next((word for word in OVERLAID if word in states), states[0] if states else None)
     return f"{state} by {job.kill_request_user}" if state == "CANCELLED" and job.kill_request_user else state
 
 
@@ -346,22 +346,22 @@ def _exit(code: Exit | None, *, plain: bool) -> str | None:
 
 def _tres(items: list[Tres]) -> str | None:
     """The resources as text writes them, in its order; what was not measured (energy) is left out."""
-    told = [
+    states = [
         f"{item.type}/{item.name}={item.count:.0f}"
         if item.name
         else f"{item.type}={item.count:.0f}{'M' if item.type == 'mem' else ''}"
         for item in items
         if item.count is not None and item.count >= 0
     ]
-    return ",".join(sorted(told)) or None
+    return ",".join(sorted(states)) or None
 
 
-def _memory(requested: list[Tres], asked: Required) -> str | None:
-    """Memory asked for, in all: text takes it from the TRES, too. Where they have none, per node or per core."""
+def _memory(requested: list[Tres], required: Required) -> str | None:
+    """Memory requested, in all: text takes it from the TRES, too. Where they have none, per node or per core."""
     for item in requested:
         if item.type == "mem" and item.count is not None:
             return f"{item.count:.0f}M"
-    per_cpu, per_node = whole(asked.memory_per_cpu), whole(asked.memory_per_node)
+    per_cpu, per_node = whole(required.memory_per_cpu), whole(required.memory_per_node)
     return f"{per_cpu}Mc" if per_cpu else f"{per_node}Mn" if per_node else None
 
 

@@ -83,5 +83,5 @@ def with_steps(attempts: pl.DataFrame, steps: pl.DataFrame) -> tuple[pl.DataFram
     believed = pl.col("n_gpus").is_null() & ~beyond("step_gpus", GPUS_PER_NODE, pl.col("n_nodes"))
     most = placed.filter(within & believed).group_by(ATTEMPT_KEY).agg(pl.col("step_gpus").max())
     with_most = attempts.join(most, on=ATTEMPT_KEY, how="left", maintain_order="left")
-    found = with_most.with_columns(pl.max_horizontal("gpus_steps", "step_gpus").alias("gpus_steps"))
-    return conform(found, ATTEMPTS), conform(placed.filter(~within), STEP_GPUS)
+    with_steps_gpus = with_most.with_columns(pl.max_horizontal("gpus_steps", "step_gpus").alias("gpus_steps"))
+    return conform(with_steps_gpus, ATTEMPTS), conform(placed.filter(~within), STEP_GPUS)

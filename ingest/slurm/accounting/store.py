@@ -1,7 +1,8 @@
 """Attempts into the warehouse, block by block: new ones are appended, only those seen before are merged and replaced.
 
-Which are new is told by fingerprints of job and second (`ingest.slurm.accounting.merge.fingerprints`), eight bytes for
-each attempt of the input. Where two attempts share one by chance they are merged needlessly, and nothing else happens.
+Which are new is decided by fingerprints of job and second (`ingest.slurm.accounting.merge.fingerprints`), eight bytes
+for each attempt of the input. Where two attempts share one by chance they are merged needlessly, and nothing else
+happens.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 MANY: Final = 250_000
-"""Attempts seen before in the same input that are put aside before they are merged with what is there."""
+"""Attempts seen before in the same input that are put aside before they are merged with the existing ones."""
 
 GROUPS: Final = 2 * ROW_GROUP
 """Rows are written in multiples of this: two row groups at once."""
@@ -56,9 +57,9 @@ class AttemptWriter:
         """Write a block of attempts that are merged among themselves."""
         if attempts.is_empty():
             return
-        told = attempts.height
+        n_attempts = attempts.height
         attempts = self._raw_ids.settle(attempts)
-        self._n_fetched += max(attempts.height - told, 0)
+        self._n_fetched += max(attempts.height - n_attempts, 0)
         self._note_several(attempts)
         marks = fingerprints(attempts)
         again = marks.is_in(self._seen.take_in(marks).implode())
@@ -80,7 +81,7 @@ class AttemptWriter:
             self._steps.append(steps)
 
     def finish(self) -> int:
-        """Write what is left; the number of different attempts that the input told of."""
+        """Write what is left; the number of different attempts in the input."""
         self._merge_aside()
         self._write_waiting(whole_groups=False)
         self._place_steps()
@@ -95,12 +96,12 @@ class AttemptWriter:
         if not self._steps:
             return
         steps = pl.concat(self._steps)
-        there = self._writer.query_with(
+        existing = self._writer.query_with(
             "existing_attempts", {"incoming": steps.select(_JOB).unique()}, since=_FIRST, until=steps["began"].max()
         )
-        placed, _ = with_steps(conform(there, ATTEMPTS), steps)
+        placed, _ = with_steps(conform(existing, ATTEMPTS), steps)
         changed = placed.join(
-            there.select(*ATTEMPT_KEY, "gpus_steps"), on=[*ATTEMPT_KEY, "gpus_steps"], how="anti", nulls_equal=True
+            existing.select(*ATTEMPT_KEY, "gpus_steps"), on=[*ATTEMPT_KEY, "gpus_steps"], how="anti", nulls_equal=True
         )
         self._upsert(changed)
         self._write_waiting(whole_groups=False)
@@ -133,11 +134,11 @@ class AttemptWriter:
             self._waiting = [rows.tail(height - ready)]
 
     def _upsert(self, attempts: pl.DataFrame) -> None:
-        """Merge with what is there, and write what that changes."""
+        """Merge with the existing rows, and write what that changes."""
         if attempts.is_empty():
             return
         attempts = attempts.with_columns(fingerprints(attempts).alias(_MARK))
-        there = conform(
+        existing = conform(
             self._writer.query_with(
                 "existing_attempts",
                 {"incoming": attempts.select("cluster", "scheduler", "job_id").unique()},
@@ -146,18 +147,18 @@ class AttemptWriter:
             ),
             ATTEMPTS,
         )
-        there = there.with_columns(fingerprints(there).alias(_MARK)).join(attempts, on=_MARK, how="semi")
-        new = attempts.join(there, on=_MARK, how="anti").drop(_MARK)
+        existing = existing.with_columns(fingerprints(existing).alias(_MARK)).join(attempts, on=_MARK, how="semi")
+        new = attempts.join(existing, on=_MARK, how="anti").drop(_MARK)
         if new.height:
             self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}))
         self._append(new)
-        merged = merge_attempts(there, attempts.join(there, on=_MARK, how="semi"))
+        merged = merge_attempts(existing, attempts.join(existing, on=_MARK, how="semi"))
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))
-        changed = merged.join(there, on=merged.columns, how="anti", nulls_equal=True)
+        changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
         if changed.is_empty():
             return
-        self._several.append(changed.select(_JOB))  # a user told only now may make it another's job
-        gone = there.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
+        self._several.append(changed.select(_JOB))  # a user known only now may make it another's job
+        gone = existing.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
         self._writer.delete("stored.attempts", gone)
         self._append(merged.join(changed, on=_MARK, how="semi").drop(_MARK))
 
@@ -169,16 +170,16 @@ class Fingerprints:
         self._runs: list[npt.NDArray[np.uint64]] = []
 
     def take_in(self, numbers: pl.Series, *, twice: bool = False) -> pl.Series:
-        """Take in numbers; those of them that were there before, or (with `twice`) that come more than once now."""
+        """Take in numbers; those of them that were added before, or (with `twice`) that come more than once now."""
         ordered = np.sort(numbers.to_numpy())
         first = np.append(np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1])
         new = ordered[first]
-        known = np.zeros(len(new), np.bool_)
+        repeated = np.zeros(len(new), np.bool_)
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, new), len(run) - 1)
-            known |= run[at] == new
-        found = [new[known], *([ordered[~first]] if twice else [])]
-        self._add(new[~known])
+            repeated |= run[at] == new
+        found = [new[repeated], *([ordered[~first]] if twice else [])]
+        self._add(new[~repeated])
         return pl.Series(np.concatenate(found))
 
     def _add(self, run: npt.NDArray[np.uint64]) -> None:
@@ -189,7 +190,7 @@ class Fingerprints:
 
 
 class Counted:
-    """How many different attempts an input tells of, where later blocks may tell of the same again.
+    """How many different attempts an input holds, where later blocks may repeat some.
 
     An attempt is a job, a second and a db_index; one without db_index is the first of its second.
     """

@@ -21,11 +21,13 @@ CONTROLLER: Final = ("scontrol", "show", "config")
 ACCOUNTING: Final = ("sacctmgr", "show", "config")
 """Tells those of slurm.conf, and then those that slurmdbd works by: of a name that stands twice the last one counts."""
 
-_HINT: Final = "slurmctld or slurmdbd looks down: check `scontrol ping` and `sacctmgr show cluster`. Try again later."
+_HINT: Final = (
+    "slurmctld or slurmdbd seems to be down: check `scontrol ping` and `sacctmgr show cluster`. Try again later."
+)
 
 
 def others_are_hidden(runner: Runner, settings: Sequence[str]) -> bool:
-    """Whether only own jobs are shown to us; `settings` is the command that tells by which settings.
+    """Whether only own jobs are shown to us; `settings` is the command that shows the settings.
 
     root, SlurmUser and whoever has AdminLevel Operator or above may see all jobs. What coordinators may see of their
     accounts is not all.
@@ -33,17 +35,17 @@ def others_are_hidden(runner: Runner, settings: Sequence[str]) -> bool:
     Raises:
         SourceError: There is no answer.
     """
-    uid = _said(runner, "id", "-u")
+    uid = _stdout(runner, "id", "-u")
     if uid == "0":
         return False
-    told = scontrol.settings(_said(runner, *settings))
-    if "jobs" not in told.get("PrivateData", "").lower().split(","):
+    settings_now = scontrol.settings(_stdout(runner, *settings))
+    if "jobs" not in settings_now.get("PrivateData", "").lower().split(","):
         return False
-    if any(f"({uid})" in told.get(name, "") for name in ("SlurmUser", "SlurmUserId")):
+    if any(f"({uid})" in settings_now.get(name, "") for name in ("SlurmUser", "SlurmUserId")):
         return False
-    level = _said(runner, "sacctmgr", "-nP", "show", "user", _said(runner, "id", "-un"), "format=AdminLevel")
+    level = _stdout(runner, "sacctmgr", "-nP", "show", "user", _stdout(runner, "id", "-un"), "format=AdminLevel")
     return not level.startswith(("Operator", "Admin"))
 
 
-def _said(runner: Runner, *command: str) -> str:
+def _stdout(runner: Runner, *command: str) -> str:
     return run(runner, command, hint=_HINT).data.decode(errors="replace").strip()

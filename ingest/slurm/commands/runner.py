@@ -22,10 +22,10 @@ EPOCH_UTC: Final[Mapping[str, str]] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 
 
 OVERRULING: Final = ("SQUEUE_", "SACCT_", "SCONTROL_", "SACCTMGR_", "SDIAG_", "SINFO_")
-"""How variables begin that stand for options of a command: which users, states, partitions or clusters it tells of."""
+"""How variables begin that stand for options of a command: which users, states, partitions or clusters it selects."""
 
 OVERRULING_NAMES: Final = frozenset({"SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
-"""Others that change what is asked or how it is answered. How Slurm is reached (SLURM_CONF, SLURM_JWT) is none."""
+"""Others that change the request or the form of the output. How Slurm is reached (SLURM_CONF, SLURM_JWT) is none."""
 
 
 class Completed(NamedTuple):
@@ -41,7 +41,7 @@ Runner: TypeAlias = Callable[[list[str], Mapping[str, str]], Completed]
 
 
 class Fetched(NamedTuple):
-    """What a live command printed, the command line as `loads.origin` shows it, and what it said on stderr."""
+    """What a live command printed, the command line as `loads.origin` shows it, and its lines on stderr."""
 
     data: bytes
     origin: str
@@ -51,7 +51,7 @@ class Fetched(NamedTuple):
 def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:
     """Run a command for real, behind everything else on its machine. One that is absent or too slow is a SourceError.
 
-    What somebody set in their shell for Slurm's commands does not change what is asked (see `OVERRULING`).
+    Variables set in the shell for Slurm's commands do not change the request (see `OVERRULING`).
     Whatever ends the wait (Ctrl-C, too) ends the command.
     """
     try:
@@ -92,11 +92,11 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mapping[str, str] = EPOCH_UTC) -> Fetched:
     """What a command printed. A non-zero exit is an error even when something was printed: it may be a part.
 
-    Text on stderr with exit status 0 becomes warnings: sacct reports a column that it does not know that way, and
+    Text on stderr with exit status 0 becomes warnings: sacct reports an unknown column that way, and
     that the database answered late.
     """
     done = runner(list(command), environment)
-    said = done.stderr.decode(errors="replace")
+    stderr = done.stderr.decode(errors="replace")
     if done.returncode != 0:
         raise SourceDownError(command, done.returncode, said, hint)
     lines = filter(None, map(str.strip, said.splitlines()))

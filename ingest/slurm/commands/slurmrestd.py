@@ -1,7 +1,7 @@
-"""slurmrestd, asked over a unix socket or over TCP: only questions (GET), one at a time.
+"""slurmrestd, over a unix socket or over TCP: only GET requests, one at a time.
 
-Which version of its API it serves is found out, newest first. What it cannot tell (node events, most settings) is
-not asked here. Addresses in messages and origins hold neither user nor token.
+Which version of its API it serves is detected, newest first. What it does not have (node events, most settings) is
+not requested here. Addresses in messages and origins hold neither user nor token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingest.slurm.formats.json_answer import (
     is_json,
     judged,
     raw_rows,
-    told_problems,
+    reported_problems,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PART: Final = 1 << 20
 """Bytes of an answer that are read at once."""
 
 LARGEST_ANSWER: Final = 1 << 30
-"""Bytes of an answer beyond which a shorter window has to be asked for."""
+"""Bytes of an answer beyond which a shorter window has to be requested."""
 
 BAD_TOKEN: Final = frozenset({401, 403, 511})
 """Statuses by which the versions refuse a token; others do it with 500 or 200 and an error inside."""
@@ -59,34 +59,34 @@ ACCESS_HINT: Final = (
     "Get a new token (scontrol token lifespan=3600), put it into the environment variable that slurm.rest_token_env\n"
     "names, and the user it is of into slurm.rest_user. A user who may see all jobs is needed (PrivateData)."
 )
-DOWN_HINT: Final = "Is slurmrestd running, and is slurm.rest_url its address? What was loaded before is kept."
+DOWN_HINT: Final = "Is slurmrestd running, and is slurm.rest_url its address? What was loaded before stays."
 BEHIND_HINT: Final = (
     "slurmrestd is up, but Slurm behind it did not answer as it should: check `scontrol ping` and `sacctmgr show\n"
-    "cluster` on its host (or the token has expired). What was loaded before is kept; try again later."
+    "cluster` on its host (or the token has expired). What was loaded before stays; try again later."
 )
 NOT_SLURM_HINT: Final = "Is slurm.rest_url really the address of slurmrestd, and of no proxy before it?"
 
 
 WHAT_HAPPENED: Final[Mapping[tuple[type[Exception], ...], str]] = {
-    (FileNotFoundError,): "is not there: no such socket.",
-    (ConnectionRefusedError,): "refuses the connection: nobody listens there.",
+    (FileNotFoundError,): "does not exist: no such socket.",
+    (ConnectionRefusedError,): "refuses the connection: no server listens there.",
     (PermissionError,): "may not be opened by this user.",
     (TimeoutError,): "did not answer within {timeout_s:g} s.",
     (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionResetError): (
         "broke off in the middle of its answer; nothing of it was used."
     ),
-    (ssl.SSLError,): "cannot be spoken to securely: check its certificate, and whether it is https at all.",
+    (ssl.SSLError,): "cannot be connected to securely: check its certificate, and whether it is https at all.",
     (socket.gaierror,): "cannot be found: no such host.",
 }
 """Why there is no answer, in words; the first that fits."""
 
 
 class TooSlowError(ServerDownError):
-    """There was no whole answer in time: for less there may be."""
+    """No whole answer arrived in time: a smaller request may succeed."""
 
 
 class TooLargeError(ServerDownError):
-    """The answer is larger than anybody wants: less has to be asked for."""
+    """The answer is over the limit: less has to be requested."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -120,7 +120,7 @@ class Client:
 
     Attributes:
         url: `unix:/path`, or `http(s)://host:port`.
-        version: The API's version (0.0.41); found out when not given.
+        version: The API's version (0.0.41); detected by default.
         user: Whose token it is; without one slurmrestd takes the user from the token.
         token: A JWT. It is sent and nothing else: no message and no origin holds it.
         timeout_s: Longest wait for a whole answer.
@@ -148,7 +148,7 @@ class Client:
         return self.url if self.url.startswith(UNIX) else without_secrets(self.url)
 
     def ask(self, family: str, what: str, parameters: Mapping[str, Mapping[str, str]] | None = None) -> Fetched:
-        """The answer to `/slurm/vX/nodes` or its like, in the newest version that both of us know.
+        """The answer to `/slurm/vX/nodes` or its like, in the newest version that both sides support.
 
         Args:
             family: `slurm` (slurmctld answers) or `slurmdb` (slurmdbd does).
@@ -156,11 +156,11 @@ class Client:
             parameters: Parameters of the question by version, for all of `KNOWN`.
 
         Raises:
-            ServerDownError: There is no answer, or it tells of an error.
+            ServerDownError: There is no answer, or it reports an error.
         """
         for version in self._candidates(family):
-            asked = parameters[judged(f"v{version}")[0]] if parameters else {}
-            path = f"/{family}/v{version}/{what}" + (f"?{urlencode(asked)}" if asked else "")
+            query = parameters[judged(f"v{version}")[0]] if parameters else {}
+            path = f"/{family}/v{version}/{what}" + (f"?{urlencode(query)}" if query else "")
             answer = self._get(path)
             if answer.status == http.client.NOT_FOUND:
                 continue
@@ -169,7 +169,7 @@ class Client:
         raise self._no_version(family)
 
     def _candidates(self, family: str) -> Iterator[str]:
-        """Versions to try: ours, newest first; then what the server says that it has."""
+        """Versions to try: ours, newest first; then those that the server lists."""
         if self.version is not None or family in self._found:
             yield self.version or self._found[family]
             return
@@ -178,12 +178,12 @@ class Client:
 
     def _no_version(self, family: str) -> ServerDownError:
         served = ", ".join(f"v{version}" for version in self.served(family)) or "none"
-        wanted = f"v{self.version}" if self.version else f"any of v{KNOWN[0]} to v{KNOWN[-1]}"
+        versions_text = f"v{self.version}" if self.version else f"any of v{KNOWN[0]} to v{KNOWN[-1]}"
         hint = (
             f"It serves: {served}. Say one with slurm.rest_version, or start slurmrestd with the plugin (option -s,\n"
             f"openapi/dbv... for accounting)."
         )
-        return ServerDownError(self.shown, f"does not serve /{family}/ in {wanted}.", hint)
+        return ServerDownError(self.shown, f"does not serve /{family}/ in {versions_text}.", hint)
 
     def served(self, family: str) -> list[str]:
         """The versions that it serves by its own description, oldest first.
@@ -193,13 +193,13 @@ class Client:
         """
         answer = self._get("/openapi/v3")
         text = answer.data.decode(errors="replace").replace("\\/", "/") if answer.status == http.client.OK else ""
-        found = {match[1] for match in _VERSION.finditer(text) if match[0].startswith(f"/{family}/")}
-        return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+        served = {match[1] for match in _VERSION.finditer(text) if match[0].startswith(f"/{family}/")}
+        return sorted(served, key=lambda version: [int(part) for part in version.split(".")])
 
     def _judged(self, answer: _Answer, path: str) -> bytes:
         """The body of a good answer."""
         place = f"{self.shown}{path.partition('?')[0]}"
-        problems = told_problems(answer.data)
+        problems = reported_problems(answer.data)
         beginning = shorten(answer.data[:200].decode(errors="replace"))
         said = "; ".join(text for _, text in problems)
         unlike = "" if is_json(answer.data) or answer.status < http.client.BAD_REQUEST else beginning
@@ -276,7 +276,7 @@ def _what_happened(error: OSError | http.client.HTTPException, timeout_s: float)
     for kinds, words in WHAT_HAPPENED.items():
         if isinstance(error, kinds):
             return words.format(timeout_s=timeout_s)
-    return f"cannot be asked: {shorten(str(error) or type(error).__name__)}"
+    return f"cannot be queried: {shorten(str(error) or type(error).__name__)}"
 
 
 # --- questions -----------------------------------------------------------------------------------------
@@ -285,11 +285,11 @@ def _what_happened(error: OSError | http.client.HTTPException, timeout_s: float)
 def fetch_accounting_rest(client: Client, since: datetime, until: datetime) -> Fetched:
     """Ask for all attempts, requeued ones too, that were held at any time in [since, until).
 
-    0.0.38 gives the newest row of an id where nothing is asked for, and all of them with any parameter. Later versions
-    are told to give all of them, without steps, and with times that are not cut to the window.
+    0.0.38 gives the newest row of an id where no parameter is passed, and all of them with any parameter. Later
+    versions are asked for all of them, without steps, and with times that are not cut to the window.
 
     Raises:
-        ServerDownError: There is no answer, or it tells of an error.
+        ServerDownError: There is no answer, or it reports an error.
         InputError: The window is empty.
     """
     if until <= since:
@@ -311,7 +311,7 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
     """Ask for all attempts of these jobs (raw ids), whenever they were: one question each, one answer of them all.
 
     Raises:
-        ServerDownError: There is no answer, or it tells of an error.
+        ServerDownError: There is no answer, or it reports an error.
         InputError: An id is none, or an answer has no jobs.
     """
     strange = [job for job in job_ids if not (job.isascii() and job.isdigit())]
@@ -333,16 +333,16 @@ def fetch_nodes_rest(client: Client) -> Fetched:
     """Ask for all nodes.
 
     Raises:
-        ServerDownError: There is no answer, or it tells of an error (slurmctld is down).
+        ServerDownError: There is no answer, or it reports an error (slurmctld is down).
     """
     return client.ask("slurm", "nodes")
 
 
 def fetch_reservations_rest(client: Client) -> Fetched:
-    """Ask for the reservations that there are now.
+    """Request the current reservations.
 
     Raises:
-        ServerDownError: There is no answer, or it tells of an error.
+        ServerDownError: There is no answer, or it reports an error.
     """
     return client.ask("slurm", "reservations")
 
@@ -351,14 +351,14 @@ def fetch_clusters_rest(client: Client) -> Fetched:
     """Ask which clusters slurmdbd has: nothing else in 0.0.38 names the cluster.
 
     Raises:
-        ServerDownError: There is no answer, or it tells of an error.
+        ServerDownError: There is no answer, or it reports an error.
     """
     return client.ask("slurmdb", "clusters")
 
 
 @dataclass(frozen=True)
 class RestRoad:
-    """What a live ingest asks slurmrestd for, in place of commands. `ingest.slurm.parsers` reads all of it."""
+    """What a live ingest requests from slurmrestd, in place of commands. `ingest.slurm.parsers` reads all of it."""
 
     client: Client
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 KNOWN: Final = ("0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44")
-"""Versions whose field names we know, oldest first."""
+"""Supported versions, oldest first."""
 
 VERIFIED: Final = frozenset({"0.0.38"})
 """Versions that were tried on a real Slurm."""
@@ -101,9 +101,9 @@ class Form(NamedTuple):
 
     Attributes:
         version: The version by whose rules it is read; one of `KNOWN`.
-        cluster: The cluster's name, where the answer tells it.
+        cluster: The cluster's name, where the answer has it.
         release: Slurm's own version, such as 22.05.8.
-        warnings: What a person should know about the version.
+        warnings: Caveats about the version.
     """
 
     version: str
@@ -138,7 +138,7 @@ def is_json(data: bytes) -> bool:
 
 
 def kind_of_json(text: str, *, origin: str) -> SourceName:
-    """The source that an answer in JSON belongs to, told by how it begins.
+    """The source that an answer in JSON belongs to, detected from its beginning.
 
     >>> kind_of_json('{"nodes": [{"name": "n1"}]}', origin="x")
     'slurm.nodes'
@@ -146,8 +146,8 @@ def kind_of_json(text: str, *, origin: str) -> SourceName:
     Raises:
         UnrecognisedInputError: It is no answer of Slurm, or one that is not read.
     """
-    found = _FIRST_LIST.search(text)
-    name = found[1] if found else None
+    match = _FIRST_LIST.search(text)
+    name = match[1] if match else None
     if name == "jobs" and _OF_CONTROLLER.search(text):
         return "slurm.jobs"
     if name in READ:
@@ -193,7 +193,7 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
     One pass where all rows are as declared; else row by row, so that a bad one costs only itself.
 
     Raises:
-        SlurmAnswerError: The answer tells of errors.
+        SlurmAnswerError: The answer holds errors.
         TruncatedInputError: It is cut off (with `accept_truncated` the whole rows are read, the cut one is refused).
         InputError: It is no JSON, or has no such list.
     """
@@ -218,9 +218,9 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
             raise TruncatedInputError(message) from None
         return _what_is_whole(data, name, row, origin, warnings)
     form = _form(answer, origin)
-    found = getattr(answer, name)
-    rows = list(enumerate(found, 1))
-    return Rows(form, rows, [], len(found), warnings, _names(data, name), lambda: raw_rows(data, name))
+    match = getattr(answer, name)
+    rows = list(enumerate(match, 1))
+    return Rows(form, rows, [], len(match), warnings, _names(data, name), lambda: raw_rows(data, name))
 
 
 def raw_rows(data: bytes, name: str) -> list[bytes]:
@@ -298,8 +298,8 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
     if beginning is None:
         message = f"{origin}: the JSON ends before its {name} begin; write it again"
         raise TruncatedInputError(message)
-    found = _VERSION.search(text[: beginning.start()])
-    version, about = judged(found[0] if found else "")
+    match = _VERSION.search(text[: beginning.start()])
+    version, about = judged(match[0] if match else "")
     form = Form(version, None, None, about)
     decoder, at, parts = json.JSONDecoder(), beginning.end(), []
     rest = ""
@@ -334,23 +334,25 @@ def _form(answer: Envelope, origin: str) -> Form:
     meta = _decoded(answer.meta)
     meta = meta if isinstance(meta, dict) else {}
     plugin = meta.get("plugin")
-    told = " ".join(str(plugin.get(key) or "") for key in ("data_parser", "type")) if isinstance(plugin, dict) else ""
+    version_text = (
+        " ".join(str(plugin.get(key) or "") for key in ("data_parser", "type")) if isinstance(plugin, dict) else ""
+    )
     slurm = meta.get("slurm") or meta.get("Slurm")
     slurm = slurm if isinstance(slurm, dict) else {}
     cluster, release = (str(slurm[key]) if slurm.get(key) else None for key in ("cluster", "release"))
-    version, warnings = judged(told)
+    version, warnings = judged(version_text)
     return Form(version, cluster, release, warnings)
 
 
-def judged(told: str) -> tuple[str, list[str]]:
-    """By which rules to read a version, and what to say about that.
+def judged(version_text: str) -> tuple[str, list[str]]:
+    """By which rules to read a version, and the warnings about that.
 
     >>> judged("data_parser/v0.0.38")
     ('0.0.38', [])
     >>> judged("openapi/v0.0.99")[0]
     '0.0.44'
     """
-    found = _VERSION.search(told)
+    match = _VERSION.search(version_text)
     newest, oldest = KNOWN[-1], KNOWN[0]
     if found is None:
         return newest, [_unverified(f"the JSON names no version; it was read as the newest one known, v{newest}")]
@@ -375,12 +377,12 @@ def _decoded(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _problems(raw: msgspec.Raw) -> list[dict[str, Any]]:
-    found = _decoded(raw)
-    return [one if isinstance(one, dict) else {"error": str(one)} for one in found] if isinstance(found, list) else []
+    match = _decoded(raw)
+    return [one if isinstance(one, dict) else {"error": str(one)} for one in match] if isinstance(match, list) else []
 
 
-def told_problems(data: bytes) -> list[tuple[int | None, str]]:
-    """What an answer in JSON says went wrong, with Slurm's number for it; empty where it is no JSON.
+def reported_problems(data: bytes) -> list[tuple[int | None, str]]:
+    """The errors that an answer in JSON reports, with Slurm's number of each; empty where it is no JSON.
 
     >>> told_problems(b'{"errors": [{"error": "Unknown Query field", "error_number": 9000}]}')
     [(9000, 'Unknown Query field (9000)')]
@@ -389,21 +391,21 @@ def told_problems(data: bytes) -> list[tuple[int | None, str]]:
         answer = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
-    return [(problem.get("error_number"), _said(problem)) for problem in _problems(answer.errors)[:SHOWN]]
+    return [(problem.get("error_number"), _problem_text(problem)) for problem in _problems(answer.errors)[:SHOWN]]
 
 
-def _said(problem: dict[str, Any]) -> str:
+def _problem_text(problem: dict[str, Any]) -> str:
     texts = [str(problem[key]) for key in ("error", "description") if problem.get(key)]
     number = problem.get("error_number")
     return shorten(": ".join(dict.fromkeys(texts)) or "an error without words") + (f" ({number})" if number else "")
 
 
 def _complaint(problems: list[dict[str, Any]], origin: str) -> str:
-    said = "; ".join(_said(problem) for problem in problems[:SHOWN])
+    text = "; ".join(_problem_text(problem) for problem in problems[:SHOWN])
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     hint = (
-        "Who asked is not let in: is the token still valid (scontrol token), and of that user?"
-        if NOT_ALLOWED.search(said)
+        "Access was denied: is the token still valid (scontrol token), and of that user?"
+        if NOT_ALLOWED.search(text)
         else "Is the daemon behind it up (scontrol ping, sacctmgr show cluster)? Nothing of the answer was used."
     )
-    return f"{origin}: Slurm answered with an error: {said}{more}\n{hint}"
+    return f"{origin}: Slurm answered with an error: {text}{more}\n{hint}"

@@ -18,20 +18,20 @@ def share_of_a_gpu(kind: str) -> float:
     """Which part of a GPU one of this type is: 1, or of a MIG slice its share of the GPU's compute slices.
 
     `3g.40gb` has 3 of 7, and where it has only some of its instance's compute (`1c.3g.40gb`), those. A few models have
-    fewer slices than 7; where the type does not name the model, profiles that only these have tell it.
+    fewer slices than 7; where the type does not name the model, profiles that only these have identify it.
 
     Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs and supported profiles.
 
     >>> share_of_a_gpu("h100"), share_of_a_gpu("nvidia_a100_3g.20gb") == 3 / 7, share_of_a_gpu("a30_1g.6gb")
     (1.0, True, 0.25)
     """
-    found = _MIG.search(kind)
-    if found is None:
+    match = _MIG.search(kind)
+    if match is None:
         return 1.0
-    slices, memory = int(found[2]), int(found[3])
+    slices, memory = int(match[2]), int(match[3])
     named = next((parts for model, parts in _MIG_PARTS.items() if re.search(model, kind, re.IGNORECASE)), None)
     parts = named or (4 if (slices, memory) in _MIG_OF_FOUR else 7)
-    return min(1.0, int(found[1] or slices) / parts)
+    return min(1.0, int(match[1] or slices) / parts)
 
 
 def gpus_of(kinds: dict[str, float]) -> float:

@@ -17,7 +17,7 @@ LIMIT: Final = 100_000
 """Names that one list may expand to. No machine is that large; a damaged range easily is."""
 
 NOBODY: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a", "unknown"})
-"""How Slurm says that there is no node."""
+"""Slurm's words for no node."""
 
 _ITEM = re.compile(r"(?:[\w.-]|\[[^\[\]]*\])+")
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
@@ -136,11 +136,11 @@ def _names(item: str) -> tuple[str, ...]:
 def _numbers(inside: str, item: str) -> tuple[str, ...]:
     """What one pair of brackets stands for: `01-03,7` is 01, 02, 03, 7."""
     numbers: list[str] = []
-    for piece in inside.split(","):
-        found = _RANGE.fullmatch(piece)
-        low, high = (found[1], found[2] or found[1]) if found else ("1", "0")
+    for part in inside.split(","):
+        match = _RANGE.fullmatch(part)
+        low, high = (match[1], match[2] or match[1]) if match else ("1", "0")
         if max(len(low), len(high)) > 18 or int(high) < int(low):
-            message = f"node list {_quote(item)}: {_quote(piece)} is not a range"
+            message = f"node list {_quote(item)}: {_quote(part)} is not a range"
             raise NodeListError(message)
         if int(high) - int(low) >= LIMIT:
             raise NodeListError(_too_many(item))

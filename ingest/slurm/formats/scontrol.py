@@ -59,7 +59,7 @@ def reservation_records(text: str) -> list[tuple[int, str]]:
 
 
 def _records(text: str, beginning: re.Pattern[str]) -> list[tuple[int, str]]:
-    starts = [found.end() for found in beginning.finditer(text)]
+    starts = [fields.end() for fields in beginning.finditer(text)]
     return [
         (text.count("\n", 0, start) + 1, text[start:stop].strip())
         for start, stop in itertools.pairwise([*starts, len(text)])
@@ -85,16 +85,16 @@ def reservation_values(record: str) -> dict[str, str]:
 
 
 def _values(record: str, keys: re.Pattern[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     place = keys.search(record)
     while place is not None:
         key = place[1]
         after = keys.search(record, place.end())
-        while after is not None and (key in _LAST and after[1] in found):
+        while after is not None and (key in _LAST and after[1] in fields):
             after = keys.search(record, after.end())
-        found.setdefault(key, record[place.end() : after.start() if after else len(record)].strip())
+        fields.setdefault(key, record[place.end() : after.start() if after else len(record)].strip())
         place = after
-    return found
+    return fields
 
 
 def settings(text: str) -> dict[str, str]:
@@ -104,4 +104,4 @@ def settings(text: str) -> dict[str, str]:
     {'SlurmdTimeout': '300 sec', 'PowerPlugin': ''}
     """
     lines = (_SETTING.fullmatch(line) for line in text.splitlines())
-    return {found[1]: found[2] for found in lines if found}
+    return {fields[1]: fields[2] for fields in lines if fields}

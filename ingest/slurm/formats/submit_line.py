@@ -1,6 +1,7 @@
 """The command line of a submission without the values that it gives to variables: tokens and passwords stand there.
 
-`sbatch --export=ALL,WANDB_API_KEY=... job.sh` is kept by Slurm as it was typed, and shown to whoever may see the job.
+`sbatch --export=ALL,WANDB_API_KEY=... job.sh` is kept by Slurm as it was typed, and shown to everybody who may see the
+job.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Columns(NamedTuple):
     rows: Rows
 
     def word(self, *names: str) -> pl.Series:
-        """The first of the columns that is there; no value, or a word for it, is null."""
+        """The first of the columns that exists; no value, or a word for it, is null."""
         frame = self.rows.frame
         name = next((name for name in names if name in frame.columns), None)
         if name is None:
@@ -35,18 +35,18 @@ class Columns(NamedTuple):
         return text.set(text == "", None)
 
     def names(self, name: str) -> pl.Series:
-        """A list of names, commas between them; null where the column is not there."""
+        """A list of names, commas between them; null where the column is missing."""
         if name not in self.rows.frame.columns:
             return self._no_lists()
         return self.word(name).fill_null("").str.split(",").list.eval(pl.element().filter(pl.element() != ""))
 
-    def limits(self, known: Mapping[str, str]) -> pl.Series:
+    def limits(self, columns_of_limits: Mapping[str, str]) -> pl.Series:
         """Limits that are set, `GrpTRES=gres/gpu=16`, by name; null where the table has no column of limits."""
-        there = sorted((limit, name) for name, limit in known.items() if name in self.rows.frame.columns)
-        if not there:
+        present = sorted((limit, name) for name, limit in columns_of_limits.items() if name in self.rows.frame.columns)
+        if not present:
             return self._no_lists()
-        said = [(pl.lit(f"{limit}=") + self.word(name)).alias(name) for limit, name in there]
-        return self.rows.frame.select(pl.concat_list(said).list.drop_nulls().alias("limits")).to_series()
+        set_limits = [(pl.lit(f"{limit}=") + self.word(name)).alias(name) for limit, name in present]
+        return self.rows.frame.select(pl.concat_list(set_limits).list.drop_nulls().alias("limits")).to_series()
 
     def _no_lists(self) -> pl.Series:
         return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)

@@ -24,7 +24,7 @@ _PLAIN_LENGTH = len("2026-11-21T07:31:00")
 
 
 class Instants(NamedTuple):
-    """A column of times. `late` differs from `early` in the repeated hour only; `error` says why a time is null."""
+    """A column of times. `late` differs from `early` in the repeated hour only; `error` is why a time is null."""
 
     early: pl.Series
     late: pl.Series
@@ -55,7 +55,7 @@ def read_instants(text: pl.Series, *, timezone: str | None, origin: str) -> Inst
 
 
 def _read_epochs(text: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The times written as epochs, and which numbers say that there is none."""
+    """The times written as epochs, and which numbers mean that there is none."""
     epoch = text.cast(pl.Int64, strict=False)
     plausible = epoch.is_between(EARLIEST_S, LATEST_S)
     times = (epoch.set(~plausible, None) * 1_000_000).cast(TIME)
@@ -96,7 +96,7 @@ def _plausible(text: pl.Series, naive: pl.Series, early: pl.Series, late: pl.Ser
 
 
 def _errors(text: pl.Series, naive: pl.Series, early: pl.Series, far: pl.Series) -> pl.Series:
-    """Why a text that is there gave no time."""
+    """Why a text gave no time."""
     lost = text.is_not_null() & early.is_null()
     if not lost.any():
         return pl.Series(text.name, [None], pl.String).new_from_index(0, len(text))
@@ -165,7 +165,7 @@ def settle(
     table = table.hstack(costs).with_columns(costs.select(best.alias("best"))["best"], _is_tied(pairs))
     chosen_start = pl.when(pl.col("best") >= 2).then("start_late").otherwise("start")
     chosen_end = pl.when(pl.col("best") % 2 == 1).then("end_late").otherwise("end")
-    # Submit is never later than what follows it, so sometimes that tells its hour; nothing else does.
+    # Submit is never later than what follows it, so sometimes that determines its hour; nothing else does.
     followed = pl.min_horizontal("eligible_late", chosen_start, chosen_end)
     open_submit = (pl.col("submit_late") > pl.col("submit")) & (pl.col("submit_late") <= followed).fill_null(value=True)
     return table.select(

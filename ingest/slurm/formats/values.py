@@ -1,7 +1,7 @@
 """Slurm's ways to write a value, as whole columns: durations, memory, exit codes, states, TRES, GRES, job ids.
 
 Every function takes a text column and returns columns of the same length. Texts that mean "nothing" are null, and so
-are texts that mean nothing to us: callers tell them apart and refuse or warn. Repeated texts (TRES, states, sizes) are
+are texts that mean nothing to us: callers distinguish them and refuse or warn. Repeated texts (TRES, states, sizes) are
 read once each and joined back.
 """
 
@@ -64,7 +64,7 @@ def blank_to_null(text: pl.Series, words: frozenset[str] = NOTHING) -> pl.Series
 
 
 def whole_numbers(text: pl.Series) -> pl.Series:
-    """Counts and ids. Slurm writes 2048 as `2K` unless told not to (units of 1024); its "not set" marks are null.
+    """Counts and ids. Slurm writes 2048 as `2K` by default (units of 1024); its "not set" marks are null.
 
     None of them can be negative: -1 is a mark that went through a signed number.
 
@@ -79,10 +79,10 @@ def whole_numbers(text: pl.Series) -> pl.Series:
 
 
 def _scaled(text: str) -> int | None:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", text.strip(), re.ASCII | re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", text.strip(), re.ASCII | re.IGNORECASE)
+    if match is None:
         return None
-    number = float(found[1]) * 1024 ** _UNITS[found[2].upper()]
+    number = float(match[1]) * 1024 ** _UNITS[match[2].upper()]
     return int(number) if number.is_integer() and number < 2**63 else None
 
 
@@ -174,14 +174,14 @@ def total_memory(sizes: pl.DataFrame, *, n_nodes: pl.Series, n_cpus: pl.Series) 
 
 
 def _memory(text: str) -> tuple[int | None, str | None]:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", text.strip(), re.ASCII | re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", text.strip(), re.ASCII | re.IGNORECASE)
+    if match is None:
         return None, None
-    unit = found[2].upper() or "M"
-    if unit == "M" and found[3] and 2**31 <= float(found[1]) < 2**32:
+    unit = match[2].upper() or "M"
+    if unit == "M" and match[3] and 2**31 <= float(match[1]) < 2**32:
         return None, None
-    size = float(found[1]) * 1024 ** _UNITS[unit]
-    return (int(size) if size < 2**63 else None), found[3].lower()
+    size = float(match[1]) * 1024 ** _UNITS[unit]
+    return (int(size) if size < 2**63 else None), match[3].lower()
 
 
 def is_unset_memory(text: pl.Series) -> pl.Series:
@@ -203,8 +203,8 @@ def exit_codes(text: pl.Series) -> pl.DataFrame:
 
 
 def _exit_code(text: str) -> tuple[int | None, int | None]:
-    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text.strip(), re.ASCII)
-    return (int(found[1]), int(found[2])) if found else (None, None)
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text.strip(), re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (None, None)
 
 
 # --- states --------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def states(text: pl.Series) -> pl.DataFrame:
 
     A word cut by a narrow column (`CANCE+`) is completed if only one state begins so. Of several words, as in the
     lists of Slurm's JSON, the first that accounting uses is the state and the others are flags, but PENDING gives way:
-    a record closed by a requeue is stored as that and a flag. Words that we do not know are kept: a later Slurm may
+    a record closed by a requeue is stored as that and a flag. Unknown words are kept: a later Slurm may
     have invented them.
 
     >>> states(pl.Series(["CANCELLED by 2001", "node_f+", "NOVEL"])).rows()
@@ -263,15 +263,15 @@ def states(text: pl.Series) -> pl.DataFrame:
 
 
 def _state(text: str) -> tuple[str | None, str | None, bool]:
-    found = _STATES.fullmatch(_first_state(text.strip()))
-    if found is None:
+    match = _STATES.fullmatch(_first_state(text.strip()))
+    if match is None:
         return None, None, False
-    word = found[1].upper()
+    word = match[1].upper()
     for group in (ACCOUNTED_STATES, OTHER_STATES):
-        whole = [state for state in group if state == word or (found[2] and state.startswith(word))]
+        whole = [state for state in group if state == word or (match[2] and state.startswith(word))]
         if len(whole) == 1:
-            return whole[0], found[3], True
-    return word, found[3], False
+            return whole[0], match[3], True
+    return word, match[3], False
 
 
 def _first_state(text: str) -> str:
@@ -287,10 +287,10 @@ def _first_state(text: str) -> str:
 
 
 class Tres(NamedTuple):
-    """What a TRES text says: GPUs and their model, CPUs, memory, nodes.
+    """The values of a TRES text: GPUs and their model, CPUs, memory, nodes.
 
     Without a gres/gpu entry the GPUs are null: none were held, or AccountingStorageTRES does not record them.
-    `parts` says that there are pieces of GPUs (shard, mps), of which accounting cannot tell how many GPUs they are.
+    `parts`: there are pieces of GPUs (shard, mps), of which accounting does not record how many GPUs they are.
     """
 
     gpus: float | None
@@ -321,9 +321,9 @@ def tres(text: pl.Series) -> pl.DataFrame:
 def read_tres(text: str) -> Tres:
     """GPUs and more from a TRES text.
 
-    `gres/gpu` counts all GPUs; `gres/gpu:TYPE` says of which kind and is the same GPUs again, so the larger of the two
+    `gres/gpu` counts all GPUs; `gres/gpu:TYPE` gives the kind and is the same GPUs again, so the larger of the two
     counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) counts as the part of a GPU that
-    it is (`ingest.slurm.formats.mig`), if its type is listed; else nothing tells it from a whole one, neither here nor
+    it is (`ingest.slurm.formats.mig`), if its type is listed; else it looks like a whole one, neither here nor
     in the node's own TRES. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
 
     >>> read_tres("cpu=64,gres/gpu:h100=8,gres/gpu=8,mem=2G,node=1")[:2]
@@ -385,8 +385,8 @@ def _count(items: dict[str, str], name: str) -> int | None:
 
 
 def _tres_number(name: str, value: str) -> float:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", value, re.ASCII | re.IGNORECASE)
-    number = float(found[1]) * 1024 ** _UNITS[found[2].upper()] if found else float("inf")
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", value, re.ASCII | re.IGNORECASE)
+    number = float(match[1]) * 1024 ** _UNITS[match[2].upper()] if match else float("inf")
     if number >= 2**63:
         message = f"{name}={value}"
         raise ValueError(message)

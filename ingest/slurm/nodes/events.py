@@ -47,7 +47,7 @@ _SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
 def driver(reason: str | None, actor: str | None = None) -> Driver | None:
     """Who took a node out of service, by the words of the reason: Kubernetes, a health check, Slurm itself, a person.
 
-    Reasons that a site's own tools set are known by nothing, so None (it cannot be told) is what remains of those that
+    Reasons that a site's own tools set cannot be recognised, so None (unknown) is what remains of those that
     root or slurm set. Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.
 
     >>> [driver(reason) for reason in ("k8s: cordon: GPU gone", "Not responding", "[node_problem] ib", "x")]
@@ -56,8 +56,8 @@ def driver(reason: str | None, actor: str | None = None) -> Driver | None:
     'person'
     """
     words = (reason or "").strip()
-    known = next((name for name, pattern in _DRIVERS if re.search(pattern, words, re.IGNORECASE)), None)
-    return known or (None if _SLURM_ITSELF.fullmatch(actor or "") else "person")
+    driver = next((name for name, pattern in _DRIVERS if re.search(pattern, words, re.IGNORECASE)), None)
+    return driver or (None if _SLURM_ITSELF.fullmatch(actor or "") else "person")
 
 
 EVENTS_COMMAND: Final = (
@@ -104,7 +104,7 @@ def node_state(text: str | None, raw: str | None = None) -> str | None:
     """The state that takes a node out of service: down, drained, maintenance or unknown; None for one in service.
 
     Suffixes (`DOWN*`: not responding) are no part of the word. A powered-down node is neither broken nor draining.
-    Where there is no text, StateRaw tells: its low four bits are the base state, 512 is the drain flag.
+    Where there is no text, StateRaw decides: its low four bits are the base state, 512 is the drain flag.
 
     >>> [node_state(text) for text in ("DOWN*", "IDLE+DRAIN", "POWERED_DOWN~", "mixed-", "UNK")]
     ['down', 'drained', 'maintenance', None, 'unknown']
@@ -141,7 +141,7 @@ def parse_events(
 ) -> Parsed:
     """Intervals in which nodes were out of service, from `sacctmgr -P show event` with any of its columns.
 
-    Rows without a node name are about the cluster: skipped, but they tell from when on there are events. Rows of a
+    Rows without a node name are about the cluster: skipped, but they mark from when on there are events. Rows of a
     state that leaves a node in service are skipped, too. What was down or drained for a planned reason is
     `maintenance`. The same event seen twice is one row; see :func:`ingest.slurm.nodes.merge.merge_node_states`.
 
@@ -177,7 +177,7 @@ def _require(rows: Rows, cluster: str | None, origin: str) -> None:
     names = set(rows.header.names)
     missing = [name for name in ("NodeName", "TimeStart", "TimeEnd") if name.lower() not in names]
     missing += [] if names & {"state", "stateraw"} else ["State or StateRaw"]
-    missing += [] if cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    missing += [] if cluster or "cluster" in names else ["Cluster (or pass --cluster NAME)"]
     if missing:
         message = (
             f"{origin}: missing columns: {', '.join(missing)}\nfound: {', '.join(rows.header.shown)}\n"

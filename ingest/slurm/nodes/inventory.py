@@ -52,7 +52,7 @@ SETTINGS: Final = (
     "SelectType",
     "SlurmdTimeout",
 )
-"""The settings that are kept. Everything else stays where it is: a configuration holds passwords and key paths."""
+"""The settings that are stored. Everything else is dropped: a configuration holds passwords and key paths."""
 
 # --- inventory -----------------------------------------------------------------------------------------
 
@@ -73,14 +73,14 @@ def parse_nodes(
 ) -> Parsed:
     """Inventory from `scontrol show node` (with or without -o), and the nodes that are out of service now.
 
-    `as_of` says when the command ran; else it is the latest time in the text, which is never after that. `reached`
+    `as_of` is when the command ran; else it is the latest time in the text, which is never after that. `reached`
     is what to take where there is none. A time later than `now` counts as none: one wrong clock must not date them all.
     A node out of service is so since the stamp in its Reason (since `as_of` where there is none), and still is.
 
     Raises:
         UnrecognisedInputError: There is no `NodeName=` record.
         TimeZoneError: The times are local and no zone is given.
-        InputError: Nobody says when it was made.
+        InputError: Its time is unknown.
     """
     text, warnings = clean(data, origin)
     records = scontrol.node_records(text.decode())
@@ -88,13 +88,13 @@ def parse_nodes(
         beginning = text.decode().strip().partition("\n")[0]
         message = f"{origin}: no NodeName= record; it begins with\n  {shorten(beginning)}"
         raise UnrecognisedInputError(message)
-    told = [scontrol.node_values(record) for _, record in records]
-    moments = _moments(told, timezone, origin, now)
+    node_values = [scontrol.node_values(record) for _, record in records]
+    moments = _moments(node_values, timezone, origin, now)
     seen_at = as_of or max(filter(None, moments.values()), default=None) or reached
     if seen_at is None:
         raise untimed(origin)
-    nodes, rejects = _inventory(records, told, cluster, seen_at, origin)
-    states = as_node_states(_states_now(told, cluster, seen_at, moments), "slurm.nodes", planned_reasons)
+    nodes, rejects = _inventory(records, node_values, cluster, seen_at, origin)
+    states = as_node_states(_states_now(node_values, cluster, seen_at, moments), "slurm.nodes", planned_reasons)
     once = nodes.unique(["cluster", "node"], keep="last", maintain_order=True)
     return Parsed(
         source="slurm.nodes",
@@ -105,7 +105,7 @@ def parse_nodes(
         rows_loaded=once.height,
         rows_duplicate=nodes.height - once.height,
         rows_rejected=rejects.height,
-        columns=sorted({key for node in told for key in node}),
+        columns=sorted({key for node in node_values for key in node}),
         warnings=warnings,
         covers_from=seen_at,
         covers_until=seen_at,
@@ -113,11 +113,11 @@ def parse_nodes(
 
 
 def _inventory(
-    records: list[tuple[int, str]], told: list[dict[str, str]], cluster: str, seen_at: datetime, origin: str
+    records: list[tuple[int, str]], node_values: list[dict[str, str]], cluster: str, seen_at: datetime, origin: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of `nodes`, and the records that are refused."""
     good, bad = [], []
-    for (line, record), node in zip(records, told, strict=True):
+    for (line, record), node in zip(records, node_values, strict=True):
         try:
             good.append(_node_row(node, cluster, seen_at))
         except ValueError as error:
@@ -207,34 +207,34 @@ def _states_now(
 def parse_settings(data: bytes, *, origin: str, cluster: str | None = None) -> Parsed:
     """The few settings of `scontrol show config` that numbers depend on; `30 sec` becomes `30`.
 
-    Of AuthInfo only `cred_expire` is kept: the rest are paths and may be secrets.
+    Of AuthInfo only `cred_expire` is stored: the rest are paths and may be secrets.
 
     Raises:
         MissingColumnError: Neither the text nor the caller names the cluster.
         UnrecognisedInputError: None of the settings is there.
     """
     text, warnings = clean(data, origin)
-    found = scontrol.settings(text.decode())
-    kept = {name: _setting(name, found[name]) for name in SETTINGS if name in found}
-    if not kept:
+    settings = scontrol.settings(text.decode())
+    selected = {name: _setting(name, settings[name]) for name in SETTINGS if name in settings}
+    if not selected:
         message = f"{origin}: not the output of scontrol show config; it begins with\n  {shorten(text.decode()[:200])}"
         raise UnrecognisedInputError(message)
-    named = kept.get("ClusterName") or cluster
+    named = selected.get("ClusterName") or cluster
     if not named:
-        message = f"{origin}: no ClusterName in it; say which cluster it is with --cluster NAME"
+        message = f"{origin}: no ClusterName in it; name the cluster with --cluster NAME"
         raise MissingColumnError(message)
     frame = pl.DataFrame(
-        [(named, name, value) for name, value in kept.items() if value], schema=CLUSTER_SETTINGS, orient="row"
+        [(named, name, value) for name, value in selected.items() if value], schema=CLUSTER_SETTINGS, orient="row"
     )
     return Parsed(
         source="slurm.config",
         clusters=frozenset({named}),
         frames={"cluster_settings": frame},
         rejects=pl.DataFrame(schema=REJECTS),
-        rows_read=len(found),
+        rows_read=len(settings),
         rows_loaded=frame.height,
-        rows_skipped=len(found) - frame.height,
-        columns=list(kept),
+        rows_skipped=len(settings) - frame.height,
+        columns=list(selected),
         warnings=warnings,
     )
 
@@ -248,14 +248,14 @@ def _setting(name: str, value: str) -> str:
 # --- live ----------------------------------------------------------------------------------------------
 
 _REST = "This part was not read; the others are loaded all the same. Run it again later."
-_CONTROLLER_HINT = f"slurmctld looks down or cannot be reached: check `scontrol ping`.\n{_REST}"
-_DATABASE_HINT = f"slurmdbd looks down or cannot be reached: check `sacctmgr show cluster`.\n{_REST}"
+_CONTROLLER_HINT = f"slurmctld seems to be down or unreachable: check `scontrol ping`.\n{_REST}"
+_DATABASE_HINT = f"slurmdbd seems to be down or unreachable: check `sacctmgr show cluster`.\n{_REST}"
 
 
 def fetch_events(runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None) -> Fetched:
-    """Ask sacctmgr for the node events of [since, until). Without a Start it would tell the current ones only."""
+    """Ask sacctmgr for the node events of [since, until). Without a Start it would list the current ones only."""
     columns = "Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User"
-    return run(runner, [*_asked("event", since, until, clusters), columns], hint=_DATABASE_HINT)
+    return run(runner, [*_show_command("event", since, until, clusters), columns], hint=_DATABASE_HINT)
 
 
 def fetch_nodes(runner: Runner) -> Fetched:
@@ -274,7 +274,7 @@ def fetch_topology(runner: Runner) -> Fetched:
 
 
 def fetch_reservations(runner: Runner) -> Fetched:
-    """Ask scontrol for the reservations there are, also those to come."""
+    """Ask scontrol for the reservations, also future ones."""
     return run(runner, ["scontrol", "show", "reservation", "-o"], hint=_CONTROLLER_HINT)
 
 
@@ -283,10 +283,10 @@ def fetch_reservation_history(
 ) -> Fetched:
     """Ask sacctmgr for the reservations of [since, until), with their real ends; those to come are not among them."""
     columns = "Format=Associations,Cluster,ID,Name,Start,End,NodeNames,Flags,TRES,UnusedWall"
-    return run(runner, [*_asked("reservation", since, until, clusters), columns], hint=_DATABASE_HINT)
+    return run(runner, [*_show_command("reservation", since, until, clusters), columns], hint=_DATABASE_HINT)
 
 
-def _asked(what: str, since: datetime, until: datetime, clusters: Sequence[str] | None) -> list[str]:
+def _show_command(what: str, since: datetime, until: datetime, clusters: Sequence[str] | None) -> list[str]:
     """The beginning of a question to sacctmgr about a window, whose default is today at most."""
     if until <= since:
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"

@@ -28,7 +28,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class Node(msgspec.Struct, gc=False):
-    """One node as slurmctld knows it. Names and features are a text up to 0.0.38, lists later."""
+    """One node of slurmctld's list. Names and features are a text up to 0.0.38, lists later."""
 
     name: str
     state: Words = None
@@ -67,12 +67,12 @@ def parse_nodes_json(
         data: The answer as bytes.
         origin: File name, command or address, for messages and rejects.
         cluster: The cluster, where the answer does not name it (before 0.0.40 none does).
-        as_of: When it was asked; else the latest time in it.
+        as_of: When it was requested; else the latest time in it.
         now: The time: no time in it is later.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
 
     Raises:
-        SlurmAnswerError: The answer tells of errors, or of no node at all: then slurmctld did not answer.
+        SlurmAnswerError: The answer holds errors, or no node at all: then slurmctld did not answer.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
     rows = read_rows(data, "nodes", Node, origin=origin)
@@ -86,30 +86,30 @@ def parse_nodes_json(
     if not rows.rows:
         return _nothing_good(rows, rejects, named)
     text = "\n".join(_node_record(node) for _, node in rows.rows).encode()
-    found = parse_nodes(
+    parsed = parse_nodes(
         text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons, now=now
     )
-    return in_their_places(found, rows, rejects)
+    return in_their_places(parsed, rows, rejects)
 
 
-def in_their_places(found: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed:
-    """What was read from records made of an answer's rows, one line each, told in terms of the answer.
+def in_their_places(parsed: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed:
+    """What was parsed from records made of an answer's rows, one line each, with the row numbers of the answer.
 
     Args:
-        found: What became of the records.
+        parsed: The parsed records.
         rows: The rows that they were made of.
         rejects: Rows that no record was made of.
     """
     places = dict(enumerate((number for number, _ in rows.rows), 1))
-    theirs = found.rejects.with_columns(pl.col("line").replace_strict(places, return_dtype=pl.Int64))
+    theirs = parsed.rejects.with_columns(pl.col("line").replace_strict(places, return_dtype=pl.Int64))
     every = pl.concat([rejects, theirs]).sort("line")
     return replace(
-        found,
+        parsed,
         rejects=every,
         rows_read=rows.n_read,
         rows_rejected=every.height,
         columns=rows.names,
-        warnings=[*rows.form.warnings, *rows.warnings, *found.warnings],
+        warnings=[*rows.form.warnings, *rows.warnings, *parsed.warnings],
     )
 
 
@@ -118,9 +118,9 @@ def _with_names(rows: Rows) -> Rows:
     nameless = [number for number, node in rows.rows if not node.name.strip()]
     if not nameless:
         return rows
-    kept = [(number, node) for number, node in rows.rows if number not in nameless]
+    named_rows = [(number, node) for number, node in rows.rows if number not in nameless]
     refused = [*rows.refused, *((number, "no node name", "{}") for number in nameless)]
-    return rows._replace(rows=kept, refused=refused)
+    return rows._replace(rows=named_rows, refused=refused)
 
 
 def _nothing_good(rows: Rows, rejects: pl.DataFrame, cluster: str) -> Parsed:
@@ -131,7 +131,7 @@ def _nothing_good(rows: Rows, rejects: pl.DataFrame, cluster: str) -> Parsed:
 def _node_record(node: Node) -> str:
     """The node as one line of `scontrol show node -o`; its free text last."""
     state = "+".join(word.upper() for word in (*words(node.state), *(node.state_flags or ())))
-    told = {
+    fields = {
         "NodeName": node.name,
         "CPUTot": plain(node.cpus),
         "RealMemory": plain(node.real_memory),
@@ -147,37 +147,37 @@ def _node_record(node: Node) -> str:
         "CfgTRES": node.tres,
         "Reason": _reason(node),
     }
-    return record(told)
+    return record(fields)
 
 
-def record(told: Mapping[str, str | None]) -> str:
-    """One line of `Key=value`, as scontrol prints with -o; what is not told is left out."""
-    return " ".join(f"{key}={_SPACE.sub(' ', value.strip())}" for key, value in told.items() if value)
+def record(fields: Mapping[str, str | None]) -> str:
+    """One line of `Key=value`, as scontrol prints with -o; missing values are left out."""
+    return " ".join(f"{key}={_SPACE.sub(' ', value.strip())}" for key, value in fields.items() if value)
 
 
 class Cluster(msgspec.Struct, gc=False):
-    """One cluster as slurmdbd knows it."""
+    """One cluster of slurmdbd's list."""
 
     name: str
 
 
 def parse_settings_json(data: bytes, *, origin: str, cluster: str | None = None) -> Parsed:
-    """The cluster's name and Slurm's release, from slurmrestd's slurmdb clusters. Other settings it does not tell.
+    """The cluster's name and Slurm's release, from slurmrestd's slurmdb clusters. It has no other settings.
 
     Args:
         data: The answer as bytes.
         origin: Address, for messages.
-        cluster: The cluster, where slurmdbd has several and the answer does not say which is meant (before 0.0.40).
+        cluster: The cluster, where slurmdbd has several and the answer does not name the one (before 0.0.40).
 
     Raises:
-        MissingColumnError: Nobody says which of several clusters it is.
+        MissingColumnError: Which of several clusters it is was not specified.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
     rows = read_rows(data, "clusters", Cluster, origin=origin)
-    known = sorted({one.name for _, one in rows.rows})
-    named = cluster or rows.form.cluster or (known[0] if len(known) == 1 else None)
+    names = sorted({one.name for _, one in rows.rows})
+    named = cluster or rows.form.cluster or (names[0] if len(names) == 1 else None)
     if named is None:
-        raise MissingColumnError(which_cluster(origin, known, "--cluster NAME, or `cluster` in the configuration"))
+        raise MissingColumnError(which_cluster(origin, names, "--cluster NAME, or `cluster` in the configuration"))
     settings = [(named, "ClusterName", named)]
     settings += [(named, "SLURM_VERSION", rows.form.release)] if rows.form.release else []
     refused = [(named, "slurm.config", origin, number, why, raw[:RAW_LIMIT]) for number, why, raw in rows.refused]

@@ -16,18 +16,18 @@ SHOWN: Final = 8
 
 
 def removed(writer: Writer, parsed: Parsed) -> list[str]:
-    """A warning for each cluster whose nodes known so far are not all in an inventory, before that is written.
+    """A warning for each cluster whose inventory lacks some of the nodes of before, before that is written.
 
-    An inventory of which records were refused removes nobody.
+    An inventory of which records were refused removes no node.
     """
     seen, moment = parsed.frames.get("nodes"), parsed.covers_until
     if seen is None or moment is None or parsed.rows_rejected:
         return []
     warnings: list[str] = []
     for (cluster,), nodes in seen.group_by("cluster", maintain_order=True):
-        there = set(nodes["node"])
+        listed = set(nodes["node"])
         counted = writer.query("nodes_counted", cluster=cluster, moment=moment).rows()
-        lacking = [node for node, told in counted if not told and node not in there]
+        lacking = [node for node, inventoried in counted if not inventoried and node not in listed]
         if lacking:
             names = ", ".join(lacking[:SHOWN]) + (", ..." if len(lacking) > SHOWN else "")
             detail = (

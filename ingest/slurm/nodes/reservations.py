@@ -1,7 +1,7 @@
 """Reservations of Slurm: nodes set aside for a time, and the maintenance that this means.
 
-`scontrol show reservation` tells the reservations there are now: for whom, in which partition, and until when they are
-meant to last. `sacctmgr show reservation` tells those that were, with their real ends: Slurm closes a record when its
+`scontrol show reservation` lists the current reservations: for whom, in which partition, and until when they are
+meant to last. `sacctmgr show reservation` lists past ones, with their real ends: Slurm closes a record when its
 reservation is deleted or its nodes change, and opens another one for what goes on.
 """
 
@@ -72,11 +72,11 @@ _TOLD: Final[Schema] = {
 def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
     """Reservations, from `scontrol show reservation` (with or without -o) or `sacctmgr -P show reservation`.
 
-    Neither tells when the command ran. Of a reservation that repeats itself (DAILY, WEEKLY) only the occurrences that
-    were listed are known.
+    Neither records when the command ran. Of a reservation that repeats itself (DAILY, WEEKLY) only the occurrences that
+    were listed are included.
 
     Raises:
-        InputError: The text as a whole cannot be read; or nobody names the cluster, or says when it was made.
+        InputError: The text as a whole cannot be read; or its cluster or its time is unknown.
     """
     origin, cluster, seen_at = context.origin, context.cluster, context.seen_at()
     since = context.since
@@ -140,8 +140,8 @@ def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
     A record whose end had passed when it was read is the history's last word: Slurm closed it, and where it opened
     another one for changed nodes, its list still shows the same beginning, but with the nodes and the end of today. No
     list changes such a record, whenever it was made. Of two such records, and of two texts read at one moment that
-    disagree, the earlier end counts: the history knows of a change before the end. Who may use it is put together from
-    all of them: sacctmgr does not tell it.
+    disagree, the earlier end counts: the history has a change before the end. Who may use it is put together from
+    all of them: sacctmgr does not list it.
 
     Args:
         frames: rows of `reservations`.
@@ -150,7 +150,7 @@ def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
         The same columns, sorted by cluster, name and beginning.
     """
     every = pl.concat([conform(frame, RESERVATIONS) for frame in frames])
-    spoken = ["ended_at", "node_list", "n_nodes", "flags", "maintenance"]
+    latest = ["ended_at", "node_list", "n_nodes", "flags", "maintenance"]
     # When a closed record was read does not count: what is merged holds the last time that anything was read of it.
     closed = (pl.col("ended_at") <= pl.col("last_seen_at")).fill_null(value=False)
     order = [
@@ -165,7 +165,7 @@ def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
         every.sort(*order, nulls_last=False)
         .group_by(_KEY)
         .agg(
-            pl.col(*spoken).last(),
+            pl.col(*latest).last(),
             pl.col("last_seen_at").max(),
             pl.col("partition").max(),
             *(pl.col(name).list.explode(empty_as_null=False).drop_nulls().unique().sort() for name in _PEOPLE),
@@ -184,7 +184,7 @@ def maintenance_states(reservations: pl.DataFrame) -> pl.DataFrame:
     record ends there (its nodes or its terms were changed). `state_raw` holds the reservation's name.
 
     Args:
-        reservations: rows of `reservations`, all that are known of their clusters.
+        reservations: rows of `reservations`, all of their clusters.
 
     Returns:
         Rows of `node_states` with the source `slurm.reservations`.
@@ -213,15 +213,15 @@ def maintenance_states(reservations: pl.DataFrame) -> pl.DataFrame:
     ).sort("cluster", "node", "started_at", "state_raw")
 
 
-def _listed(told: dict[str, str]) -> tuple[str | None, ...]:
+def _listed(fields: dict[str, str]) -> tuple[str | None, ...]:
     keys = words("ReservationName StartTime EndTime Nodes NodeCnt PartitionName Flags Users Accounts State")
-    return tuple(told.get(key) for key in keys)
+    return tuple(fields.get(key) for key in keys)
 
 
 def _require(rows: Rows, cluster: str | None, origin: str) -> None:
     shown = {"name": "Name", "timestart": "Start", "timeend": "End", "nodename": "NodeNames", "flags": "Flags"}
     missing = [name for column, name in shown.items() if column not in rows.header.names]
-    missing += [] if cluster or "cluster" in rows.header.names else ["Cluster (or say --cluster NAME)"]
+    missing += [] if cluster or "cluster" in rows.header.names else ["Cluster (or pass --cluster NAME)"]
     if missing:
         message = (
             f"{origin}: missing columns: {', '.join(missing)}\nfound: {', '.join(rows.header.shown)}\n"
@@ -262,17 +262,17 @@ def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _read(told: pl.DataFrame, timezone: str | None, seen_at: datetime, origin: str) -> pl.DataFrame:
+def _read(columns: pl.DataFrame, timezone: str | None, seen_at: datetime, origin: str) -> pl.DataFrame:
     """The reservations with their values read, and what is wrong with each (`problem`)."""
-    blank = [values.blank_to_null(told[name]) for name in told.columns if name != LINE]
-    told = told.with_columns(blank)
+    blank = [values.blank_to_null(columns[name]) for name in columns.columns if name != LINE]
+    columns = columns.with_columns(blank)
     start, end = (
-        read_instants(told[name].rename(shown), timezone=timezone, origin=origin)
+        read_instants(columns[name].rename(shown), timezone=timezone, origin=origin)
         for name, shown in (("start", "StartTime"), ("end", "EndTime"))
     )
-    lists = expand_column(told["nodes"])
+    lists = expand_column(columns["nodes"])
     table = (
-        told.with_columns(
+        columns.with_columns(
             start.early.alias("started_at"),
             # In the repeated hour the end takes the earlier reading that is not before the beginning.
             pl.when(end.early < start.early).then(end.late).otherwise(end.early).alias("ended_at"),

@@ -32,16 +32,16 @@ class Reservation(msgspec.Struct, gc=False):
 
 
 def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
-    """Reservations that there are now; as from text (`ingest.slurm.nodes.reservations.parse_reservations`).
+    """The current reservations; as from text (`ingest.slurm.nodes.reservations.parse_reservations`).
 
     The `line` of a refused one is its number in the list.
 
-    Which cluster it is of must be given where the answer does not name it (before 0.0.40 none does), and when it was
+    The cluster must be passed where the answer does not name it (before 0.0.40 none does), and the time of the
     asked always.
 
     Raises:
-        SlurmAnswerError: The answer tells of errors.
-        InputError: The answer as a whole cannot be read, or nobody says when it was made.
+        SlurmAnswerError: The answer holds errors.
+        InputError: The answer as a whole cannot be read, or its time is unknown.
     """
     origin = context.origin
     rows = read_rows(data, "reservations", Reservation, origin=origin)
@@ -55,13 +55,13 @@ def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
         for number, reason, raw in rows.refused
     ]
     text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NOBODY
-    found = parse_reservations(text.encode(), replace(context, cluster=named, timezone="UTC"))
-    return in_their_places(found, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
+    parsed = parse_reservations(text.encode(), replace(context, cluster=named, timezone="UTC"))
+    return in_their_places(parsed, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
 
 
 def _reservation_record(one: Reservation) -> str:
     """The reservation as one line of `scontrol show reservation -o`."""
-    told = {
+    fields = {
         "ReservationName": one.name,
         "StartTime": plain(one.start_time),
         "EndTime": plain(one.end_time),
@@ -73,4 +73,4 @@ def _reservation_record(one: Reservation) -> str:
         "Accounts": one.accounts,
         "State": "known",  # the reader of text takes a record without one for cut off
     }
-    return record(told)
+    return record(fields)

@@ -1,4 +1,4 @@
-"""Nodes into the warehouse: inventories, states, topology, reservations, merged with what is there."""
+"""Nodes into the warehouse: inventories, states, topology, reservations, merged with the existing rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
     from queries.warehouse import Writer
 
-    MergeSpells = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
+    MergeIntervals = Callable[[pl.DataFrame, pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 def write_node_states(writer: Writer, states: pl.DataFrame) -> None:
@@ -29,21 +29,23 @@ def write_node_states(writer: Writer, states: pl.DataFrame) -> None:
 def write_nodes(writer: Writer, nodes: pl.DataFrame, *, whole: bool = True) -> None:
     """Inventories; `whole`: a node that the snapshot lacks is gone."""
     merge = partial(merge_nodes, whole=whole)
-    _write_spells(writer, "nodes", nodes, merge, source="slurm.nodes")
+    _write_intervals(writer, "nodes", nodes, merge, source="slurm.nodes")
 
 
 def write_topology(writer: Writer, places: pl.DataFrame, *, whole: bool = True) -> None:
     """Places in the network; `whole`: a node that the snapshot lacks is gone."""
     merge = partial(merge_topology, whole=whole)
-    _write_spells(writer, "node_topology", places, merge, source="slurm.topology")
+    _write_intervals(writer, "node_topology", places, merge, source="slurm.topology")
 
 
-def _write_spells(writer: Writer, table: str, seen: pl.DataFrame, merge: MergeSpells, *, source: SourceName) -> None:
-    """What a snapshot sees may end or cut the spells of nodes that it lacks: the whole cluster is written again."""
+def _write_intervals(
+    writer: Writer, table: str, seen: pl.DataFrame, merge: MergeIntervals, *, source: SourceName
+) -> None:
+    """A snapshot may end or cut the intervals of nodes that it lacks: the whole cluster is written again."""
     clusters = seen.select("cluster").unique()
     existing = writer.matching(table, clusters, keys=["cluster"])
-    looks = writer.query_with("looks", {"incoming": clusters}, source=source)
-    writer.replace(table, merge(existing, seen, looks), keys=["cluster"])
+    snapshots = writer.query_with("looks", {"incoming": clusters}, source=source)
+    writer.replace(table, merge(existing, seen, snapshots), keys=["cluster"])
 
 
 def write_reservations(writer: Writer, reservations: pl.DataFrame) -> None:

@@ -30,7 +30,7 @@ _NOT_A_PLACE: Final = ("blocksizes", "topologyparam", "include")
 
 @dataclass(frozen=True)
 class _Place:
-    """One line: a switch (its `children` are switches) or a block (its `size` says how much it holds)."""
+    """One line: a switch (its `children` are switches) or a block (its `size` is how much it holds)."""
 
     line: int
     raw: str
@@ -42,7 +42,7 @@ class _Place:
 
 
 def is_topology(text: str) -> bool:
-    r"""Whether a text tells of switches or blocks, or that there are none.
+    r"""Whether a text lists switches or blocks, or that there are none.
 
     >>> is_topology("SwitchName=leaf1 Nodes=n[1-2]\n"), is_topology("NodeName=n1 Topology=default:leaf1\n")
     (True, False)
@@ -55,13 +55,13 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
 
     Both forms are read: `scontrol show topology`, whose upper switches list all nodes below them, and topology.conf,
     where they do not. In a tree a node hangs on the switch that lists it and has no switches below it. Lines that
-    cannot be used are refused one by one. Where a text tells of several networks, the first one to name a node counts.
+    cannot be used are refused one by one. Where a text lists several networks, the first one to name a node counts.
 
-    The text tells no time and no cluster: both are given.
+    The text has neither time nor cluster: both are passed.
 
     Raises:
         UnrecognisedInputError: There is neither a switch nor a block.
-        InputError: Nobody says when it was made; or switches hang on each other in a circle.
+        InputError: Its time is unknown; or switches hang on each other in a circle.
     """
     origin, cluster = context.origin, context.cluster or ""
     cleaned, warnings = clean(data, origin)
@@ -89,7 +89,7 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
         if (same.nodes, same.children) == (place.nodes, place.children):
             duplicate += 1
         else:
-            refused.append((number, f"{place.name} was told otherwise in line {same.line}", line))
+            refused.append((number, f"{place.name} is defined otherwise in line {same.line}", line))
     paths = _tree_paths([one for one in places.values() if one.plugin == "tree"], origin, warnings)
     for node, path in _block_paths(one for one in places.values() if one.plugin == "block").items():
         paths.setdefault(node, ("block", path))
@@ -129,24 +129,24 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _place(number: int, line: str) -> _Place:
-    """What a line says.
+    """Parse a line.
 
     Raises:
         ValueError: It is neither a switch nor a block, or its list cannot be read.
     """
-    told = {key.lower(): value for key, value in _PAIR.findall(line)}
-    first = next(iter(told), "")
-    if first not in {"switchname", "blockname", "aggregatedblock"} or not told[first]:
+    fields = {key.lower(): value for key, value in _PAIR.findall(line)}
+    first = next(iter(fields), "")
+    if first not in {"switchname", "blockname", "aggregatedblock"} or not fields[first]:
         message = "neither a switch nor a block"
         raise ValueError(message)
-    if not {"nodes", "switches"} & told.keys():
+    if not {"nodes", "switches"} & fields.keys():
         message = "neither Nodes nor Switches: the line is cut off"
         raise ValueError(message)
-    nodes, children = (tuple(expand(told.get(key, ""))) for key in ("nodes", "switches"))
+    nodes, children = (tuple(expand(fields.get(key, ""))) for key in ("nodes", "switches"))
     if first == "switchname":
-        return _Place(number, line, "tree", told[first], nodes, children)
-    size = told.get("blocksize", "")
-    return _Place(number, line, "block", told[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
+        return _Place(number, line, "tree", fields[first], nodes, children)
+    size = fields.get("blocksize", "")
+    return _Place(number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
 
 
 def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dict[str, tuple[str, list[str]]]:

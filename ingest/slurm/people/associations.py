@@ -1,6 +1,6 @@
 """Slurm's people and rules: associations with their limits, users, and qualities of service.
 
-All three are printed by sacctmgr without a time: what they say holds at the moment when they were asked, `until`.
+All three are printed by sacctmgr without a time: they are snapshots of the moment `until`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingest.tables import Parsed
 
 DATABASE_HINT: Final = (
-    "slurmdbd looks down or cannot be reached: check `sacctmgr show cluster`.\n"
+    "slurmdbd seems to be down or unreachable: check `sacctmgr show cluster`.\n"
     "This part was not read; the others are loaded all the same. Run it again later."
 )
 
@@ -108,7 +108,7 @@ ASSOCIATION_TABLE: Final = Layout(
     command="sacctmgr -P show assoc > assoc.txt",
     lists=frozenset((*words("qos coordaccts flags"), *(name for name in ASSOCIATION_LIMITS if "tres" in name))),
 )
-ASSOCIATION_TELLS: Final = frozenset(
+ASSOCIATION_COLUMNS: Final = frozenset(
     {"share", "fairshare", "parentname", "parname", "defqos", "defaultqos", "admin", "adminlevel"}
 ).union(ASSOCIATION_LIMITS)
 """Columns by which such a table is known; accounts and users are named in others, too."""
@@ -129,7 +129,7 @@ QOS_TABLE: Final = Layout(
     command="sacctmgr -P show qos > qos.txt",
     lists=frozenset((*words("preempt flags"), *(name for name in QOS_LIMITS if "tres" in name))),
 )
-QOS_TELLS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmode"}).union(
+QOS_COLUMNS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmode"}).union(
     name for name, limit in QOS_LIMITS.items() if limit.endswith(("PerUser", "PerAccount"))
 )
 
@@ -137,20 +137,20 @@ QOS_TELLS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptmod
 def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     """Associations and users from `sacctmgr -P show assoc`, `show user [withassoc]` or `show account withassoc`.
 
-    Only `show assoc` tells all of the limits, so only that gives associations; a row without a user is the account's
+    Only `show assoc` lists all of the limits, so only that gives associations; a row without a user is the account's
     own there. The other tables give users, `show user` alone in their default account. What they say of accounts, and
     of users in no account, is skipped.
 
     Raises:
         MissingColumnError: Account or User, or a cluster's name, is missing.
-        InputError: The text cannot be read, or nobody says when it was asked.
+        InputError: The text cannot be read, or its time is unknown.
     """
     rows = read_table(data, ASSOCIATION_TABLE, context)
     names = set(rows.header.names)
     partial = bool(names & _PARTIAL)
     lacking = [] if names & {"account", "defacct", "defaultaccount"} else ["Account"]
     lacking += [] if "user" in names else ["User"]
-    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or pass --cluster NAME)"]
     require(lacking, rows, context, ASSOCIATION_TABLE)
     seen_at = context.seen_at()
     columns = Columns(rows)
@@ -169,10 +169,10 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
         pl.lit(seen_at).alias("first_seen_at"),
         pl.lit(seen_at).alias("last_seen_at"),
     )
-    nobody = table["account"].is_null() | ((table["user"] == "") & partial)
+    no_user = table["account"].is_null() | ((table["user"] == "") & partial)
     problem = pl.when(pl.col("cluster").is_null()).then(pl.lit("no cluster name"))
-    told = table.filter(~nobody).with_columns(problem=problem)
-    good = told.filter(pl.col("problem").is_null())
+    usable = table.filter(~no_user).with_columns(problem=problem)
+    good = usable.filter(pl.col("problem").is_null())
     associations = merge_associations(conform(good, ASSOCIATIONS).clear() if partial else conform(good, ASSOCIATIONS))
     people = good.filter(pl.col("user") != "").with_columns(
         association=pl.col("association").cast(pl.String),
@@ -183,13 +183,13 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     loaded = people.n_unique(USER_KEY) if partial else associations.height
     return account(
         rows,
-        told,
+        usable,
         context,
         source="slurm.associations",
         frames={"associations": associations, "users": users},
         clusters=good["cluster"].unique(),
         loaded=loaded,
-        skipped=int(nobody.sum()),
+        skipped=int(no_user.sum()),
         covers=(seen_at, seen_at),
     )
 
@@ -204,12 +204,12 @@ def parse_qos(data: bytes, context: ParseContext) -> Parsed:
     """Qualities of service from `sacctmgr -P show qos`. They are all clusters' of a slurmdbd; the text names none.
 
     Raises:
-        MissingColumnError: Name is missing, or nobody names the cluster.
-        InputError: The text cannot be read, or nobody says when it was asked.
+        MissingColumnError: Name is missing, or the cluster is unknown.
+        InputError: The text cannot be read, or its time is unknown.
     """
     rows = read_table(data, QOS_TABLE, context)
     lacking = [] if "name" in rows.header.names else ["Name"]
-    lacking += [] if context.cluster else ["the cluster's name (say --cluster NAME)"]
+    lacking += [] if context.cluster else ["the cluster's name (pass --cluster NAME)"]
     require(lacking, rows, context, QOS_TABLE)
     seen_at = context.seen_at()
     columns = Columns(rows)
@@ -227,12 +227,12 @@ def parse_qos(data: bytes, context: ParseContext) -> Parsed:
         pl.lit(seen_at).alias("first_seen_at"),
         pl.lit(seen_at).alias("last_seen_at"),
     )
-    told = table.with_columns(problem=pl.when(pl.col("name").is_null()).then(pl.lit("no name")))
-    good = told.filter(pl.col("problem").is_null())
+    usable = table.with_columns(problem=pl.when(pl.col("name").is_null()).then(pl.lit("no name")))
+    good = usable.filter(pl.col("problem").is_null())
     qos = merge_qos(conform(good, QOS))
     return account(
         rows,
-        told,
+        usable,
         context,
         source="slurm.qos",
         frames={"qos": qos},
@@ -269,5 +269,5 @@ def fetch_qos(runner: Runner) -> Fetched:
 
 
 def _of(clusters: Sequence[str] | None) -> list[str]:
-    """Without it sacctmgr tells of all clusters that its database has."""
+    """Without it sacctmgr lists all clusters that its database has."""
     return [f"Clusters={','.join(clusters)}"] if clusters else []

@@ -25,7 +25,7 @@ ADMIN_LEVELS = ("None", "Operator", "Administrator")
 
 
 def merge_associations(*frames: pl.DataFrame) -> pl.DataFrame:
-    """One row per association, as it was last seen. Its number never changes, so it is kept from any sight of it."""
+    """One row per association, as it was last seen. Its number never changes, so it is taken from any observation."""
     every = _together(frames, ASSOCIATIONS)
     numbers = every.group_by(ASSOCIATION_KEY).agg(pl.col("association").min())
     merged = _as_last_seen(every, ASSOCIATIONS, ASSOCIATION_KEY).drop("association")
@@ -46,13 +46,13 @@ def merge_users(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per user and account: the least association number, the earliest times.
 
     These rows carry no time of observation. So of two administrator levels the higher one stands here; where account
-    changes tell the level, the latest of them decides in the end.
+    changes give the level, the latest of them decides in the end.
     """
     every = _together(frames, USERS)
     rank = pl.col("admin_level").replace_strict({name: n for n, name in enumerate(ADMIN_LEVELS)}, default=-1)
     merged = every.group_by(USER_KEY).agg(
         pl.col("association").cast(pl.Int64, strict=False).min().cast(pl.String),
-        # A name that we do not know ranks below the others, and among themselves they go by the alphabet.
+        # An unknown name ranks below the others, and among themselves they go by the alphabet.
         pl.col("admin_level").sort_by(rank, "admin_level", nulls_last=False).last(),
         pl.col("provisioned_at", "first_job_at").min(),
     )
@@ -66,16 +66,16 @@ def _together(frames: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
 def _as_last_seen(every: pl.DataFrame, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
     """The latest observation of each key, seen from the first to the last time.
 
-    What is null there was not told then. Two observations of one second complete each other; where they contradict,
+    What is null was not reported then. Two observations of one second complete each other; where they contradict,
     the value that sorts last is taken, which is as good as any and the same in every order.
     """
     latest = pl.col("last_seen_at") == pl.col("last_seen_at").max()
     seen = ("first_seen_at", "last_seen_at")
     rest = [name for name in schema if name not in (*key, *seen)]
-    told = [pl.col(name).filter(latest).sort_by(_sortable(name, schema).filter(latest)) for name in rest]
+    latest_values = [pl.col(name).filter(latest).sort_by(_sortable(name, schema).filter(latest)) for name in rest]
     return conform(
         every.group_by(key).agg(
-            *(values.drop_nulls().last() for values in told),
+            *(values.drop_nulls().last() for values in latest_values),
             pl.col("first_seen_at").min(),
             pl.col("last_seen_at").max(),
         ),

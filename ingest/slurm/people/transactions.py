@@ -47,7 +47,7 @@ TRANSACTION_TABLE: Final = Layout(
     },
     command="SLURM_TIME_FORMAT=%s sacctmgr -P show transactions Format=Time,Action,Actor,Where,Cluster,ID,Info > t.txt",
 )
-TRANSACTION_TELLS: Final = frozenset({"action", "actor"})
+TRANSACTION_COLUMNS: Final = frozenset({"action", "actor"})
 
 
 def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
@@ -57,7 +57,7 @@ def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
     under the cluster given, else under each that the text names.
 
     Raises:
-        MissingColumnError: A column is missing, or nobody names a cluster.
+        MissingColumnError: A column is missing, or the cluster is unknown.
         TimeZoneError: The times are local and no zone is given.
         InputError: The text as a whole cannot be read.
     """
@@ -68,7 +68,7 @@ def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
     columns = Columns(rows)
     own = columns.word("cluster")
     all_clusters = [context.cluster] if context.cluster else own.drop_nulls().unique().sort().to_list()
-    lacking += [] if all_clusters else ["Cluster (or say --cluster NAME)"]
+    lacking += [] if all_clusters else ["Cluster (or pass --cluster NAME)"]
     require(lacking, rows, context, TRANSACTION_TABLE)
     moments = columns.word("timestamp" if "timestamp" in names else "time")
     times = read_instants(moments, timezone=context.timezone, origin=context.origin)
@@ -86,15 +86,15 @@ def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
         pl.when(pl.col("ts").is_null()).then(pl.lit("no time")),
         pl.when(pl.col("action").is_null()).then(pl.lit("no action")),
     )
-    told = table.with_columns(problem=problem)
-    good = told.filter(pl.col("problem").is_null()).drop(LINE)
+    usable = table.with_columns(problem=problem)
+    good = usable.filter(pl.col("problem").is_null()).drop(LINE)
     once = good.unique(maintain_order=True)
     where = pl.when(pl.col("cluster").is_null()).then(pl.lit(all_clusters)).otherwise(pl.concat_list("cluster"))
     spread = once.with_columns(cluster=where).explode("cluster")
     changes = conform(spread, TRANSACTIONS).unique().sort(*TRANSACTIONS)
     return account(
         rows,
-        told,
+        usable,
         context,
         source="slurm.transactions",
         frames={"transactions": changes, "users": provisioned(changes)},

@@ -1,9 +1,9 @@
-"""Runaway jobs: accounting takes them for running or waiting, and the controller does not know them any more.
+"""Runaway jobs: accounting takes them for running or waiting, and the controller has forgotten them.
 
 Their end was lost. `sacctmgr show runawayjobs` lists them, and then asks whether to close them. It is never run from
-here: without somebody who answers it asks again for ever (22.05 fills the disk with its question), and its yes rewrites
-accounting. A list that a person made is read. Live, the same is found out by reading only: what sacct takes for open
-and squeue does not know.
+here: without an answer it asks again for ever (22.05 fills the disk with its question), and its yes rewrites
+accounting. A list that a person made is read. Live, the same is detected by reading only: what sacct takes for open
+and squeue does not list.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RUNAWAY_TABLE: Final = Layout(
     },
     command="echo n | SLURM_TIME_FORMAT=%s sacctmgr -P show runawayjobs > runaway.txt",
 )
-RUNAWAY_TELLS: Final = frozenset({"timesubmit"})
+RUNAWAY_COLUMNS: Final = frozenset({"timesubmit"})
 NONE_FOUND: Final = re.compile(r"(?m)^Runaway Jobs: No runaway jobs found(?: on cluster (\S+))?")
 
 _NOTE = re.compile(rb"(?m)^NOTE: Runaway jobs are [^\n]*$")
@@ -58,9 +58,9 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
     """Runaway jobs from `sacctmgr -P show runawayjobs`; its note above and its question below are no rows.
 
     Raises:
-        MissingColumnError: TimeSubmit, ID or State is missing, or nobody names the cluster.
+        MissingColumnError: TimeSubmit, ID or State is missing, or its cluster is unknown.
         TimeZoneError: The times are local and no zone is given.
-        InputError: The text cannot be read, or nobody says when it was asked.
+        InputError: The text cannot be read, or its time is unknown.
     """
     cleaned, _ = clean(data, context.origin)
     nothing = NONE_FOUND.search(cleaned.decode())
@@ -71,7 +71,7 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
     rows = read_table(listed, RUNAWAY_TABLE, context)
     names = set(rows.header.names)
     lacking = [name for name in ("ID", "State", "TimeSubmit", "TimeStart") if name.lower() not in names]
-    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or say --cluster NAME)"]
+    lacking += [] if context.cluster or "cluster" in names else ["Cluster (or pass --cluster NAME)"]
     require(lacking, rows, context, RUNAWAY_TABLE)
     seen_at = context.seen_at()
     columns = Columns(rows)
@@ -96,17 +96,17 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
         pl.when(pl.col("submitted_at").is_null()).then(pl.lit("no TimeSubmit")),
         pl.when(pl.col("state").is_null()).then(pl.lit("no state")),
     )
-    told = table.with_columns(problem=problem)
-    good = told.filter(pl.col("problem").is_null())
-    found = merge_runaway(conform(good, RUNAWAY_JOBS))
+    jobs = table.with_columns(problem=problem)
+    good = jobs.filter(pl.col("problem").is_null())
+    merged = merge_runaway(conform(good, RUNAWAY_JOBS))
     return account(
         rows,
-        told,
+        jobs,
         context,
         source="slurm.runaway",
-        frames={"runaway_jobs": found},
-        clusters={nothing[1]} if nothing and nothing[1] else found["cluster"].unique(),
-        loaded=found.height,
+        frames={"runaway_jobs": merged},
+        clusters={nothing[1]} if nothing and nothing[1] else merged["cluster"].unique(),
+        loaded=merged.height,
         covers=(seen_at, seen_at),
     )
 
@@ -114,7 +114,7 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
 # --- live ----------------------------------------------------------------------------------------------
 
 _HINT: Final = (
-    "slurmctld or slurmdbd looks down: check `scontrol ping` and `sacctmgr show cluster`.\n"
+    "slurmctld or slurmdbd seems to be down: check `scontrol ping` and `sacctmgr show cluster`.\n"
     "This part was not read; the others are loaded all the same. Run it again later."
 )
 _OPEN: Final = words("-a -D -X -n -P -s RUNNING,PENDING,SUSPENDED --format=JobIDRaw,Cluster,State,Submit,Start")
@@ -123,29 +123,29 @@ _ID = re.compile(r"\d+", re.ASCII)
 
 
 def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Jobs that sacct takes for open and squeue does not know, in the form of sacctmgr's own list. Changes nothing.
+    """Jobs that sacct takes for open and squeue does not list, in the form of sacctmgr's own list. Changes nothing.
 
-    squeue is asked before and after, so that a job that came or went meanwhile is not taken for lost. Where others'
-    jobs are hidden from us (`ingest.slurm.commands.privacy`) nobody can tell; an empty list would say that there are
-    none. While slurmdbd is behind with its news, ended jobs may be listed: accounting tells their ends later, and an
-    attempt that has an end is not open.
+    squeue runs before and after, so that a job that came or went meanwhile is not taken for lost. Where others'
+    jobs are hidden from us (`ingest.slurm.commands.privacy`) the result is unknown; an empty list would claim that
+    there are none. While slurmdbd is behind with its news, ended jobs may be listed: accounting records their ends
+    later, and an attempt that has an end is not open.
 
     Raises:
         SourceError: There is no answer, or others' jobs are hidden.
     """
     origin = "sacct -s RUNNING,PENDING,SUSPENDED without what squeue knows"
-    there = ("-M", ",".join(clusters)) if clusters else ()
+    cluster_option = ("-M", ",".join(clusters)) if clusters else ()
     scontrol, *show = CONTROLLER
-    if others_are_hidden(runner, (scontrol, *there, *show)) or others_are_hidden(runner, ACCOUNTING):
+    if others_are_hidden(runner, (scontrol, *cluster_option, *show)) or others_are_hidden(runner, ACCOUNTING):
         message = "PrivateData hides other users' jobs from us: run this as root or an operator to find runaway jobs"
         raise SourceError(message)
-    before = run(runner, ["squeue", *there, *_KNOWN], hint=_HINT)
-    shown = run(runner, ["sacct", *(there or ("--local",)), *_OPEN], hint=_HINT)
-    after = run(runner, ["squeue", *there, *_KNOWN], hint=_HINT)
-    known = {*before.data.decode().split(), *after.data.decode().split()}
+    before = run(runner, ["squeue", *cluster_option, *_KNOWN], hint=_HINT)
+    shown = run(runner, ["sacct", *(cluster_option or ("--local",)), *_OPEN], hint=_HINT)
+    after = run(runner, ["squeue", *cluster_option, *_KNOWN], hint=_HINT)
+    controller_jobs = {*before.data.decode().split(), *after.data.decode().split()}
     lost = []
     for line in shown.data.decode(errors="replace").splitlines():
-        job = _ID.match(line)  # 10_[2-4] is the waiting rest of array 10, which the controller knows as 10
-        if job is not None and job[0] not in known:
+        job = _ID.match(line)  # 10_[2-4] is the waiting rest of array 10, which the controller lists as 10
+        if job is not None and job[0] not in controller_jobs:
             lost.append(job[0] + line[line.index("|") :])
     return Fetched("\n".join((_HEADER, *lost, "")).encode(), origin, shown.warnings)

@@ -1,7 +1,7 @@
-"""What Slurm's controller says about itself: `sdiag`, as one number per row.
+"""Statistics of Slurm's controller: `sdiag`, as one number per row.
 
-Times are told in microseconds and kept in seconds, moments as epoch seconds. Statistics by user are left out: who asks
-the controller how often is nobody's business here; by type of message they are kept.
+Times are printed in microseconds and stored in seconds, moments as epoch seconds. Statistics by user are left out: who
+asks the controller how often is private; those by type of message are stored.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _CALL_TIMES: Final = frozenset({"ave_time", "total_time", "cycle_last", "cycle_m
 
 
 @dataclass
-class _Told:
-    """What the lines of a text told so far."""
+class _Stats:
+    """The values of a text's lines so far."""
 
     origin: str
     cluster: str
@@ -67,19 +67,19 @@ class _Told:
             self.skipped += 1
         elif _TOO_LONG.search(text):
             self._refuse(number, "a number that has more than 18 digits", text)
-        elif found := _CALL.fullmatch(text):
-            for name, figure in _FIGURE.findall(found[2]):
-                self._add(at, section, f"{found[1]} {name}", int(figure) * (1e-6 if name in _CALL_TIMES else 1.0))
-        elif found := _NUMBER.fullmatch(text):
-            name = " ".join(found[1].split())
-            in_microseconds = found[3] or (section in {"main", "backfill"} and name.lower() in _CYCLE_TIMES)
-            self._add(at, section, name, float(found[2]) * (1e-6 if in_microseconds else 1.0))
-        elif found := _MOMENT.fullmatch(text):
+        elif match := _CALL.fullmatch(text):
+            for name, figure in _FIGURE.findall(match[2]):
+                self._add(at, section, f"{match[1]} {name}", int(figure) * (1e-6 if name in _CALL_TIMES else 1.0))
+        elif match := _NUMBER.fullmatch(text):
+            name = " ".join(match[1].split())
+            in_microseconds = match[3] or (section in {"main", "backfill"} and name.lower() in _CYCLE_TIMES)
+            self._add(at, section, name, float(match[2]) * (1e-6 if in_microseconds else 1.0))
+        elif match := _MOMENT.fullmatch(text):
             moment = _EPOCH.search(text)
-            if moment is None:  # not yet, or a version that tells local time only
+            if moment is None:  # not yet, or a version that prints local time only
                 self.skipped += 1
             else:
-                self._add(at, section, found[1], float(moment[1]))
+                self._add(at, section, match[1], float(moment[1]))
         else:
             self._refuse(number, "not a number of sdiag", text)
 
@@ -96,7 +96,7 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
     Raises:
         UnrecognisedInputError: It is not the output of sdiag.
         MissingColumnError: Nobody names the cluster.
-        TimeZoneError: An old sdiag told local time only, and no zone is given.
+        TimeZoneError: An old sdiag printed local time only, and no zone is set.
     """
     cleaned, warnings = clean(data, context.origin)
     text = cleaned.decode()
@@ -104,9 +104,9 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
         message = f"{context.origin}: not the output of sdiag; it begins with\n  {shorten(text[:200])}"
         raise UnrecognisedInputError(message)
     if not context.cluster:
-        message = f"{context.origin}: sdiag does not say which cluster it is of; say it with --cluster NAME"
+        message = f"{context.origin}: sdiag does not name its cluster; name it with --cluster NAME"
         raise MissingColumnError(message)
-    told = _Told(context.origin, context.cluster)
+    stats = _Stats(context.origin, context.cluster)
     at: datetime | None = None
     section = GENERAL
     for number, line in enumerate(text.split("\n"), start=1):
@@ -118,24 +118,24 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
         elif heading := next((name for name, pattern in _SECTIONS if pattern.match(line)), None):
             section = heading
         elif at is None:
-            told.refused.append(
+            stats.refused.append(
                 (context.cluster, "slurm.diag", context.origin, number, "it stands above sdiag's", stripped)
             )
         else:
-            told.line(number, stripped, at, section if line[0].isspace() else GENERAL)
-    every = pl.DataFrame(told.rows, schema=SCHEDULER_STATS, orient="row")
+            stats.line(number, stripped, at, section if line[0].isspace() else GENERAL)
+    every = pl.DataFrame(stats.rows, schema=SCHEDULER_STATS, orient="row")
     once = every.unique(["cluster", "ts", "section", "name"], keep="first", maintain_order=True)
-    moments = [row[1] for row in told.rows]
+    moments = [row[1] for row in stats.rows]
     return Parsed(
         source="slurm.diag",
         clusters=frozenset({context.cluster}),
         frames={"scheduler_stats": once},
-        rejects=pl.DataFrame(told.refused, schema=REJECTS, orient="row"),
-        rows_read=every.height + told.skipped + len(told.refused),
+        rejects=pl.DataFrame(stats.refused, schema=REJECTS, orient="row"),
+        rows_read=every.height + stats.skipped + len(stats.refused),
         rows_loaded=once.height,
         rows_duplicate=every.height - once.height,
-        rows_skipped=told.skipped,
-        rows_rejected=len(told.refused),
+        rows_skipped=stats.skipped,
+        rows_rejected=len(stats.refused),
         columns=sorted(once["section"].unique()),
         warnings=warnings,
         covers_from=min(moments, default=None),
@@ -144,20 +144,20 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
 
 
 def _taken_at(text: str, context: ParseContext) -> datetime | None:
-    """When a snapshot was taken: sdiag adds the epoch; an old one told local time only."""
+    """When a snapshot was taken: sdiag adds the epoch; an old one printed local time only."""
     if epoch := _EPOCH.search(text):
         return datetime.fromtimestamp(int(epoch[1]), UTC)
     try:
-        local = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").isoformat()  # noqa: DTZ007 - read_instants knows zones
+        local = datetime.strptime(text, "%a %b %d %H:%M:%S %Y").isoformat()  # noqa: DTZ007 - read_instants applies the zone
     except ValueError:
         return context.until
-    found: datetime | None = read_instants(
+    moment: datetime | None = read_instants(
         pl.Series("sdiag output at", [local]), timezone=context.timezone, origin=context.origin
     ).early[0]
-    return found
+    return moment
 
 
 def fetch_diag(runner: Runner) -> Fetched:
     """Ask the controller for its statistics."""
-    hint = "slurmctld looks down or cannot be reached: check `scontrol ping`.\nThe other parts are loaded all the same."
+    hint = "slurmctld seems to be down or unreachable: check `scontrol ping`.\nThe other parts are loaded all the same."
     return run(runner, ["sdiag"], hint=hint)

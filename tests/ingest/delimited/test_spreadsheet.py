@@ -10,7 +10,7 @@ import pytest
 from ingest.context import ParseContext
 from ingest.errors import DelimiterError, InputError
 from ingest.slurm.accounting.sacct import parse_accounting
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.parsers import parse as parse_any
 from tests.support.parsing import DATA, attempt, parse, text
 
@@ -30,7 +30,7 @@ def as_csv(data: bytes, delimiter: str, quoting: int, ends: str = "\r\n") -> byt
 def test_a_dump_that_a_spreadsheet_saved_is_the_dump(quoting: int, given: str | None, mark: bytes) -> None:
     data = (DATA / "kinds.sacct.txt").read_bytes()
     saved = mark + as_csv(data, "\x1f", quoting)
-    assert kind_of(saved) == "slurm.accounting"
+    assert detect_kind(saved) == "slurm.accounting"
     found = parse_accounting(saved, origin="x", delimiter=given)
     expected = parse_accounting(data, origin="x")
     assert found.frames["attempts"].equals(expected.frames["attempts"])

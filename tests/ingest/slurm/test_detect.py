@@ -8,7 +8,7 @@ import pytest
 from ingest.errors import DelimiterError, InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.input import Input
 from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from tests.support.parsing import DATA, ROW, text
 
 if TYPE_CHECKING:
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     ],
 )
 def test_each_kind_of_text_is_known_by_its_beginning(name: str, kind: str) -> None:
-    assert kind_of((DATA / name).read_bytes()) == kind
+    assert detect_kind((DATA / name).read_bytes()) == kind
 
 
 def test_the_documented_order_is_known_without_a_header() -> None:
     lower = {name.lower(): value for name, value in ROW.items()} | {"elapsed": "00:01:40"}
-    assert kind_of("|".join(lower.get(name, "") for name in DOCUMENTED_ORDER).encode()) == "slurm.accounting"
+    assert detect_kind("|".join(lower.get(name, "") for name in DOCUMENTED_ORDER).encode()) == "slurm.accounting"
 
 
 def test_a_job_comment_that_looks_like_a_node_does_not_mislead() -> None:
-    assert kind_of(text({"JobName": "x\nNodeName=n1"})) == "slurm.accounting"
+    assert detect_kind(text({"JobName": "x\nNodeName=n1"})) == "slurm.accounting"
 
 
 @pytest.mark.parametrize("data", [b"hello\n", b"REASON|USER|TIMESTAMP|NODELIST\nx|y|z|n1\n", b"\x00\x01", b"\x1c"])
 def test_anything_else_is_shown_with_what_is_accepted(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match="sacctmgr -P show event"):
-        kind_of(data)
+        detect_kind(data)
 
 
 def test_an_empty_file_says_so() -> None:
     with pytest.raises(UnrecognisedInputError, match="empty"):
-        kind_of(b"\n")
+        detect_kind(b"\n")
 
 
 def test_a_table_for_people_is_told_from_other_commands_tables() -> None:
     with pytest.raises(DelimiterError):
-        kind_of(b"JobID           JobName  Partition    State\n--- ---\n")
+        detect_kind(b"JobID           JobName  Partition    State\n--- ---\n")
     with pytest.raises(UnrecognisedInputError):
-        kind_of(b"REASON               USER      TIMESTAMP           NODELIST\n")
+        detect_kind(b"REASON               USER      TIMESTAMP           NODELIST\n")
 
 
 def test_gzip_is_unpacked_whatever_the_file_is_called(tmp_path: Path) -> None:

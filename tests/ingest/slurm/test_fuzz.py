@@ -20,7 +20,7 @@ from ingest.context import ParseContext
 from ingest.delimited.reader import LINE, clean, read_blocks, read_rows
 from ingest.errors import InputError
 from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.events import EVENTS
 from ingest.slurm.parsers import PARSERS, parse
 from ingest.tables import RAW_LIMIT
@@ -90,7 +90,7 @@ def dumps(draw: st.DrawFn) -> bytes:
 @given(damaged(), st.sampled_from(KINDS), st.booleans())
 def test_no_bytes_break_a_reader_or_its_account_of_rows(data: bytes, kind: SourceName, accept_truncated: bool) -> None:
     with suppress(InputError):
-        kind_of(data)
+        detect_kind(data)
     about = ParseContext(origin="x", cluster="c", timezone="Europe/Berlin", accept_truncated=accept_truncated)
     with suppress(InputError):
         parsed = parse(kind, data, about)

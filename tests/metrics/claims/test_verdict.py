@@ -136,7 +136,7 @@ def test_a_delivered_mttf_with_failures_is_the_periods_own() -> None:
 
 
 def test_an_mttf_of_no_size_is_not_measured() -> None:
-    with pytest.raises(ValueError, match="does not say of how many GPUs"):
+    with pytest.raises(ValueError, match="does not give its number of GPUs"):
         measure_mttf(3, THIRTY_DAYS, claim(gpus=None))
 
 

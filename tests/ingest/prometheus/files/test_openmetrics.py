@@ -14,7 +14,7 @@ from ingest.files.input import LONGEST_LINE
 from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.mapping.mapping import builtin
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from tests.support.parsing import at, refusals
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, said: str) -> No
 @pytest.mark.parametrize("data", [f"{GOOD}\n".encode(), b"# TYPE up gauge\nup 1\n", b"PAR1\x15\x04"])
 def test_who_takes_telemetry_for_slurms_is_told_how_to_load_it(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match=r"this is telemetry; load it with: trackside ingest prometheus x"):
-        kind_of(data, origin="x")
+        detect_kind(data, origin="x")
 
 
 @settings(max_examples=60, deadline=None)

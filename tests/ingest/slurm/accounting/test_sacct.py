@@ -354,7 +354,7 @@ def test_a_final_state_whose_end_is_not_written_yet_ends_with_its_elapsed_time()
     parsed = parse(text({"End": "Unknown"}))
     (got,) = parsed.frames["attempts"].to_dicts()
     assert (got["ended_at"] - got["started_at"]).total_seconds() == got["elapsed_s"] == 100
-    assert "1 rows have ended but tell no End; Start + Elapsed was taken for it" in parsed.warnings
+    assert "1 rows have ended but have no End; Start + Elapsed was taken for it" in parsed.warnings
 
 
 def test_a_bad_node_list_of_a_job_that_never_ran_is_no_reason() -> None:

@@ -16,7 +16,7 @@ from ingest.errors import InputError, MissingColumnError, TruncatedInputError, U
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.formats.json_answer import KNOWN, SlurmAnswerError
 from ingest.slurm.nodes.inventory import parse_nodes
 from ingest.slurm.nodes.inventory_json import parse_nodes_json, parse_settings_json
@@ -234,10 +234,10 @@ def test_sluid_is_read_where_a_newer_slurm_tells_it() -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("0.0.38", "tells no plain exit codes"),
+        ("0.0.38", "has no plain exit codes"),
         ("0.0.41", "not tried on a real Slurm"),
-        ("0.0.45", "JSON v0.0.45 is not known; it was read as the newest one known, v0.0.44"),
-        ("0.1.0", "read as the newest one known"),
+        ("0.0.45", "JSON v0.0.45 is not supported; it was read as the newest supported version, v0.0.44"),
+        ("0.1.0", "read as the newest supported version"),
         ("0.0.37", "read as the oldest one known, v0.0.38"),
     ],
 )
@@ -353,7 +353,7 @@ def test_a_refused_job_is_kept_as_it_came_though_its_characters_are_damaged_or_t
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
     [said] = [each for each in found.warnings if "run and tell an End" in each]
-    assert said.startswith("1 jobs run and tell an End")
+    assert said.startswith("1 jobs run and have an End")
     assert "disable_truncate_usage_time=true" in said
     assert "sacct" not in said
 
@@ -538,7 +538,7 @@ def test_of_several_clusters_somebody_has_to_say_which() -> None:
     ],
 )
 def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:
-    assert kind_of(json.dumps(told).encode()) == kind
+    assert detect_kind(json.dumps(told).encode()) == kind
 
 
 @pytest.mark.parametrize(
@@ -552,4 +552,4 @@ def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:
 )
 def test_other_json_is_refused_and_named(told: object, said: str) -> None:
     with pytest.raises(UnrecognisedInputError, match=said):
-        kind_of(json.dumps(told, indent=1).encode())
+        detect_kind(json.dumps(told, indent=1).encode())

@@ -111,7 +111,7 @@ def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
     ],
 )
 def test_more_cpus_or_memory_than_nodes_can_have_are_left_out_with_a_warning(raw: dict[str, str], empty: str) -> None:
-    said = "rows tell more CPUs or memory than their nodes can have"
+    said = "rows give more CPUs or memory than their nodes can have"
     spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, said))
 
 

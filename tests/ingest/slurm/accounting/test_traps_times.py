@@ -200,7 +200,7 @@ LIVES = [
         "running, with an End that --truncate made",
         {"State": "RUNNING"},
         {"started_at": at(START), "ended_at": None},
-        warned="1 rows run and tell an End: this comes of sacct --truncate (-T)",
+        warned="1 rows run and have an End: this comes of sacct --truncate (-T)",
     ),
     Trap(
         "running for months: its end message was lost",
@@ -303,7 +303,7 @@ def test_an_end_a_little_before_the_start_is_a_clock_that_was_set_back_and_the_l
     found = parsed.frames["attempts"].sort("job_id").row(0, named=True)
     assert (found["started_at"], found["ended_at"], found["n_gpus"]) == (at(START), at(START), 16)
     assert [said for said in parsed.warnings if "before their Start" in said] == [
-        "1 rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when they "
+        "1 rows have an End up to a minute before their Start (a clock was set back); they are taken to end when they "
         "start"
     ]
 

@@ -66,5 +66,5 @@ def test_whoever_may_see_all_jobs_is_shown_all(uid: int, level: str, expected: b
 
 
 def test_where_nobody_answers_nobody_can_tell() -> None:
-    with pytest.raises(SourceDownError, match="slurmdbd looks down"):
+    with pytest.raises(SourceDownError, match="slurmdbd seems to be down"):
         others_are_hidden(lambda *_: Completed(1, b"", b""), ACCOUNTING)

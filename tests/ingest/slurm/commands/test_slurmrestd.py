@@ -225,9 +225,9 @@ def test_nothing_found_is_an_answer() -> None:
     ("url", "said"),
     [
         ("unix:/nowhere/rest.sock", "no such socket"),
-        ("http://127.0.0.1:1", "nobody listens there"),
+        ("http://127.0.0.1:1", "no server listens there"),
         ("http://host.invalid:6820", "no such host"),
-        ("unix:" + "x" * 200, "cannot be asked"),
+        ("unix:" + "x" * 200, "cannot be queried"),
     ],
 )
 def test_an_address_where_nobody_is(url: str, said: str) -> None:

@@ -626,7 +626,7 @@ def test_columns_that_come_and_go_are_told(tmp_path: Path) -> None:
     slurm.columns = [name for name in slurm.columns if name not in {"AdminComment", "Flags"}] + ["FailedNode"]
     told = ingest(tmp_path, slurm)
     assert any("gone: AdminComment, Flags. new: FailedNode." in warning for warning in told.warnings)
-    assert any("knows no column Flags" in warning for warning in told.warnings)
+    assert any("has no column Flags" in warning for warning in told.warnings)
     assert warned(tmp_path) == {("slurm.accounting", "columns")}
     assert "source_columns_changed" in checked(tmp_path)
     slurm.now += days(3)

@@ -187,7 +187,7 @@ def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, road: s
     assert step["derived_exit_code"] is None
     (signalled,) = scenario.one(road, "signalled")
     assert (signalled["exit_code"], signalled["exit_signal"]) == (0, 11)
-    assert any("tells no plain exit codes" in said for said in scenario.roads[road].warnings)
+    assert any("has no plain exit codes" in said for said in scenario.roads[road].warnings)
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -332,7 +332,7 @@ def test_a_slurmrestd_that_dies_before_it_has_answered_is_told_and_asked_again_l
     asking.join(10)
     try:
         assert "broke off in the middle" in caught[0]
-        with pytest.raises(ServerDownError, match="nobody listens there"):
+        with pytest.raises(ServerDownError, match="no server listens there"):
             road.accounting(scenario.since, scenario.until)
     finally:
         lab.start_rest()

@@ -93,7 +93,7 @@ def test_a_socket_where_nobody_listens_any_more_is_asked_again_and_one_message_n
     told = ingest(tmp_path / "w", FakeSlurm([], NOW), road="rest", rest_url=f"unix:{path}", retry_s=1)
     assert told.waits
     (error,) = [report.error for report in told.reports]
-    assert "nobody listens there" in str(error)
+    assert "no server listens there" in str(error)
     assert "Not read: slurmrestd clusters, slurmrestd nodes, slurmrestd reservations, slurmrestd jobs 2026-" in str(
         error
     )

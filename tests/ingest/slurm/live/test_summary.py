@@ -134,20 +134,20 @@ def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> N
 def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
     slurm.columns.remove("Reservation")
-    assert [each for each in ingest(tmp_path, slurm).warnings if "knows no column Reservation" in each]
+    assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation" in each]
     slurm.now += hours(1)
     told = ingest(tmp_path, slurm)
-    assert not [each for each in told.warnings if "knows no column" in each]
+    assert not [each for each in told.warnings if "has no column" in each]
     assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
     assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
     load_report.say(told.reports, files=False)
-    assert "knows no column" not in capsys.readouterr().err
+    assert "has no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)
-    assert "this sacct knows no column Reservation" in capsys.readouterr().out
+    assert "this sacct has no column Reservation" in capsys.readouterr().out
     slurm.now += hours(1)
     slurm.columns.remove("Comment")
-    assert [each for each in ingest(tmp_path, slurm).warnings if "knows no column Reservation, Comment" in each]
+    assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation, Comment" in each]
 
 
 def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path:
         for _ in range(2):
             said.append(ingest(tmp_path, slurm, road="rest", rest_url=server.url).warnings)
             slurm.now += hours(1)
-    lost = ("tells no plain exit codes", "slurmrestd tells no node events")
+    lost = ("has no plain exit codes", "slurmrestd tells no node events")
     assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.slurm.nodes.merge import LOOKS, merge_nodes, merge_topology
+from ingest.slurm.nodes.merge import SNAPSHOTS, merge_nodes, merge_topology
 from ingest.tables import NODE_TOPOLOGY, NODES, empty
 from tests.support.parsing import at
 
@@ -43,7 +43,7 @@ def inventory(moment: int, gpus: Mapping[str, int]) -> pl.DataFrame:
 
 
 def looks(moments: Sequence[int]) -> pl.DataFrame:
-    return pl.DataFrame([("c", at(moment)) for moment in sorted(set(moments))], schema=LOOKS, orient="row")
+    return pl.DataFrame([("c", at(moment)) for moment in sorted(set(moments))], schema=SNAPSHOTS, orient="row")
 
 
 def loaded(snapshots: Sequence[Snapshot]) -> list[Spell]:

@@ -33,7 +33,7 @@ def inventory(names: str, *, refused: str = "", gpus: int = 8) -> bytes:
     return "\n".join([*lines, *([f"NodeName={refused} CfgTRES=cpu=x State=IDLE"] if refused else []), ""]).encode()
 
 
-def write_input(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
+def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
     """Load inventories of some seconds after T; what each load warned of."""
     with open_writer(root, verb="test", now=at(T + 86_400)) as writer:
         return [
@@ -68,9 +68,9 @@ def spells(root: Path) -> pl.DataFrame:
 
 
 def test_a_part_of_an_inventory_is_warned_of_with_the_nodes_that_it_lacks(tmp_path: Path) -> None:
-    warned = write_input(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
+    warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
     said = (
-        "this inventory lacks 2 of the 3 nodes known before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
+        "this inventory lacks 2 of the 3 nodes of before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
         "UTC on. If it was only a part, load a whole one of the same time."
     )
     assert warned == [[], [said], [said]]
@@ -84,43 +84,43 @@ def test_the_account_of_the_load_and_the_report_keep_the_warning(
         path = tmp_path / f"{number}.txt"
         path.write_bytes(inventory(names).replace(b"State", b"BootTime=%d State" % (T + number)))
         assert cli.main(["ingest", "slurm", str(path), "--cluster", "c", "--warehouse", str(tmp_path / "w")]) == 0
-    assert "warning: this inventory lacks 2 of the 3 nodes known before (n1, n3)" in capsys.readouterr().err
+    assert "warning: this inventory lacks 2 of the 3 nodes of before (n1, n3)" in capsys.readouterr().err
     with open_reader(tmp_path / "w") as reader:
         kept = reader.table("loads").filter(source="slurm.nodes").sort("covers_until")["warnings"].to_list()
     assert [len(warnings) for warnings in kept] == [0, 1]
 
 
 def test_a_whole_one_of_the_same_time_takes_the_removal_back(tmp_path: Path) -> None:
-    warned = write_input(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory(WHOLE))])
+    warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory(WHOLE))])
     assert [len(each) for each in warned] == [0, 1, 0]
     assert gone(tmp_path / "w") == dict.fromkeys(WHOLE.split())
 
 
 def test_the_halves_of_one_time_warn_until_the_last_of_them(tmp_path: Path) -> None:
-    warned = write_input(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n1 n2")), (100, inventory("n3"))])
+    warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n1 n2")), (100, inventory("n3"))])
     assert [len(each) for each in warned] == [0, 1, 0]
 
 
 def test_a_node_that_was_gone_before_is_not_said_to_be_gone_again(tmp_path: Path) -> None:
-    warned = write_input(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n1 n2")), (200, inventory("n1 n2"))])
+    warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n1 n2")), (200, inventory("n1 n2"))])
     assert [len(each) for each in warned] == [0, 1, 0]
 
 
 def test_many_missing_nodes_are_counted_and_some_of_them_named(tmp_path: Path) -> None:
     names = " ".join(f"n{number:02}" for number in range(20))
-    [_, [said]] = write_input(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
-    assert "lacks 19 of the 20 nodes known before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in said
+    [_, [said]] = load(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
+    assert "lacks 19 of the 20 nodes of before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in said
 
 
 def test_a_node_whose_record_was_refused_is_not_removed(tmp_path: Path) -> None:
-    warned = write_input(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2 n3", refused="n1"))])
+    warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2 n3", refused="n1"))])
     assert warned == [[], []]
     assert gone(tmp_path / "w") == dict.fromkeys(WHOLE.split())
 
 
 def test_the_next_inventory_that_lacks_such_a_node_removes_it(tmp_path: Path) -> None:
     inputs = [(0, inventory(WHOLE)), (100, inventory("n2 n3", refused="n1")), (200, inventory("n2 n3"))]
-    assert [len(each) for each in write_input(tmp_path / "w", inputs)] == [0, 0, 1]
+    assert [len(each) for each in load(tmp_path / "w", inputs)] == [0, 0, 1]
     assert gone(tmp_path / "w") == {"n1": 200, "n2": None, "n3": None}
 
 
@@ -133,10 +133,10 @@ def test_with_a_refused_record_the_order_of_loading_does_not_matter(other: int, 
         (200, inventory(WHOLE)),
         (300, inventory(WHOLE)),
     ]
-    write_input(tmp_path / "w", inputs)
+    load(tmp_path / "w", inputs)
     one = spells(tmp_path / "w")
     assert one.filter(node="n1").select("valid_from", "last_seen_at").rows() == [(at(T), at(T + 300))]
     assert one.filter(node="n2").height == (1 if other == 8 else 3)
     for number, order in enumerate(itertools.permutations(inputs)):
-        write_input(tmp_path / str(number), order)
+        load(tmp_path / str(number), order)
         assert spells(tmp_path / str(number)).equals(one)

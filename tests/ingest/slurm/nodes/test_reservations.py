@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.reservations import maintenance_states, merge_reservations, parse_reservations
 from ingest.tables import NODE_STATES, RESERVATIONS, Parsed, empty
 from tests.support.parsing import DATA, at, refusals
@@ -58,7 +58,7 @@ def rows(parsed: Parsed) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["reservations-first.scontrol.txt", "reservations-first-o.scontrol.txt"])
 def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
     data = (DATA / name).read_bytes()
-    assert kind_of(data) == "slurm.reservations"
+    assert detect_kind(data) == "slurm.reservations"
     parsed = parse_reservations(data, ParseContext(name, cluster="bench", until=NOW))
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (5, 5, 0)
     assert dict(frame(parsed).schema) == RESERVATIONS
@@ -84,7 +84,7 @@ def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
 
 def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
     data = (DATA / "reservations-second.sacctmgr.txt").read_bytes()
-    assert kind_of(data) == "slurm.reservations"
+    assert detect_kind(data) == "slurm.reservations"
     parsed = parse_reservations(data, ParseContext("x", until=NOW))
     assert parsed.clusters == {"bench"}
     found = frame(parsed).filter(pl.col("name").is_in(["gone", "maint1"]))
@@ -97,7 +97,7 @@ def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
 
 def test_an_empty_list_is_a_look_and_no_error() -> None:
     text = b"No reservations in the system\n"
-    assert kind_of(text) == "slurm.reservations"
+    assert detect_kind(text) == "slurm.reservations"
     parsed = parse_reservations(text, ParseContext("x", cluster="c", until=NOW))
     assert (parsed.rows_read, set(parsed.clusters)) == (0, {"c"})
     assert parsed.covers_from == parsed.covers_until == NOW

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingest.context import ParseContext
 from ingest.errors import InputError, UnrecognisedInputError
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.topology import node_path, parse_topology
 from ingest.tables import NODE_TOPOLOGY, Parsed
 from tests.support.parsing import at, refusals
@@ -97,7 +97,7 @@ def test_of_several_networks_a_nodes_first_one_counts() -> None:
         ("SwitchName=leaf9 Nodes=n[9-7]", "node list 'n[9-7]': '9-7' is not a range"),
         ("SwitchName=leaf9 Level=0 Li", "neither Nodes nor Switches: the line is cut off"),
         ("slurm_load_topology error: something", "neither a switch nor a block"),
-        ("SwitchName=leaf1 Nodes=n7", "leaf1 was told otherwise in line 1"),
+        ("SwitchName=leaf1 Nodes=n7", "leaf1 is defined otherwise in line 1"),
     ],
 )
 def test_a_broken_line_is_refused_alone(line: str, reason: str) -> None:
@@ -133,7 +133,7 @@ def test_a_flat_network_is_no_error() -> None:
     text = "No topology information available\n"
     parsed = read(text)
     assert (parsed.rows_read, parsed.rows_skipped, places(parsed)) == (1, 1, {})
-    assert kind_of(text.encode()) == "slurm.topology"
+    assert detect_kind(text.encode()) == "slurm.topology"
 
 
 def test_another_text_is_no_topology() -> None:
@@ -143,7 +143,7 @@ def test_another_text_is_no_topology() -> None:
 
 @pytest.mark.parametrize("text", [TREE, CONF, BLOCKS])
 def test_it_is_known_by_its_beginning(text: str) -> None:
-    assert kind_of(text.encode()) == "slurm.topology"
+    assert detect_kind(text.encode()) == "slurm.topology"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, SourceDownError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.commands.runner import Completed
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.parsers import parse
 from ingest.slurm.people.associations import fetch_associations
 from ingest.slurm.people.merge import merge_associations, merge_users
@@ -30,7 +30,7 @@ ASKED = at(1795284000)
 def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
     """Whatever it is, asked at ASKED of cluster bench."""
     known: dict[str, Any] = {"origin": "input.txt", "cluster": "bench", "until": ASKED, **options}
-    return parse(kind_of(data), data, ParseContext(**known))
+    return parse(detect_kind(data), data, ParseContext(**known))
 
 
 def sample(name: str, **options: Any) -> Parsed:  # noqa: ANN401 - as above
@@ -178,7 +178,7 @@ def test_a_column_that_is_needed_is_asked_for_with_a_command(header: str, lackin
 )
 def test_tables_that_look_alike_are_not_taken_for_associations(header: str) -> None:
     with pytest.raises(UnrecognisedInputError):
-        kind_of(table(header, "|".join("1" for _ in header.split("|"))))
+        detect_kind(table(header, "|".join("1" for _ in header.split("|"))))
 
 
 # --- merging -------------------------------------------------------------------------------------------

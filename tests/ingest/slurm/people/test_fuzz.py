@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.context import ParseContext
 from ingest.errors import InputError
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.parsers import parse
 from tests.support.parsing import DATA, at
 
@@ -22,7 +22,7 @@ SAMPLES = {
         "transactions.sacctmgr.txt", "transactions-epoch.sacctmgr.txt", "runaway.sacctmgr.txt", "sdiag.txt",
     )
 }  # fmt: skip
-KINDS = {name: kind_of(data) for name, data in SAMPLES.items()}
+KINDS = {name: detect_kind(data) for name, data in SAMPLES.items()}
 
 pieces = st.one_of(
     st.sampled_from(["|", "||", "\n", "\n\n", "'", "(", ")", " = ", "-1", "1795281483", "Unknown", "\x00", "\t", ":"]),

@@ -10,7 +10,7 @@ import pytest
 
 from app.config.settings import Config
 from ingest.context import ParseContext
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.load_files import Options, ingest_files
 from ingest.slurm.parsers import parse
 from ingest.slurm.write import write_input
@@ -72,7 +72,7 @@ def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
         for name in names:
             data, asked = INPUTS[name]
             given = ParseContext(origin=name, cluster="bench", timezone="UTC", until=asked)
-            parsed = parse(kind_of(data), data, given)
+            parsed = parse(detect_kind(data), data, given)
             write_input(writer, parsed, request=from_file(name), data=data, now=LOADED, cluster="bench")
     with open_reader(root) as reader:
         return {name: (found := reader.table(name)).sort(found.columns) for name in TABLES}

@@ -10,7 +10,7 @@ import pytest
 from ingest.context import ParseContext
 from ingest.errors import MissingColumnError, SourceDownError, SourceError
 from ingest.slurm.commands.runner import Completed, Fetched
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.people.merge import merge_runaway
 from ingest.slurm.scheduler.runaway import fetch_runaway, parse_runaway
 from tests.support.parsing import DATA, at, refusals
@@ -32,7 +32,7 @@ def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller
 def test_the_list_of_real_slurm_is_read_without_its_note_and_its_question() -> None:
     data = (DATA / "runaway.sacctmgr.txt").read_bytes()
     assert b"Would you like to fix" in data
-    assert kind_of(data) == "slurm.runaway"
+    assert detect_kind(data) == "slurm.runaway"
     parsed = read(data)
     assert parsed.frames["runaway_jobs"].rows() == [
         ("bench", "900", *LOST, "RUNNING", ASKED, ASKED),
@@ -43,7 +43,7 @@ def test_the_list_of_real_slurm_is_read_without_its_note_and_its_question() -> N
 
 def test_none_found_is_an_answer_too() -> None:
     data = b"Runaway Jobs: No runaway jobs found on cluster bench\n"
-    assert kind_of(data) == "slurm.runaway"
+    assert detect_kind(data) == "slurm.runaway"
     parsed = read(data)
     assert parsed.frames["runaway_jobs"].is_empty()
     assert parsed.covers_until == ASKED

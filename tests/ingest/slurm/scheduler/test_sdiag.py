@@ -10,7 +10,7 @@ import pytest
 from ingest.context import ParseContext
 from ingest.errors import MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.commands.runner import Completed
-from ingest.slurm.detect import kind_of
+from ingest.slurm.detect import detect_kind
 from ingest.slurm.scheduler.sdiag import fetch_diag, parse_diag
 from tests.support.parsing import DATA, at, refusals
 
@@ -33,7 +33,7 @@ def numbers(parsed: Parsed) -> dict[tuple[str, str], float]:
 
 
 def test_the_numbers_of_real_slurm_are_read_in_seconds_and_counts() -> None:
-    assert kind_of(SAMPLE) == "slurm.diag"
+    assert detect_kind(SAMPLE) == "slurm.diag"
     parsed = read(SAMPLE)
     found = numbers(parsed)
     assert found["general", "Server thread count"] == 3
