@@ -58,8 +58,8 @@ def which_cluster(subject: str, names: Collection[str], option: str = "--cluster
     return f"{subject} is about one cluster, and {known}.\nSay which: {option}"
 
 
-def foreign(cluster: str | None, told: Iterable[str]) -> list[str]:
-    """A warning where a text tells of other clusters than it was said to.
+def foreign(cluster: str | None, clusters: Iterable[str]) -> list[str]:
+    """A warning where a text is of other clusters than the one passed.
 
     >>> foreign("alpha", {"alpha", "beta"}), foreign(None, {"beta"})
     (['rows name other clusters than alpha: beta'], [])

@@ -7,10 +7,10 @@ SourceError                  a live source could not be read
 InputError                   a file or an answer could not be understood
  +- UnrecognisedInputError   it is none of the kinds of text we read
  +- TruncatedInputError      it ends in the middle of a row
- +- DelimiterError           the columns cannot be told apart
- +- MissingColumnError       a column that we cannot do without is not there
- +- TimeZoneError            local times, and nobody said of which zone
- +- UntimedError             it holds at a moment only, and nobody said at which
+ +- DelimiterError           the columns cannot be separated
+ +- MissingColumnError       a required column is missing
+ +- TimeZoneError            local times of an unknown zone
+ +- UntimedError             it is a snapshot whose time is unknown
 OptionError                  what was requested cannot be done with these options
 """
 
@@ -59,14 +59,16 @@ class SourceDownError(SourceError):
         self.status = status
         self.stderr = "\n".join(stderr.strip().splitlines()[:SHOWN_LINES])
         how = "did not answer in time" if status is None else f"failed with exit status {status}"
-        said = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
-        super().__init__(f"{self.command[0]} {how}.{said}\n{hint or 'What it printed was not used; try again later.'}")
+        stderr_lines = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
+        super().__init__(
+            f"{self.command[0]} {how}.{stderr_lines}\n{hint or 'What it printed was not used; try again later.'}"
+        )
 
 
 class ServerDownError(SourceError):
     """A server cannot be reached, refuses us, or is not what it is taken for. `url` holds no secrets.
 
-    `unreachable`: nobody answered, or not to the end; else it answered with an error.
+    `unreachable`: no answer, or not to the end; else it answered with an error.
     """
 
     def __init__(self, url: str, what: str, hint: str, *, unreachable: bool = False) -> None:
@@ -84,7 +86,7 @@ class InputError(ValueError):
 
 
 class UntimedError(InputError):
-    """What an input says holds at a moment only, and nobody says which."""
+    """An input is a snapshot whose time is unknown."""
 
 
 class UnrecognisedInputError(InputError):
@@ -96,17 +98,17 @@ class TruncatedInputError(InputError):
 
 
 class DelimiterError(InputError):
-    """The columns cannot be told apart with the delimiter tried."""
+    """The columns cannot be separated with the delimiter tried."""
 
 
 class MissingColumnError(InputError):
-    """A column that we cannot do without is not there."""
+    """A required column is missing."""
 
 
 class TimeZoneError(InputError):
     """Times without an offset, and no zone (or an unknown one) to read them in.
 
-    `command` is what to run again for times that need no zone; None where the command knows no others.
+    `command` is what to run again for times that need no zone; None where the command prints no others.
     """
 
     def __init__(

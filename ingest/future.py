@@ -76,7 +76,7 @@ def latest(now: datetime) -> datetime:
 
 
 def reason(column: str, shown: str) -> pl.Expr:
-    """Why a row is refused whose `column`, which people know as `shown`, lies in the future. The same in every load."""
+    """Why a row is refused whose `column`, shown to people as `shown`, lies in the future. The same in every load."""
     return pl.format("{} lies in the future: {}", pl.lit(shown), pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 

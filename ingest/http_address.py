@@ -31,7 +31,7 @@ def is_address(url: str) -> bool:
 def without_secrets(url: str) -> str:
     """An address without user, password, query and trailing slash: fit for messages and for `loads.origin`.
 
-    Of what is no address nothing is told: nobody knows which part of it is a password.
+    Of what is no address nothing is shown: any part of it may be a password.
 
     >>> without_secrets("https://me:secret@prometheus:9090/base/?token=abc")
     'https://prometheus:9090/base'

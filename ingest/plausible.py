@@ -1,7 +1,7 @@
 """Plausibility bounds: the most that a quantity can be, by source, and why.
 
 What lies beyond its bound is a mistake of whoever wrote it: a wrong unit, a counter that overflowed, a test, a joke. It
-stays out of all numbers and is counted: the row is rejected with its reason where the value says what the row is, and
+stays out of all numbers and is counted: the row is rejected with its reason where the value defines the row, and
 the value alone becomes null, with a warning, where the rest of the row is sound. Bounds are generous, at least ten
 times what has been built or published, for they must still hold in some years; what is merely unlikely is not theirs
 to judge (`metrics.mfu.mfu` compares the FLOP of a step with the peak of its GPUs).
@@ -72,7 +72,7 @@ GPUS_PER_NODE: Final = Bound(256, "nodes have 4 to 16 GPUs, 72 in a rack that ac
 """GPUs of one node: of inventories, and of jobs by the number of their nodes."""
 
 GPUS_OF_REQUEST: Final = Bound(1e7, "the largest clusters have about 1e6 GPUs")
-"""GPUs that a job asks for; on how many nodes, it need not say."""
+"""GPUs that a job requests; the number of nodes may be unknown."""
 
 CPUS_PER_NODE: Final = Bound(1e5, "the largest single systems have about 2,000 cores, with some threads each")
 
@@ -103,11 +103,11 @@ _TELEMETRY: Final = (
     ("fs_files_free", Bound(1e19, "file systems count in 64 bits")),
 )
 COUNTER: Final = Bound(1e30, "counters have 64 bits (2e19)")
-"""A reading of a counter; what it may grow by in a second, `of_telemetry` says."""
+"""A reading of a counter; `of_telemetry` is what it may grow by in a second."""
 
 _COUNTS: Final = ("load1", "jobs", "nodes", "gpus", "gpus_allocated", "_in_partition")
 _COUNTED: Final = Bound(1e9, "no cluster has a hundredth of it")
-_OTHER: Final = Bound(1e30, "of metrics that a site adds, the unit is not known here; sums of larger ones overflow")
+_OTHER: Final = Bound(1e30, "of metrics that a site adds, the unit is unknown; sums of larger ones overflow")
 
 
 def of_telemetry(column: str) -> Bound:

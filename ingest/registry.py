@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _folders() -> Iterator[SourceFolder]:
-    """What the folders hand in; they are found by their files, since `pkgutil` would take longer to import."""
+    """The entries of the folders; they are listed by their files, since `pkgutil` would take longer to import."""
     for place in ingest.__path__:
         for name in os.listdir(place):  # noqa: PTH208 - faster
             if os.path.isfile(f"{place}/{name}/sources.py"):  # noqa: PTH113 - as above
@@ -41,6 +41,6 @@ def source(name: str) -> Source:
     for one in SOURCES:
         if one.name == name:
             return one
-    known = ", ".join(one.name for one in SOURCES)
-    message = f"{name}; sources are {known}"
+    names = ", ".join(one.name for one in SOURCES)
+    message = f"{name}; sources are {names}"
     raise KeyError(message)

@@ -20,11 +20,11 @@ def row_counts(reader: Reader) -> pl.DataFrame:
     """
     tables = dict.fromkeys(name for source in SOURCES for name in source.counted or source.feeds)
     counts = reader.row_counts(tables)
-    found = [
+    parts = [
         counts.filter(
             pl.col("fed") == name, pl.col("source").eq_missing(source.name) | pl.col("source").is_null()
         ).select("cluster", pl.lit(source.name).alias("source"), "fed", "n")
         for source in SOURCES
         for name in source.counted or source.feeds
     ]
-    return pl.concat(found).sort("cluster", "source", "fed")
+    return pl.concat(parts).sort("cluster", "source", "fed")

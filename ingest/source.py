@@ -1,4 +1,4 @@
-"""A source of rows: what it feeds, as which files it comes, and the command that asks for it live.
+"""A source of rows: what it feeds, as which files it comes, and the command that requests it live.
 
 Named tuples, because the command line imports them for `--help`: dataclasses would cost it twice the time.
 """
@@ -20,13 +20,13 @@ class Source(NamedTuple):
         feeds: warehouse tables that its rows go to.
         counted: tables whose rows `trackside status` counts under this source; None: all of `feeds`.
         files: the files that it comes as.
-        command: the command that asks for it live.
+        command: the command that requests it live.
         gives: in a sentence, what it is good for.
         when_empty: the question that a person should answer where an input has no rows; empty where none is good news.
         names_cluster: its text names the cluster; else somebody else has to.
         snapshot: it reports how things were at one moment.
         dated: its text reports when it was made; else somebody else has to.
-        prints_times: the command that prints times as SLURM_TIME_FORMAT says, where one does.
+        prints_times: the command that prints times in SLURM_TIME_FORMAT, where one does.
     """
 
     name: SourceName
@@ -48,12 +48,12 @@ class SourceFolder(NamedTuple):
 
     Attributes:
         name: the folder's.
-        title: what `trackside ingest --help` says of it.
+        title: its line in `trackside ingest --help`.
         sources: in the order in which their inputs are loaded.
         position: folders are listed by it, then by name.
         loader: the module whose `ingest_files` loads files, with the arguments of `ingest.runlog.store.ingest_files`;
             empty where `trackside ingest NAME` has a module of its own, with more options, in `app.cli.sources`.
-        files: what `--help` says of its files.
+        files: its files in `--help`.
         epilog: what stands below that.
         manual: its page of the manual.
     """

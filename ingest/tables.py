@@ -26,7 +26,7 @@ TEXTS: Final = pl.List(pl.String())
 WARNINGS: Final = pl.List(pl.Struct({"code": TEXT, "count": WHOLE, "detail": TEXT}))
 
 RAW_LIMIT = 4_000
-"""Characters of a refused row that are kept."""
+"""Characters of a refused row that are stored."""
 
 ATTEMPT_KEY: Final = ("cluster", "scheduler", "job_id", "submitted_at")
 
@@ -116,8 +116,8 @@ class Parsed:
     """One input, understood: the rows for each table, the refused rows, and an account of every row read.
 
     `rows_read` is always the sum of loaded, duplicate, skipped and rejected rows, and `rejects` has one row for
-    each rejected one. `covers_from` and `covers_until` are aware; both are None where the input tells no time.
-    `rows_new`, how many were not known before, is told by whoever writes them.
+    each rejected one. `covers_from` and `covers_until` are aware; both are None where the input has no time.
+    `rows_new`, how many are new, is set by the function that writes them.
     """
 
     source: SourceName
@@ -136,10 +136,12 @@ class Parsed:
     covers_until: datetime | None = None
 
     def __post_init__(self) -> None:
-        told = self.rows_loaded + self.rows_duplicate + self.rows_skipped + self.rows_rejected
+        accounted = self.rows_loaded + self.rows_duplicate + self.rows_skipped + self.rows_rejected
         least = min(self.rows_loaded, self.rows_duplicate, self.rows_skipped)
-        if told != self.rows_read or self.rows_rejected != self.rejects.height or least < 0:
-            message = f"{self.source}: {self.rows_read} rows read, {told} accounted for, {self.rejects.height} kept"
+        if accounted != self.rows_read or self.rows_rejected != self.rejects.height or least < 0:
+            message = (
+                f"{self.source}: {self.rows_read} rows read, {accounted} accounted for, {self.rejects.height} kept"
+            )
             raise AssertionError(message)
         for name, frame in (*self.frames.items(), ("rejects", self.rejects)):
             if dict(frame.schema) != (SCHEMAS.get(name) or columns_of(name)):

@@ -45,11 +45,11 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is known about one kind of dump. All names are in lower case.
+    """The layout of one kind of dump. All names are in lower case.
 
-    `shapes` says what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
+    `shapes` is what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
     `used` are the columns worth reading. `headerless` is the order of columns where there is no header, if any.
-    `beginnings` says how the text of some free columns begins, nearly always, unless it is empty. `lists` are columns
+    `beginnings` is how the text of some free columns begins, nearly always, unless it is empty. `lists` are columns
     whose values hold commas: resources, nodes, names.
     """
 
@@ -83,18 +83,18 @@ def find_header(lines: Sequence[str], layout: Layout, *, origin: str, delimiter:
     """The header among the first lines, or the documented order where the rows fit that.
 
     Raises:
-        DelimiterError: There is a header, but not with the delimiter given, or its columns are padded with blanks.
+        DelimiterError: There is a header, but not with the passed delimiter, or its columns are padded with blanks.
         UnrecognisedInputError: No header, and the rows are not in the documented order.
     """
-    found = _best_header(lines, layout)
-    if delimiter is None or (found and found.delimiter == delimiter):
-        found = found or _headerless(lines, layout, DELIMITERS)
+    header = _best_header(lines, layout)
+    if delimiter is None or (header and header.delimiter == delimiter):
+        header = header or _headerless(lines, layout, DELIMITERS)
     else:
-        wanted = _headerless(lines, layout, (delimiter,))
-        found = _reread(found, lines, layout, delimiter, origin) if found else wanted
-    if found is None:
+        headerless = _headerless(lines, layout, (delimiter,))
+        header = _reread(header, lines, layout, delimiter, origin) if header else headerless
+    if header is None:
         _explain_absence(lines, layout, origin)
-    return found
+    return header
 
 
 def unique_names(fields: Sequence[str]) -> tuple[str, ...]:
@@ -119,12 +119,12 @@ def is_header(fields: Sequence[str], layout: Layout) -> bool:
     if not _MANY <= len(fields) <= MOST_COLUMNS:
         return False
     names = [name for name in unique_names(fields) if name != END]
-    known = sum(name.split("#")[0] in layout.known for name in names)
-    return known >= _MANY and 2 * known >= len(names) and all(map(_NAME.fullmatch, fields))
+    n_known = sum(name.split("#")[0] in layout.known for name in names)
+    return n_known >= _MANY and 2 * n_known >= len(names) and all(map(_NAME.fullmatch, fields))
 
 
 def another_header(fields: Sequence[str], line: int, layout: Layout, origin: str) -> None:
-    """Stop where a second dump of other columns begins: under the first one's names its rows would tell lies.
+    """Stop where a second dump of other columns begins: under the first one's names its rows would be wrong.
 
     Raises:
         UnrecognisedInputError: The fields are column names.
@@ -162,14 +162,14 @@ def _header(line: str, delimiter: str, number: int) -> Header:
     return Header(number, unique_names(fields), shown, delimiter)
 
 
-def _reread(found: Header, lines: Sequence[str], layout: Layout, delimiter: str, origin: str) -> Header:
-    """The header read with the delimiter that was asked for, if that works at all."""
-    line = lines[found.line]
+def _reread(header: Header, lines: Sequence[str], layout: Layout, delimiter: str, origin: str) -> Header:
+    """The header read with the requested delimiter, if that works at all."""
+    line = lines[header.line]
     if delimiter in line and is_header(line.split(delimiter), layout):
-        return _header(line, delimiter, found.line)
+        return _header(line, delimiter, header.line)
     message = (
-        f"{origin} line {found.line + 1}: the columns are not separated by {delimiter!r}:\n  {shorten(line)}\n"
-        f"{found.delimiter!r} would fit: --delimiter {_for_shell(found.delimiter)}, or leave --delimiter out."
+        f"{origin} line {header.line + 1}: the columns are not separated by {delimiter!r}:\n  {shorten(line)}\n"
+        f"{header.delimiter!r} would fit: --delimiter {_for_shell(header.delimiter)}, or leave --delimiter out."
     )
     raise DelimiterError(message)
 
@@ -204,7 +204,7 @@ def _explain_absence(lines: Sequence[str], layout: Layout, origin: str) -> NoRet
     padded = next((line for line in lines[:SEARCHED_LINES] if _PADDED.fullmatch(line)), None)
     if padded is not None and is_header(padded.split(), layout):
         message = (
-            f"{origin}: the columns are padded with blanks, so values are cut and cannot be told apart:\n"
+            f"{origin}: the columns are padded with blanks, so values are cut and cannot be distinguished:\n"
             f"  {shorten(padded)}\nAsk for delimited output (-P):\n  {layout.command}"
         )
         raise DelimiterError(message)

@@ -47,7 +47,7 @@ _HEADED = 1 << 20
 """Bytes in which the header is looked for."""
 
 _AHEAD = 2
-"""Lines behind a line that have a say in whether it is torn."""
+"""Lines behind a line that help to decide whether it is torn."""
 
 _SCANNED = 1 << 24
 _SPARE = b"\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
@@ -59,7 +59,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 class Rows:
     """The rows of a dump, all columns text (empty is null), and what became of the others.
 
-    `frame` has the columns of the layout's `used` that are there, and `LINE`. Every row of the input is in `frame`, in
+    `frame` has the columns of the layout's `used` that exist, and `LINE`. Every row of the input is in `frame`, in
     `refused` or counted in `n_skipped`. `doubts` counts rows by the columns whose text is left out, see `Row`.
     """
 
@@ -104,7 +104,7 @@ def read_rows(
 
 
 def read_blocks(
-    pieces: Iterable[bytes],
+    chunks: Iterable[bytes],
     layout: Layout,
     *,
     origin: str,
@@ -112,7 +112,7 @@ def read_blocks(
     accept_truncated: bool = False,
     block: int = BLOCK,
 ) -> Iterator[Rows]:
-    """Read a delimited dump that comes in pieces, cut anywhere, about `block` bytes at a time; at least one block.
+    """Read a delimited dump that comes in chunks, cut anywhere, about `block` bytes at a time; at least one block.
 
     Raises:
         UnrecognisedInputError: The input is empty, or not of this layout.
@@ -121,11 +121,11 @@ def read_blocks(
     """
     header: Header | None = None
     rest: list[bytes] = []
-    n_damaged = offset = wanted = 0
-    for lines, last in _whole_lines(pieces, block, rest):
+    n_damaged = offset = min_size = 0
+    for lines, last in _whole_lines(chunks, block, rest):
         data, count = _utf8(lines)
         n_damaged += count
-        if not last and (len(data) < wanted or (header is None and not _shows_header(data))):
+        if not last and (len(data) < min_size or (header is None and not _shows_header(data))):
             rest.append(data)
             continue
         if not data or data.isspace():
@@ -141,7 +141,7 @@ def read_blocks(
         if not last:
             stop = _last_whole(text, header, layout)
             if stop is None:  # nothing but torn lines so far; wait for more than a little, or it takes for ever
-                wanted = 2 * len(data)
+                min_size = 2 * len(data)
                 rest.append(data)
                 continue
             rest.append(data[_bytes_of(data, text, stop) :])
@@ -151,7 +151,7 @@ def read_blocks(
         rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
         _one_header(rows, layout, origin)
         yield rows
-        offset, n_damaged, wanted = offset + len(text.ends), 0, 0
+        offset, n_damaged, min_size = offset + len(text.ends), 0, 0
 
 
 def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> Rows:
@@ -172,12 +172,12 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     if rows:
         frame = pl.concat([frame, _irregular(rows, header, layout)]).sort(LINE)
     repeated = _repeated_header(header, frame) if _worded(frame) else None
-    kept = frame if repeated is None else frame.filter(~repeated)
+    columns_read = frame if repeated is None else frame.filter(~repeated)
     return Rows(
-        frame=kept,
+        frame=columns_read,
         header=header,
         refused=[_restored(text, outcome) for outcome in outcomes if isinstance(outcome, Refused)],
-        n_skipped=frame.height - kept.height,
+        n_skipped=frame.height - columns_read.height,
         n_damaged=n_damaged,
         _text=text,
         _torn={row.line: text.restore(row.raw)[:RAW_LIMIT] for row in rows},
@@ -185,46 +185,46 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     )
 
 
-def _whole_lines(pieces: Iterable[bytes], block: int, rest: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The input in pieces that end with a line, without byte order mark and CRLF; and whether it is the last piece.
+def _whole_lines(chunks: Iterable[bytes], block: int, rest: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The input in chunks that end with a line, without byte order mark and CRLF; and whether it is the last chunk.
 
-    What the caller puts into `rest` comes again, in front of the next piece.
+    What the caller puts into `rest` comes again, in front of the next chunk.
     """
     waiting: list[bytes | memoryview] = []
     size = 0
     started = False
-    for piece in plain(_decoded(pieces)):
-        waiting.append(piece)
-        size += len(piece)
-        if size < block or b"\n" not in piece:
+    for chunk in plain(_decoded(chunks)):
+        waiting.append(chunk)
+        size += len(chunk)
+        if size < block or b"\n" not in chunk:
             continue
-        stop = piece.rfind(b"\n") + 1
-        data = b"".join([*rest, *waiting[:-1], memoryview(piece)[:stop]])
+        stop = chunk.rfind(b"\n") + 1
+        data = b"".join([*rest, *waiting[:-1], memoryview(chunk)[:stop]])
         rest.clear()
-        waiting, size = [piece[stop:]], len(piece) - stop
+        waiting, size = [chunk[stop:]], len(chunk) - stop
         yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), False
         started = True
     data = b"".join([*rest, *waiting])
     yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), True
 
 
-def _decoded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """UTF-16 as UTF-8 (as a whole: it is rare, and small); everything else as it is."""
-    pieces = iter(pieces)
+    chunks = iter(chunks)
     first = b""
-    for piece in pieces:
-        first += piece
+    for chunk in chunks:
+        first += chunk
         if len(first) >= len(codecs.BOM_UTF8):
             break
     if first.startswith(_UTF16):
-        yield b"".join(chain([first], pieces)).decode("utf-16", errors="replace").encode()
+        yield b"".join(chain([first], chunks)).decode("utf-16", errors="replace").encode()
         return
     yield first
-    yield from pieces
+    yield from chunks
 
 
 def _shows_header(data: bytes) -> bool:
-    """Whether all lines are there that the header is looked for in."""
+    """Whether all lines are present in which the header is searched."""
     return len(data) >= _HEADED or data.count(b"\n") > SEARCHED_LINES
 
 
@@ -259,7 +259,7 @@ def _plain_ends(data: bytes) -> bytes:
 
 
 def _utf8(data: bytes) -> tuple[bytes, int]:
-    """One damaged name must not cost the whole dump. Also tells how many characters were replaced."""
+    """One damaged name must not cost the whole dump. Also returns how many characters were replaced."""
     if data.isascii():
         return data, 0
     try:
@@ -372,7 +372,7 @@ def _check_end(text: _Text, outcomes: list[Row | Refused], origin: str, *, accep
     if last.cut and last.last == text.offset + len(text.ends):
         message = (
             f"{origin} line {last.line}: the last row is cut off ({last.reason}).\n"
-            f"Was the disk full, or the command stopped? Export again, or load what is there with --accept-truncated."
+            f"Was the disk full, or the command stopped? Export again, or load the rest with --accept-truncated."
         )
         raise TruncatedInputError(message)
 
@@ -382,9 +382,9 @@ def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: L
     whole = ~torn
     whole[: _above(text, header)] = False
     lines = np.flatnonzero(whole) + text.offset + 1
-    kept = _kept(header, layout)
+    columns_read = _columns_read(header, layout)
     if not len(lines):
-        return pl.DataFrame(schema=dict.fromkeys((*kept.values(), LINE), pl.String)).cast({LINE: pl.Int64})
+        return pl.DataFrame(schema=dict.fromkeys((*columns_read.values(), LINE), pl.String)).cast({LINE: pl.Int64})
     data, above = _join(text, whole)
     frame = pl.read_csv(
         data,
@@ -395,7 +395,7 @@ def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: L
         separator=text.mark,
         quote_char=None,
         infer_schema=False,
-        columns=list(kept),
+        columns=list(columns_read),
         new_columns=list(header.names),
     )
     return frame.with_columns(pl.Series(LINE, lines, pl.Int64))
@@ -407,19 +407,19 @@ def _join(text: _Text, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
     if len(edges) == 1:
         return text.data, int(edges[0, 0])
     view = memoryview(text.data)
-    pieces = [view[text.starts[start] : text.ends[stop - 1] + 1] for start, stop in edges.tolist()]
-    return b"".join(pieces), 0
+    chunks = [view[text.starts[start] : text.ends[stop - 1] + 1] for start, stop in edges.tolist()]
+    return b"".join(chunks), 0
 
 
 def _irregular(rows: list[Row], header: Header, layout: Layout) -> pl.DataFrame:
-    kept = _kept(header, layout)
-    columns = {name: [row.fields[index] or None for row in rows] for index, name in kept.items()}
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(kept.values(), pl.String))
+    columns_read = _columns_read(header, layout)
+    columns = {name: [row.fields[index] or None for row in rows] for index, name in columns_read.items()}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(columns_read.values(), pl.String))
     return frame.with_columns(pl.Series(LINE, [row.line for row in rows], pl.Int64))
 
 
-def _kept(header: Header, layout: Layout) -> dict[int, str]:
-    """The columns worth reading, by position. The first two also tell a repeated header."""
+def _columns_read(header: Header, layout: Layout) -> dict[int, str]:
+    """The columns worth reading, by position. The first two also detect a repeated header."""
     return {index: name for index, name in enumerate(header.names) if name in layout.used}
 
 
@@ -440,7 +440,7 @@ def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
 def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
     """Stop at a second header of as many columns in another order; rows under one of another width are refused anyway.
 
-    Our own command ends each row with a typed column once more. Such dumps are all alike, and nobody's job name may
+    Our own command ends each row with a typed column once more. Such dumps are all alike, and no job name may
     stop one.
     """
     if "#" in rows.header.names[-1][1:] or not _worded(rows.frame):

@@ -1,9 +1,9 @@
 """Spreading the fields of one row over its columns, where people's text holds the delimiter.
 
 A row has some fields more than there are columns, its *surplus*, and each of these belongs to a free text. A *reading*
-gives each column its fields. What lies between two columns of a reading is told by the *level*: how much of the surplus
-the columns before have taken, from 0 at the first column to all of it behind the last one. A typed column keeps the
-level, and a free one may raise it.
+gives each column its fields. What lies between two columns of a reading follows from the *level*: how much of the
+surplus the columns before have taken, from 0 at the first column to all of it behind the last one. A typed column keeps
+the level, and a free one may raise it.
 
 There may be more readings than atoms, so they are never listed. What all have in common follows from the levels that
 each column can begin and end at, with the fewest odd texts: at most surplus squared questions for each column.
@@ -85,10 +85,10 @@ class _Row:
         possible, likeliest = {0}, {0}
         for column, free in enumerate(self._columns.free):
             if not free:
-                told = {self._fields[column + level] for level in possible if after[column][level] < NEVER}
-                if len(told) > 1:
+                texts = {self._fields[column + level] for level in possible if after[column][level] < NEVER}
+                if len(texts) > 1:
                     return None
-                values.extend(told)
+                values.extend(texts)
                 possible = {level for level in possible if after[column][level] < NEVER}
                 continue
             values.append(self._agreed(column, self._likely_ends(column, after, likeliest)))
@@ -98,7 +98,7 @@ class _Row:
         return Spread(tuple(value or "" for value in values), doubts)
 
     def _fewest_after(self) -> list[list[int]]:
-        """For each column and level there, and behind the last: the fewest odd texts from there on."""
+        """For each column and level, and behind the last: the fewest odd texts from there on."""
         levels = self._surplus + 1
         rest = [NEVER] * self._surplus + [0]
         after = [rest]
@@ -142,12 +142,12 @@ class _Row:
         return self._columns.delimiter.join(self._fields[column + start : column + end + 1])
 
     def _holds(self, column: int, start: int, end: int) -> bool:
-        """Whether the shape of the column allows these fields; asked once."""
+        """Whether the shape of the column allows these fields; evaluated once."""
         question = (column, start, end)
-        known = self._asked.get(question)
-        if known is None:
-            known = self._asked[question] = self._fits(*question)
-        return known
+        fits = self._asked.get(question)
+        if fits is None:
+            fits = self._asked[question] = self._fits(*question)
+        return fits
 
     def _fits(self, column: int, start: int, end: int) -> bool:
         shape = self._columns.shapes[column]

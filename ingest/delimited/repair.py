@@ -3,7 +3,7 @@ r"""Putting torn records together: the few lines of a dump that do not have the 
 A record's fields, one for each column, are its *reading*. Where the delimiter occurs in people's text there are several
 readings; the columns that hold times, ids and counts decide. If more than one reading is left, they may differ in free
 text only, and texts that differ in the likeliest of them are left out: a wrong text is worse than none. How readings
-are found is in `ingest.delimited.realign`.
+are searched is in `ingest.delimited.realign`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_TELLING: Final = 2
 class Row(NamedTuple):
     """A record that could be read, and the line that it begins on (from 1).
 
-    `doubts` are the columns that we use and whose text is left out, since it cannot be told which of several it is.
+    `doubts` are the columns that we use and whose text is left out, since which of several it is cannot be decided.
     """
 
     line: int
@@ -57,7 +57,7 @@ class Refused(NamedTuple):
 def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[str]:
     """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt.
 
-    Only sacct can be told to use another delimiter.
+    Only sacct can use another delimiter.
     """
     names = ", ".join(sorted({name for columns in doubts for name in columns}))
     code = "delimiter_in_sacct_text" if of_sacct else "delimiter_in_text"
@@ -70,7 +70,7 @@ class Assembler:
     def __init__(self, header: Header, layout: Layout, delimiter: str) -> None:
         self._layout = layout
         self._delimiter = delimiter
-        self._wanted = header.width - 1
+        self._delimiters = header.width - 1
         self._names = [name.split("#")[0] if name[0] != "#" else name for name in header.names]
         self._shapes = [layout.shapes.get(name) for name in self._names]
         self._free = [name in layout.free_text for name in self._names]
@@ -102,7 +102,7 @@ class Assembler:
         return shape is None or shape.fullmatch(line.rsplit(self._delimiter, 1)[-1]) is not None
 
     def _told(self, doubts: frozenset[int]) -> tuple[str, ...]:
-        """The columns as the header shows them, without those that nobody reads."""
+        """The columns as the header shows them, without unused ones."""
         return tuple(self._shown[column] for column in sorted(doubts) if self._used[column])
 
     def _record(self, lines: Sequence[str], at: int) -> tuple[int, Spread | None]:
@@ -112,10 +112,12 @@ class Assembler:
         delimiters = tries = 0
         for stop in range(at + 1, min(len(lines), at + MAX_LINES) + 1):
             more = lines[stop - 1].count(self._delimiter)
-            if tries == MAX_TRIES or (stop > at + 1 and (more == self._wanted or self._is_another(lines[stop - 1]))):
+            if tries == MAX_TRIES or (
+                stop > at + 1 and (more == self._delimiters or self._is_another(lines[stop - 1]))
+            ):
                 break
             delimiters += more
-            if delimiters >= self._wanted:
+            if delimiters >= self._delimiters:
                 tries += 1
                 spread = self._columns.spread("\n".join(lines[at:stop]).split(self._delimiter))
                 if spread is not None:
@@ -139,7 +141,7 @@ class Assembler:
         count = line.count(self._delimiter)
         if count == 0:
             return True
-        another = count < self._wanted and self._leading > 0 and not self._begins(line)
+        another = count < self._delimiters and self._leading > 0 and not self._begins(line)
         return another and not self._is_header(line)
 
     def _is_header(self, line: str) -> bool:
@@ -154,7 +156,7 @@ class Assembler:
         return stop
 
     def _clearly(self, line: str) -> bool:
-        return line.count(self._delimiter) >= self._wanted or self._begins(line)
+        return line.count(self._delimiter) >= self._delimiters or self._begins(line)
 
     def _typed_before_text(self) -> int:
         """How many of the first columns are typed: they show whether a line begins a record."""
@@ -164,30 +166,30 @@ class Assembler:
         return leading
 
     def _may_begin(self, line: str) -> bool:
-        """The typed columns at the front do not say otherwise. Of three or more, one may hold a damaged value."""
+        """The typed columns at the front do not contradict it. Of three or more, one may hold a damaged value."""
         fields = line.split(self._delimiter)[: self._leading]
         pairs = zip(self._shapes, fields, strict=False)
         misfits = sum(shape is not None and shape.fullmatch(field) is None for shape, field in pairs)
         return misfits <= (len(fields) > MIN_TELLING)
 
     def _begins(self, line: str) -> bool:
-        """Typed columns at the front say so."""
+        """Typed columns at the front confirm it."""
         return self._leading > 0 and self._delimiter in line and self._may_begin(line)
 
     def _is_another(self, line: str) -> bool:
-        """Several typed columns at the front all say that another record begins here."""
+        """Several typed columns at the front all fit the beginning of another record."""
         fields = line.split(self._delimiter)[: self._leading]
         if len(fields) <= MIN_TELLING or not fields[0] or not fields[1]:
             return False
         return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
 
     def _refuse(self, line: int, last: int, raw: str) -> Refused:
-        have, wanted = raw.count(self._delimiter) + 1, self._wanted + 1
-        reason = f"{have} fields, expected {wanted}"
-        if have > wanted:
-            reason += "; which text holds the delimiter cannot be told"
-        elif have == wanted:
-            reason = f"{have} fields, but times, ids or counts are not where they should be"
+        n_fields, n_columns = raw.count(self._delimiter) + 1, self._delimiters + 1
+        reason = f"{n_fields} fields, expected {n_columns}"
+        if n_fields > n_columns:
+            reason += "; which text holds the delimiter cannot be decided"
+        elif n_fields == n_columns:
+            reason = f"{n_fields} fields, but times, ids or counts are not where they should be"
         if self._is_header(raw):
-            reason = f"column names of another dump: {have} of them, here are {wanted}; load it by itself"
-        return Refused(line, reason, raw[:RAW_LIMIT], last, cut=have <= wanted)
+            reason = f"column names of another dump: {n_fields}, this one has {n_columns}; load it by itself"
+        return Refused(line, reason, raw[:RAW_LIMIT], last, cut=n_fields <= n_columns)

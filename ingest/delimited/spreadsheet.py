@@ -1,7 +1,7 @@
 r"""Tables with commas between the columns: those of a spreadsheet are read, those of Slurm's commands are ambiguous.
 
 Slurm's commands quote nothing. Told to separate columns by commas (`--delimiter=,`) they print `cpu=4,mem=10G,node=1`
-as three of them, and nothing tells which comma is which: such a dump is refused. A spreadsheet that read a dump and
+as three of them, and commas of text look like delimiters: such a dump is refused. A spreadsheet that read a dump and
 saved it as CSV wrote "cpu=4,mem=10G,node=1", quotes included; that is read.
 """
 
@@ -35,23 +35,23 @@ _BREAKS = re.compile(r"[\r\n]+")
 _MANY = 1 << 20
 
 
-def plain(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def plain(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same text; that of a spreadsheet with `MARK` between its columns, and without its quotes.
 
     A table with commas is taken as a whole: neither what a person saved nor what will be refused is large.
     """
-    pieces = iter(pieces)
+    chunks = iter(chunks)
     first = b""
-    for piece in pieces:
-        first += piece
+    for chunk in chunks:
+        first += chunk
         if b"\n" in first or len(first) > _MANY:
             break
     if has_commas(first.partition(b"\n")[0].decode(errors="replace").removeprefix("\ufeff")):
-        first = b"".join(chain([first], pieces))
+        first = b"".join(chain([first], chunks))
         yield unquoted(first) if b'"' in first and MARK.encode() not in first else first
         return
     yield first
-    yield from pieces
+    yield from chunks
 
 
 def has_commas(line: str) -> bool:
@@ -91,7 +91,7 @@ def refuse_ambiguous(
         offset: lines before these.
 
     Raises:
-        DelimiterError: there is such a row.
+        DelimiterError: a row is of that kind.
     """
     lists = [shown for name, shown in zip(header.names, header.shown, strict=False) if name in layout.lists]
     if header.delimiter not in WITHIN or not lists:
@@ -100,7 +100,7 @@ def refuse_ambiguous(
     if len(over):
         message = (
             f"{origin} line {offset + 1 + over[0]}: {header.delimiter!r} separates the columns and stands within "
-            f"the values of {shorten(', '.join(lists))}: which is which cannot be told, and nothing was loaded.\n"
+            f"the values of {shorten(', '.join(lists))}: they cannot be distinguished, and nothing was loaded.\n"
             f"Export again with a delimiter that no value holds (-P, or --delimiter='|'):\n  {layout.command}"
         )
         raise DelimiterError(message)

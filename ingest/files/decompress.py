@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ingest.errors import InputError, TruncatedInputError
-from ingest.files.input import PIECE
+from ingest.files.input import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ ZSTD: Final = b"\x28\xb5\x2f\xfd"
 """How a Zstandard frame begins."""
 
 
-class _Pieces(io.RawIOBase):
+class _Chunks(io.RawIOBase):
     """Pieces as a file."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -29,34 +29,34 @@ class _Pieces(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # any buffer that can be written
-        """As much as is there of a piece."""
+        """As much as is left of a chunk."""
         while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 return 0
-            self._rest = memoryview(piece)
+            self._rest = memoryview(chunk)
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
 
 
-def unpacked(pieces: Iterable[bytes], *, origin: str) -> Iterator[bytes]:
+def decompressed(chunks: Iterable[bytes], *, origin: str) -> Iterator[bytes]:
     """What is inside a Zstandard stream.
 
     Raises:
         TruncatedInputError: it ends too early.
         InputError: it is damaged.
     """
-    source = pa.PythonFile(io.BufferedReader(_Pieces(pieces), PIECE), mode="r")
+    source = pa.PythonFile(io.BufferedReader(_Chunks(chunks), CHUNK), mode="r")
     try:
         with pa.CompressedInputStream(source, "zstd") as stream:
-            while piece := stream.read(PIECE):
-                yield piece
+            while chunk := stream.read(CHUNK):
+                yield chunk
     except OSError as error:
-        said = str(error)
-        if "runcated" in said:
+        reason = str(error)
+        if "runcated" in reason:
             message = f"{origin}: the zstd stream is cut off; copy or write the file again"
             raise TruncatedInputError(message) from None
-        message = f"{origin}: the zstd stream is damaged ({said}); copy or write the file again"
+        message = f"{origin}: the zstd stream is damaged ({reason}); copy or write the file again"
         raise InputError(message) from None

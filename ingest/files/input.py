@@ -1,4 +1,4 @@
-"""The bytes of a file or of standard input, unpacked, piece by piece: no input need fit into memory."""
+"""The bytes of a file or of standard input, decompressed, chunk by chunk: no input need fit into memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 GZIP: Final = b"\x1f\x8b"
 
-PIECE: Final = 1 << 24
+CHUNK: Final = 1 << 24
 """Bytes read at a time."""
 
 HEAD: Final = 1 << 16
-"""Bytes that are looked at to tell what an input is."""
+"""Bytes that are read to detect what an input is."""
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes. What has no end of a line for longer is no text of ours."""
@@ -37,7 +37,7 @@ STDIN: Final = "-"
 
 
 def as_text(name: str) -> str:
-    r"""A file's name as text that can be kept: bytes of it that are no UTF-8 are written out.
+    r"""A file's name as text that can be stored: bytes of it that are no UTF-8 are written out.
 
     >>> as_text("job.txt"), as_text("job\udcff.txt")
     ('job.txt', 'job\\xff.txt')
@@ -51,7 +51,7 @@ class Input:
     Attributes:
         name: File name as text, or `-` for standard input.
         head: The first `HEAD` bytes.
-        size: Bytes on disk; 0 where that cannot be known (a pipe).
+        size: Bytes on disk; 0 where that is unknown (a pipe).
         done: So many of them have been read.
 
     Raises:
@@ -74,24 +74,24 @@ class Input:
             self._source.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """All pieces from the first on.
+        """All chunks from the first on.
 
         Raises:
             InputError: It cannot be read, or is damaged.
             TruncatedInputError: The gzip stream ends too early.
         """
-        piece = self.head
+        chunk = self.head
         if self._source.closed:
             self._source = self._open()
             self._stream = self._plain()
-            piece = b""
+            chunk = b""
         try:
-            while piece := piece or self._read(PIECE):
-                self._sha256.update(piece)
+            while chunk := chunk or self._read(CHUNK):
+                self._sha256.update(chunk)
                 if self.size:
                     self.done = min(self._source.tell(), self.size)
-                yield piece
-                piece = b""
+                yield chunk
+                chunk = b""
         finally:
             self._close()
 
@@ -100,43 +100,43 @@ class Input:
         return b"".join(self)
 
     def in_lines(self) -> Iterator[bytes]:
-        """All pieces of a text, whose lines (of JSON: whose texts and what lies between) end somewhere.
+        """All chunks of a text, whose lines (of JSON: whose texts and what lies between) end somewhere.
 
         Raises:
-            InputError: as for all pieces; or one goes on for more than `LONGEST_LINE` bytes: 2 GB without an end fit
+            InputError: as for all chunks; or a line goes on for more than `LONGEST_LINE` bytes: 2 GB without an end fit
                 into 9 MB of gzip.
         """
         mark, what = (b'"', "text") if self.head.lstrip(_BLANK)[:1] in {b"{", b"["} else (b"\n", "line")
         since = 0
-        for piece in self:
-            at = piece.rfind(mark)
-            since = since + len(piece) if at < 0 else len(piece) - at - 1
+        for chunk in self:
+            at = chunk.rfind(mark)
+            since = since + len(chunk) if at < 0 else len(chunk) - at - 1
             if since > LONGEST_LINE:
                 message = f"{self.name}: a {what} in it is longer than {LONGEST_LINE:,} bytes; is the file damaged?"
                 raise InputError(message)
-            yield piece
+            yield chunk
 
     def with_short_lines(self) -> Iterator[bytes]:
-        """All pieces, but of a line that is far too long only its beginning and its end; the others are as they were.
+        """All chunks, but of a line that is far too long only its beginning and its end; the others are as they were.
 
         A machine that loses power leaves megabytes of NULs in a file that was being written, and what stands behind
         them is sound.
 
         Raises:
-            InputError: as for all pieces.
+            InputError: as for all chunks.
         """
-        open_line = 0  # bytes of the line that goes on in the next piece
-        for piece in self:
-            kept = piece
+        open_line = 0  # bytes of the line that goes on in the next chunk
+        for chunk in self:
+            part = chunk
             if open_line > LONGEST_LINE:
-                end = piece.find(b"\n")
+                end = chunk.find(b"\n")
                 if end < 0:
                     continue
-                kept = piece[max(0, end - _LINE_END) :]
-            last = kept.rfind(b"\n")
-            open_line = open_line + len(kept) if last < 0 else len(kept) - last - 1
+                part = chunk[max(0, end - _LINE_END) :]
+            last = part.rfind(b"\n")
+            open_line = open_line + len(part) if last < 0 else len(part) - last - 1
             surplus = open_line - LONGEST_LINE - 1
-            yield kept[:-surplus] if surplus > 0 else kept
+            yield part[:-surplus] if surplus > 0 else part
 
     def digest(self) -> str:
         """SHA-256 of the bytes that were read."""

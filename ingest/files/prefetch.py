@@ -15,30 +15,30 @@ TURN_S: Final = 0.2
 """How long we wait without looking whether somebody interrupts us."""
 
 
-def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+def prefetch_one(items: Iterator[Item]) -> Iterator[Item]:
     """The same items; while the caller is busy with one, a second thread makes the next one, and no more than that.
 
     What goes wrong in the making is raised here. A caller who stops early does not wait for the item in the making: the
-    making may hang (a pipe into which nobody writes), and nobody could stop it.
+    making may hang (a pipe without a writer), and could not be stopped.
     """
     made: SimpleQueue[tuple[Item] | BaseException | None] = SimpleQueue()
-    wanted, enough = Semaphore(1), Event()
-    Thread(target=_make, args=(items, made, wanted, enough), daemon=True).start()
+    requested, enough = Semaphore(1), Event()
+    Thread(target=_make, args=(items, made, requested, enough), daemon=True).start()
     try:
         while (item := _waited_for(made)) is not None:
             if isinstance(item, BaseException):
                 raise item
-            wanted.release()
+            requested.release()
             yield item[0]
     finally:
         enough.set()
-        wanted.release()
+        requested.release()
 
 
 def started(work: Callable[[], Item]) -> Callable[[], Item]:
     """Begin some work in a thread of its own; what comes back waits for it, and raises what went wrong, once.
 
-    Nobody has to ask: a thread whose work is not wanted any more ends by itself, and holds up no exit.
+    No call is needed: a thread whose work is no longer needed ends by itself, and holds up no exit.
     """
     made: SimpleQueue[tuple[Item] | BaseException] = SimpleQueue()
 
@@ -72,12 +72,12 @@ def _waited_for(made: SimpleQueue[Item]) -> Item:
 
 
 def _make(
-    items: Iterator[Item], made: SimpleQueue[tuple[Item] | BaseException | None], wanted: Semaphore, enough: Event
+    items: Iterator[Item], made: SimpleQueue[tuple[Item] | BaseException | None], requested: Semaphore, enough: Event
 ) -> None:
-    """Make one item each time that one is wanted; None says that there are no more. Ends when there are `enough`."""
+    """Make one item each time that one is requested; None says that there are no more. Ends when there are `enough`."""
     try:
         while True:
-            wanted.acquire()
+            requested.acquire()
             if enough.is_set():
                 return
             item = _next(items)

@@ -1,6 +1,6 @@
 """Opening an input file without waiting for ever and without reading for ever.
 
-A named pipe that nobody writes into makes `open` wait without end, a device such as /dev/zero has none, and a name
+A named pipe without a writer makes `open` wait without end, a device such as /dev/zero has none, and a name
 with a NUL is no name. Process substitution (`<(command)`), /dev/stdin and pipes with a writer are inputs like others.
 """
 
@@ -23,22 +23,22 @@ WRITER_S: Final = 10.0
 
 
 _TERMINALS: Final = {4, 5, *range(136, 144)}
-"""Major numbers of terminals: what is typed there has an end."""
+"""Major numbers of terminals: typed input has an end."""
 
 
 def open_input(path: Path, *, writer_s: float = WRITER_S) -> io.BufferedReader:
     """Open a file, or a pipe that something writes into.
 
     Raises:
-        InputError: there is no such file, it may not be read, or it is a folder, a device, a socket, or a pipe that
+        InputError: the file does not exist, it may not be read, or it is a folder, a device, a socket, or a pipe that
             nothing has opened for writing.
     """
     try:
-        found = path.stat()
-        if problem := _problem(path, found):
+        status = path.stat()
+        if problem := _problem(path, status):
             message = f"{path}: {problem}"
             raise InputError(message)
-        return _of_writer(path, writer_s) if stat.S_ISFIFO(found.st_mode) else path.open("rb")
+        return _of_writer(path, writer_s) if stat.S_ISFIFO(status.st_mode) else path.open("rb")
     except OSError as error:
         message = f"{path}: {error.strerror or error}"
         raise InputError(message) from None
@@ -49,13 +49,13 @@ def open_input(path: Path, *, writer_s: float = WRITER_S) -> io.BufferedReader:
         raise InputError(message) from None
 
 
-def _problem(path: Path, found: os.stat_result) -> str | None:
-    kind = found.st_mode
+def _problem(path: Path, status: os.stat_result) -> str | None:
+    kind = status.st_mode
     if stat.S_ISDIR(kind):
         return "Is a directory; name the files in it"
     if stat.S_ISSOCK(kind):
         return "this is a socket, not a file"
-    endless = stat.S_ISCHR(kind) and str(path) != os.devnull and os.major(found.st_rdev) not in _TERMINALS
+    endless = stat.S_ISCHR(kind) and str(path) != os.devnull and os.major(status.st_rdev) not in _TERMINALS
     return "this is a device, not a file" if endless or stat.S_ISBLK(kind) else None
 
 

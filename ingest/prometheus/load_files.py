@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ingest.files.decompress import ZSTD, unpacked
+from ingest.files.decompress import ZSTD, decompressed
 from ingest.files.input import Input
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
@@ -109,7 +109,7 @@ def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
 
 def _pieces(source: Input, tell: Callable[[str], None]) -> Iterator[bytes]:
     """A file's bytes, unpacked; tells how far it is."""
-    plain = source if not source.head.startswith(ZSTD) else unpacked(source, origin=source.name)
+    plain = source if not source.head.startswith(ZSTD) else decompressed(source, origin=source.name)
     for piece in plain:
         if source.done:
             tell(f" ({100 * source.done // source.size} %)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import OptionError, ServerDownError, SourceError
-from ingest.files.prefetch import one_ahead
+from ingest.files.prefetch import prefetch_one
 from ingest.iso_time import iso
 from ingest.load_warnings import messages
 from ingest.prometheus.connect import connect
@@ -196,7 +196,7 @@ class _Live:
         """Ask for the pieces and write what came, one after the other."""
         loaded: list[Loaded] = []
         failed: list[Failed] = []
-        answers = one_ahead(_answers(self.server, self.wanted, pieces))
+        answers = prefetch_one(_answers(self.server, self.wanted, pieces))
         for number, piece in enumerate(pieces):
             source, window = piece.reader.source, piece.window
             title = TITLES[source]

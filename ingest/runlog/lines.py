@@ -139,30 +139,30 @@ _TYPE_RUN: Final = re.compile(rb'"type"\s*:\s*"run"')
 
 
 class RefusedLineError(Exception):
-    """A line cannot be used; the text says why."""
+    """A line cannot be used; the text is the reason."""
 
 
-def convert(found: object) -> Line:
+def convert(fields: object) -> Line:
     """A decoded object as one of the four kinds; text that is a number counts as one here."""
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise RefusedLineError("not a JSON object")
-    if "type" not in found:
-        found = found | {"type": _kind(found)}
-    if str(found["type"]) not in {"run", "step", "ckpt", "event"}:
-        raise RefusedLineError(f"type is {shorten(str(found['type']))!r}; known are run, step, ckpt and event")
+    if "type" not in fields:
+        fields = fields | {"type": _kind(fields)}
+    if str(fields["type"]) not in {"run", "step", "ckpt", "event"}:
+        raise RefusedLineError(f"type is {shorten(str(fields['type']))!r}, not one of run, step, ckpt and event")
     try:
-        told: Line = msgspec.convert(found, Line, strict=False)
+        line: Line = msgspec.convert(fields, Line, strict=False)
     except msgspec.ValidationError as error:
         raise RefusedLineError(_spelled(error)) from None
-    for name, value in msgspec.structs.asdict(told).items():
+    for name, value in msgspec.structs.asdict(line).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise RefusedLineError(f"{name} is {value}, which is no number")
-    return told
+    return line
 
 
-def _kind(found: dict[str, Any]) -> str:
-    """The kind of an object that does not say it."""
-    names = found.keys()
+def _kind(fields: dict[str, Any]) -> str:
+    """The kind of an object without a `type`."""
+    names = fields.keys()
     if {"v", "run_id"} <= names:
         return "run"
     if {"kind", "begin"} <= names:
@@ -171,7 +171,7 @@ def _kind(found: dict[str, Any]) -> str:
         return "ckpt"
     if {"step", "t"} <= names:
         return "step"
-    raise RefusedLineError("no `type`, and its fields do not tell one (run, step, ckpt or event)")
+    raise RefusedLineError("no `type`, and its fields fit none (run, step, ckpt or event)")
 
 
 def _spelled(error: msgspec.ValidationError) -> str:
@@ -180,9 +180,9 @@ def _spelled(error: msgspec.ValidationError) -> str:
     >>> _spelled(msgspec.ValidationError("Expected `int`, got `str` - at `$.step`"))
     'step: expected int, got str'
     """
-    said, _, place = str(error).replace("`", "").partition(" - at $.")
-    said = said[0].lower() + said[1:]
-    return f"{place}: {said}" if place else said
+    message, _, place = str(error).replace("`", "").partition(" - at $.")
+    message = message[0].lower() + message[1:]
+    return f"{place}: {message}" if place else message
 
 
 def is_of_run(line: bytes) -> bool:
@@ -220,33 +220,33 @@ def text_or_none(value: str | int | None) -> str | None:
     return None if value is None else str(value).strip() or None
 
 
-def save_row(found: Ckpt) -> dict[str, Any]:
+def save_row(save: Ckpt) -> dict[str, Any]:
     """A `ckpt` line as a row of `run_events`, times in microseconds."""
-    begin, end = _span(found.begin, found.end)
+    begin, end = _span(save.begin, save.end)
     durable = None
-    if found.durable is True:
+    if save.durable is True:
         if end is None:
             raise RefusedLineError("durable is true, which means from its end on, but there is no end")
         durable = end
-    elif found.durable is not None and found.durable is not False:
-        durable = microseconds("durable", found.durable)
+    elif save.durable is not None and save.durable is not False:
+        durable = microseconds("durable", save.durable)
         if durable < begin:
             raise RefusedLineError("durable is before begin")
     return {
         "ts": begin,
         "kind": SAVE,
         "ended_at": end,
-        "step": found.step,
+        "step": save.step,
         "durable_at": durable,
-        "blocking": found.blocking is not False,
+        "blocking": save.blocking is not False,
         "detail": None,
     }
 
 
-def event_row(found: Event) -> dict[str, Any]:
+def event_row(event: Event) -> dict[str, Any]:
     """An `event` line as a row of `run_events`, times in microseconds."""
-    begin, end = _span(found.begin, found.end)
-    kind = found.kind.strip()
+    begin, end = _span(event.begin, event.end)
+    kind = event.kind.strip()
     if not kind:
         raise RefusedLineError("kind is empty")
     if len(kind) > LONGEST_NAME:
@@ -259,10 +259,10 @@ def event_row(found: Event) -> dict[str, Any]:
         "ts": begin,
         "kind": kind,
         "ended_at": end,
-        "step": found.step,
+        "step": event.step,
         "durable_at": None,
         "blocking": None,
-        "detail": text_or_none(found.detail),
+        "detail": text_or_none(event.detail),
     }
 
 

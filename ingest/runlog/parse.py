@@ -1,4 +1,4 @@
-r"""Run logs: what a training loop says of itself. The format, version 1, is a public contract; this is its description.
+r"""Run logs: what a training loop records of itself. The format, version 1, is a public contract, described here.
 
 A run log is a file of JSON objects, one a line, in UTF-8, appended to as training goes on; gzip is accepted. The
 recorder (`trackside recorder > trackside_log.py`) writes it, and so can anything else. Every object has a `type`:
@@ -13,16 +13,16 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
 
     `t` and `run_id` must be there. `job_id` is the scheduler's raw id (SLURM_JOB_ID, also in an array). `n_gpus` are
     the GPUs that train. `params_active` are the parameters active per token, all if it is left out. `flops_per_token`
-    is for those who count themselves; `flop_convention` then says how. A `cluster` that is left out comes from whoever
-    loads the log, a `scheduler` is slurm if there is a job id and none otherwise, a `rank` is 0.
+    is for those who count themselves; `flop_convention` then names the way. A `cluster` that is left out comes from
+    the load (`--cluster`), a `scheduler` is slurm if there is a job id and none otherwise, a `rank` is 0.
 
-    All that is told of the model is optional; each FLOP convention needs some of it. `attention_layers` are the layers
+    All facts of the model are optional; each FLOP convention needs some of it. `attention_layers` are the layers
     with full attention where those are not all `layers` (hybrid models). A mixture of experts has `experts` routed
     ones in a layer, of which a token is sent to `top_k`, `shared_experts` that all tokens go through,
     `expert_ffn_hidden` where an expert is not as wide as `ffn_hidden`, and `expert_layers` where not all layers have
     experts; `expert_params` are the parameters of all routed experts together, if you know them. With them `params`
-    alone will do: the active ones follow. `recompute` says what the backward pass computes again: `none`, `selective`
-    or `full` (activation checkpointing); without it executed FLOP (HFU) cannot be told. `dtype` names all types that
+    alone will do: the active ones follow. `recompute` is what the backward pass computes again: `none`, `selective`
+    or `full` (activation checkpointing); without it executed FLOP (HFU) are unknown. `dtype` names all types that
     matrix products are done in: `fp8+bf16`.
 
 `step` is a training step that was finished. `t` is its beginning. Lines of a step that was cut off are not written.
@@ -30,14 +30,14 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
     {"type":"step","step":17,"t":1790812861.25,"duration_s":1.93,"tokens":1048576,"loss":2.31}
 
     `step` and `t` must be there. A step that is run again after a restart has its old number. A loss that is NaN is
-    kept as missing; the step counts.
+    stored as missing; the step counts.
 
 `ckpt` is a checkpoint being saved.
 
     {"type":"ckpt","step":17,"begin":1790812870,"end":1790812881.5,"durable":true,"blocking":true}
 
     `durable` is the time from which it is safe, `true` for from its end on, or null (or false, or left out) while
-    nobody has confirmed it. `blocking` says whether training waited from `begin` to `end` (true if left out). Where
+    it is not confirmed. `blocking` is whether training waited from `begin` to `end` (true if left out). Where
     the confirmation comes later, the line is written again with the same `step` and `begin` and more known.
 
 `event` is anything else that takes time.
@@ -45,11 +45,11 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
     {"type":"event","kind":"checkpoint_load","begin":1790812801,"end":1790812850,"step":16,"detail":null}
 
     Kinds with a meaning: `init`, `compile`, `data` (training waits for data), `checkpoint_load` (with the step it
-    goes on from), `eval`. `step_start` (with the step, and no end) says that a step begins; the `step` line follows
-    when it is finished. Other names are kept as they are.
+    goes on from), `eval`. `step_start` (with the step, and no end) marks that a step begins; the `step` line follows
+    when it is finished. Other names are stored as they are.
 
-Times are seconds since 1970 (a whole or a broken number) or ISO 8601 text with a zone. Fields that we do not know are
-ignored. Where `type` is left out the fields tell: `v` and `run_id` make a run; `begin` and `step` without `kind` a
+Times are seconds since 1970 (a whole or a broken number) or ISO 8601 text with a zone. Unknown fields are
+ignored. Where `type` is left out the fields decide: `v` and `run_id` make a run; `begin` and `step` without `kind` a
 checkpoint; `kind` and `begin` an event; `step` and `t` a step. Only the lines of rank 0 count; of other ranks the
 session is kept and their other lines are skipped, since rank 0's step is the step of all.
 
@@ -155,11 +155,11 @@ class _Log:
             if is_of_run(line):
                 self.open, self.lost_at = False, number
 
-    def add(self, number: int, found: Line) -> None:
+    def add(self, number: int, line: Line) -> None:
         """Book one line that was understood."""
-        if isinstance(found, Run):
+        if isinstance(line, Run):
             self.open, self.lost_at = False, number
-            session = _session(found, self.cluster, self.origin, len(self.steps), self.warnings)
+            session = _session(line, self.cluster, self.origin, len(self.steps), self.warnings)
             self._is_past(session.began)
             self.sessions.append(session)
             self.open = True
@@ -170,23 +170,23 @@ class _Log:
                 if self.lost_at is None
                 else f"the `run` line that it belongs to was refused (line {self.lost_at})"
             )
-        if isinstance(found, Step):
-            self.steps.append(found)
+        if isinstance(line, Step):
+            self.steps.append(line)
             self.step_lines.append(number)
             return
         session = self.sessions[-1]
-        event = save_row(found) if isinstance(found, Ckpt) else event_row(found)
-        told = [event[name] for name in ("ts", "ended_at", "durable_at") if event[name] is not None]
-        self._is_past(*told)
-        session.ended = max(session.ended, *told)
+        event = save_row(line) if isinstance(line, Ckpt) else event_row(line)
+        moments = [event[name] for name in ("ts", "ended_at", "durable_at") if event[name] is not None]
+        self._is_past(*moments)
+        session.ended = max(session.ended, *moments)
         if session.rank:
             self.n_skipped += 1
         else:
             self.events.append(_of(session) | event)
 
-    def _is_past(self, *told: int) -> None:
-        if max(told) > self.latest_us:
-            raise RefusedLineError(_ahead(max(told)))
+    def _is_past(self, *moments: int) -> None:
+        if max(moments) > self.latest_us:
+            raise RefusedLineError(_ahead(max(moments)))
 
     def refuse(self, number: int, reason: str, line: bytes, session: int = -1) -> None:
         """Keep a line that cannot be used, under the cluster of its session."""
@@ -196,26 +196,26 @@ class _Log:
     def _understood(self, number: int, line: bytes) -> Line:
         """A line that was not plainly right: numbers as text, no `type`, NaN, cut, or nonsense."""
         try:
-            found = msgspec.json.decode(line)
+            parsed = msgspec.json.decode(line)
         except RecursionError:
             raise RefusedLineError("objects within objects without end") from None
         except msgspec.DecodeError as error:
             if b"NaN" in line or b"Infinity" in line or "range" in str(error):
                 return self._with_nan(line, error)
             return self._after_a_cut(number, line, error)
-        return convert(found)
+        return convert(parsed)
 
     def _with_nan(self, line: bytes, error: Exception) -> Line:
         """Python's json module writes NaN, which is not JSON. A loss may be one; nothing else may."""
         try:
-            found = json.loads(line)
-            msgspec.json.encode(found)  # fails on halves of characters, which Python's json lets through
+            parsed = json.loads(line)
+            msgspec.json.encode(parsed)  # fails on halves of characters, which Python's json lets through
         except (ValueError, RecursionError):
             raise RefusedLineError(f"not JSON: {error}") from None
-        if isinstance(found, dict) and isinstance(found.get("loss"), float) and not math.isfinite(found["loss"]):
-            found["loss"] = None
+        if isinstance(parsed, dict) and isinstance(parsed.get("loss"), float) and not math.isfinite(parsed["loss"]):
+            parsed["loss"] = None
             self.n_losses += 1
-        return convert(found)
+        return convert(parsed)
 
     def _after_a_cut(self, number: int, line: bytes, error: Exception) -> Line:
         """A killed process leaves no line end: the next one's first line may stand right behind the cut one."""
@@ -225,14 +225,14 @@ class _Log:
             if at < 0:
                 break
             try:
-                found = convert(msgspec.json.decode(line[at:]))
+                parsed = convert(msgspec.json.decode(line[at:]))
             except (msgspec.DecodeError, RecursionError, RefusedLineError):
                 continue
             self.refuse(number, CUT, line[:at])
             self.n_read += 1
             if is_of_run(line[:at]):
                 self.open, self.lost_at = False, number
-            return found
+            return parsed
         raise RefusedLineError(CUT if "truncated" in str(error) else f"not JSON: {error}")
 
 
@@ -255,7 +255,7 @@ def parse_runlog(
         `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
 
     Raises:
-        UnrecognisedInputError: there is no `run` line in it.
+        UnrecognisedInputError: it has no `run` line.
         InputError: a session names no cluster, and `cluster` is None.
     """
     data, warnings = clean(data, origin)
@@ -264,22 +264,22 @@ def parse_runlog(
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log, data))
     if any(session.row["cluster"] is None for session in log.sessions):
-        message = f"{origin}: a `run` line names no cluster, and nobody else did.\nSay it: --cluster NAME"
+        message = f"{origin}: a `run` line names no cluster, and no option does.\nName it: --cluster NAME"
         raise InputError(message)
     steps = _good_steps(log)
     sessions = pl.DataFrame([_session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
-    found = {
+    parsed = {
         "run_sessions": merge_sessions(sessions),
         "steps": merge_steps(steps),
         "run_events": merge_events(conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)),
     }
     n_whole = sessions.height + steps.height + len(log.events)
-    loaded = sum(frame.height for frame in found.values())
+    loaded = sum(frame.height for frame in parsed.values())
     rejects = _rejects(log)
     return Parsed(
         source="runlog",
         clusters=frozenset(sessions["cluster"]),
-        frames=found,
+        frames=parsed,
         rejects=rejects,
         rows_read=log.n_read,
         rows_loaded=loaded,
@@ -299,14 +299,14 @@ def _read(data: bytes, log: _Log) -> _Log:
     log.lines = data.split(b"\n")
     for number, line in enumerate(log.lines, 1):
         try:
-            found = decode(line)
+            parsed = decode(line)
         except (msgspec.DecodeError, RecursionError):
             if line.strip():
                 take(number, line)
             continue
         log.n_read += 1
         try:
-            add(number, found)
+            add(number, parsed)
         except RefusedLineError as error:
             log.refuse(number, str(error), line)
     return log
@@ -326,10 +326,10 @@ def _moment(us: int) -> datetime:
 
 
 def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnings: list[str]) -> _Session:
-    """What a `run` line says."""
+    """The contents of a `run` line."""
     if run.v != VERSION:
         raise RefusedLineError(
-            f"run log version {run.v} is not known here (only {VERSION}); a newer Trackside may read it"
+            f"run log version {run.v} is not supported (only {VERSION}); a newer Trackside may read it"
         )
     began = microseconds("t", run.t)
     run_id, job_id = str(run.run_id).strip(), text_or_none(run.job_id)
@@ -403,9 +403,9 @@ def _good_steps(log: _Log) -> pl.DataFrame:
         [{"session": number, "_rank": one.rank} | _of(one) for number, one in enumerate(log.sessions)],
         schema={"session": pl.UInt32, "_rank": pl.Int64} | {name: STEPS[name] for name in _OF},
     )
-    known = whole.join(mine, on="session", how="left", maintain_order="left")
-    first = known.filter(pl.col("_rank") == 0)
-    log.n_skipped += known.height - first.height
+    sessions_of_steps = whole.join(mine, on="session", how="left", maintain_order="left")
+    first = sessions_of_steps.filter(pl.col("_rank") == 0)
+    log.n_skipped += sessions_of_steps.height - first.height
     log.warnings.extend(_backwards(first))
     return conform(first.with_columns(pl.col("ts").cast(TIME)), STEPS)
 
@@ -506,11 +506,11 @@ def _rejects(log: _Log) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=REJECTS)
 
 
-# Merging: each of these may be given the same rows again, in any order, and says the same. --------------------------
+# Merging: each of these may get the same rows again, in any order, with the same result. --------------------------
 
 
 def merge_sessions(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per session, the one that knows most: a log that has grown since ends later.
+    """One row per session, the most complete one: a log that has grown since ends later.
 
     Reading the same again counts as having read it later; an older copy does not.
     """
@@ -524,15 +524,15 @@ def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def merge_events(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per event, with all that its lines tell: when it ended, when it was safe."""
-    told = [
+    """One row per event, with all that its lines record: when it ended, when it was safe."""
+    recompute = [
         pl.col("submitted_at").max(),
         pl.col("ended_at").max(),
         pl.col("durable_at").min(),
         pl.col("blocking").max(),
         pl.col("detail").max(),
     ]
-    merged = rows.group_by(EVENT_KEY).agg(told)
+    merged = rows.group_by(EVENT_KEY).agg(recompute)
     return conform(merged, RUN_EVENTS).sort(EVENT_KEY, nulls_last=True)
 
 

@@ -44,8 +44,8 @@ def ingest_files(
         writer: the warehouse.
         files: names of files; `-` is standard input.
         cluster: of sessions that name none.
-        now: kept as the time of loading; lines of later are refused.
-        progress: told which file is being read, its number, and how many there are.
+        now: stored as the time of loading; lines of later are refused.
+        progress: called with which file is being read, its number, and how many there are.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
@@ -64,7 +64,7 @@ def ingest_files(
 
 
 def load(writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime) -> Parsed:
-    """Merge one parsed log with what is there. In any order, and again, it gives the same warehouse."""
+    """Merge one parsed log with the existing rows. In any order, and again, it gives the same warehouse."""
     parsed = without_future(parsed, origin=request.origin, now=now)
     sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
     sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
@@ -92,10 +92,10 @@ def _write_steps(writer: Writer, steps: pl.DataFrame) -> None:
         if not isinstance(day, date):
             raise TypeError(day)  # ts is never null
         since = datetime.combine(day, time(), tzinfo=UTC)
-        found = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
-        there = merge_steps(conform(found, STEPS))
-        merged = merge_steps(pl.concat([there, rows.drop("_day")]))
-        if not merged.equals(there):
+        stored = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
+        existing = merge_steps(conform(stored, STEPS))
+        merged = merge_steps(pl.concat([existing, rows.drop("_day")]))
+        if not merged.equals(existing):
             writer.write_partition("steps", cluster, day, merged)
 
 
@@ -104,8 +104,8 @@ def _without_finished(
 ) -> pl.DataFrame:
     """The refused rows to keep: a line that was read while it was being written is not cut once it is whole.
 
-    If this log knows the rest of a line that was kept as cut from an earlier state of it, that one goes. If the
-    warehouse already knows a later state of this log, the end of this one is not kept.
+    If this log has the rest of a line that was stored as cut from an earlier state of it, that one goes. If the
+    warehouse already has a later state of this log, the end of this one is not stored.
     """
     cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin=pl.lit(origin))
     cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ingest.files.prefetch import one_ahead
+from ingest.files.prefetch import prefetch_one
 from ingest.future import within
 from ingest.slurm.accounting.row_counts import SOURCE, RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
@@ -54,7 +54,7 @@ def load_accounting(
     with writer.transaction():
         growth = Growth(writer, source_named(SOURCE))
         attempts = AttemptWriter(writer)
-        for block in one_ahead(blocks):
+        for block in prefetch_one(blocks):
             attempts.add(block.attempts)
             attempts.add_steps(block.steps)
             writer.append_new("node_lists", block.lists, keys=["node_list"])

@@ -14,7 +14,7 @@ from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
 from app.service import exporter
 from app.service import server as service
-from ingest.files.prefetch import one_ahead, started
+from ingest.files.prefetch import prefetch_one, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,4 +73,4 @@ def test_work_in_another_thread_raises_it_where_it_is_waited_for() -> None:
     with pytest.raises(BaseException, match="out-of-range date"):
         started(panic)()
     with pytest.raises(BaseException, match="out-of-range date"):
-        list(one_ahead(items()))
+        list(prefetch_one(items()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ingest.files.prefetch import one_ahead
+from ingest.files.prefetch import prefetch_one
 from ingest.prometheus.client.xor_chunks import STALE, DamagedChunkError, Decoded, decode, uvarints
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def batches(
         UnknownChunksError: it has chunks of another encoding.
     """
     known = {} if known is None else known
-    for found in one_ahead(_founds(parts)):
+    for found in prefetch_one(_founds(parts)):
         yield from found.samples(low_ms, high_ms, names, known)
 
 

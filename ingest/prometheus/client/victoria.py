@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from ingest.files.prefetch import one_ahead
+from ingest.files.prefetch import prefetch_one
 from ingest.prometheus.client.order import tidied
 from ingest.prometheus.client.remote_read import GarbledError, Samples
 
@@ -81,7 +81,7 @@ def batches(parts: Iterable[bytes], low_ms: int, high_ms: int, seen: Digest) -> 
         GarbledError: it is none, or breaks off.
         LongLineError: one line is too long.
     """
-    for lines in one_ahead(_blocks(parts)):
+    for lines in prefetch_one(_blocks(parts)):
         for line in lines:
             seen.update(line)
         samples = tidied(_samples(lines), low_ms, high_ms, nan=False)

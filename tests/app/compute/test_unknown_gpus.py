@@ -295,7 +295,7 @@ def test_steps_tell_gpus_wherever_they_stand_in_a_dump(
         random.Random(seed).shuffle(rows)
     if block is not None:
         monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
-        monkeypatch.setattr("ingest.files.input.PIECE", block)
+        monkeypatch.setattr("ingest.files.input.CHUNK", block)
         monkeypatch.setattr("ingest.files.input.HEAD", block)
     files = texts(rows, inventory(n1=8))
     # Without free text at the end every line is whole beyond doubt, so that blocks end there.

@@ -185,7 +185,7 @@ def test_typed_columns_tell_which_text_holds_the_delimiter() -> None:
 def test_a_row_with_two_readings_is_refused() -> None:
     columns = ["JobName", "Partition", "Comment", *(name for name in NARROW if name != "JobName")]
     parsed = parse(text({"JobName": "a|b", "Partition": "p", "Comment": "c"}, columns=columns))
-    assert refusals(parsed) == [(2, "12 fields, expected 11; which text holds the delimiter cannot be told")]
+    assert refusals(parsed) == [(2, "12 fields, expected 11; which text holds the delimiter cannot be decided")]
     assert parsed.rejects["raw"][0].startswith("a|b|p|c|")
 
 
@@ -195,7 +195,7 @@ def test_of_texts_side_by_side_nobody_can_tell_which_holds_the_delimiter_so_they
     attempts = parsed.frames["attempts"].sort("job_id")
     assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
     assert parsed.warnings == [
-        "1 rows: which text holds the delimiter cannot be told; what may be part of it is left out (Comment, JobName). "
+        "1 rows: which text holds the delimiter cannot be decided; what may be part of it is left out (Comment, JobName). "
         r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"
     ]
 

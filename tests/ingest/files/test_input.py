@@ -14,7 +14,7 @@ import pytest
 
 from ingest.errors import InputError
 from ingest.files import input as input_stream
-from ingest.files.input import LONGEST_LINE, PIECE, Input
+from ingest.files.input import CHUNK, LONGEST_LINE, Input
 from ingest.files.safe_open import open_input
 from tests.support.command import ROOT
 
@@ -113,7 +113,7 @@ def test_text_without_ends_is_refused_before_it_is_read(tmp_path: Path, begin: b
     read: list[int] = []
     with pytest.raises(InputError, match="is longer than 1,048,576 bytes; is the file damaged"):
         read.extend(len(piece) for piece in source.in_lines())
-    assert sum(read) <= PIECE
+    assert sum(read) <= CHUNK
 
 
 def test_text_whose_lines_end_is_read_whole(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_json_in_one_line_is_text_whose_strings_end(tmp_path: Path) -> None:
     assert len(b"".join(Input(str(tmp_path / "json.gz")).in_lines())) == (3 << 20) * 15 + 12
 
 
-@pytest.mark.parametrize("piece", [1 << 10, 1 << 16, PIECE])
+@pytest.mark.parametrize("piece", [1 << 10, 1 << 16, CHUNK])
 def test_what_stands_behind_a_hole_in_a_run_log_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
@@ -141,7 +141,7 @@ def test_what_stands_behind_a_hole_in_a_run_log_is_read(
     assert (lines[0], lines[2:]) == (b'{"a":1}', [b'{"d":4}', b""])
     assert lines[1].startswith(b'{"b":\0\0')
     assert lines[1].endswith(b'\0{"c":3}')
-    assert len(lines[1]) <= LONGEST_LINE + (1 << 17) or piece == PIECE
+    assert len(lines[1]) <= LONGEST_LINE + (1 << 17) or piece == CHUNK
 
 
 MEMORY = """
@@ -163,4 +163,4 @@ def test_a_line_of_a_gigabyte_in_a_small_file_needs_little_memory(tmp_path: Path
     if how == "in_lines":
         assert "InputError: " in done.stderr.splitlines()[-1]
     else:
-        assert int(done.stdout) <= LONGEST_LINE + PIECE
+        assert int(done.stdout) <= LONGEST_LINE + CHUNK

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.files.prefetch import one_ahead, started
+from ingest.files.prefetch import prefetch_one, started
 from tests.lab.processes import wait_until
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def test_when_the_caller_stops_the_making_ends_and_lets_go_of_what_it_has() -> N
         finally:
             ended.set()
 
-    for number in one_ahead(numbers()):
+    for number in prefetch_one(numbers()):
         if number == 2:
             break
     assert ended.wait(5)

@@ -94,7 +94,7 @@ def test_the_type_may_be_left_out() -> None:
     assert parsed.frames["steps"]["step"].to_list() == [3]
     events = parsed.frames["run_events"].sort("ts").select("kind", "step").rows()
     assert events == [("eval", 3), ("checkpoint_save", 3), ("checkpoint_save", 4)]
-    assert reasons(parsed) == [(6, "no `type`, and its fields do not tell one (run, step, ckpt or event)")]
+    assert reasons(parsed) == [(6, "no `type`, and its fields fit none (run, step, ckpt or event)")]
 
 
 def test_times_may_be_iso_with_a_zone() -> None:
@@ -126,8 +126,8 @@ def test_times_may_be_iso_with_a_zone() -> None:
         (step(1, T, tokens=-5), "tokens: expected float >= 0.0"),
         (step(1, T, loss="nan"), "loss is nan, which is no number"),
         ('{"type":"step","step":1,"t":1e999}', "t is inf, which is no number"),
-        (line(type="epoch", t=T), "type is 'epoch'; known are run, step, ckpt and event"),
-        (line(type=["step"], t=T), "known are run, step, ckpt and event"),
+        (line(type="epoch", t=T), "type is 'epoch', not one of run, step, ckpt and event"),
+        (line(type=["step"], t=T), "not one of run, step, ckpt and event"),
         ("[1, 2]", "not a JSON object"),
         ("Epoch 1 loss 2.3", "not JSON"),
         ('{"type":"step","step":1,"t":1790812801}}', "not JSON"),

@@ -18,7 +18,7 @@ from app.config.settings import Config
 from ingest.context import ParseContext
 from ingest.errors import InputError, TruncatedInputError
 from ingest.files.input import Input
-from ingest.files.prefetch import one_ahead
+from ingest.files.prefetch import prefetch_one
 from ingest.slurm import load_files as ingesting
 from ingest.slurm import stream as streaming
 from ingest.slurm.accounting.sacct import accounting_blocks
@@ -43,7 +43,7 @@ def ingested(
 ) -> list[Report]:
     """Files loaded with blocks of that many bytes; what was reported of each."""
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
-    monkeypatch.setattr("ingest.files.input.PIECE", block)  # a block is never less than a piece
+    monkeypatch.setattr("ingest.files.input.CHUNK", block)  # a block is never less than a piece
     monkeypatch.setattr("ingest.files.input.HEAD", min(max(block, 1 << 12), 1 << 16))  # by it the kind is recognised
     asked = ingesting.Options(timezone="UTC", cluster=cluster)
     names = [str(file) for file in files]
@@ -153,7 +153,7 @@ def test_who_stops_the_load_undoes_it(tmp_path: Path, monkeypatch: pytest.Monkey
             raise KeyboardInterrupt
 
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=2_000))
-    monkeypatch.setattr("ingest.files.input.PIECE", 2_000)
+    monkeypatch.setattr("ingest.files.input.CHUNK", 2_000)
     monkeypatch.setattr("ingest.files.input.HEAD", 2_000)
     with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
         with pytest.raises(KeyboardInterrupt):
@@ -235,7 +235,7 @@ def test_working_ahead_keeps_order_and_errors() -> None:
     got: list[int] = []
 
     def use() -> None:
-        for number in one_ahead(numbers()):
+        for number in prefetch_one(numbers()):
             got.append(number)  # noqa: PERF402 - what was there before the error counts
 
     with pytest.raises(InputError, match="broken"):

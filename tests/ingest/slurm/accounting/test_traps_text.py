@@ -132,7 +132,7 @@ def test_a_text_that_could_be_read_in_two_ways_is_refused_with_its_line() -> Non
     ]
     bad = {"JobIDRaw": "2", "JobName": "a|b", "Partition": "main", "Comment": "c"}
     parsed = parse(text(FIRST, bad, LAST, columns=columns))
-    assert refusals(parsed) == [(3, "12 fields, expected 11; which text holds the delimiter cannot be told")]
+    assert refusals(parsed) == [(3, "12 fields, expected 11; which text holds the delimiter cannot be decided")]
     assert parsed.rejects["raw"].to_list() == [text(bad, columns=columns).decode().split("\n")[1]]
     assert parsed.rows_loaded == 2
 

@@ -374,5 +374,5 @@ def test_a_text_of_sacctmgr_in_doubt_does_not_advise_an_option_that_only_sacct_h
     doubts: Counter[tuple[str, ...]] = Counter({("Info", "Where"): 2})
     assert "--delimiter" in doubted(doubts)[0]
     [said] = doubted(doubts, of_sacct=False)
-    assert said.startswith("2 rows: which text holds the delimiter cannot be told")
+    assert said.startswith("2 rows: which text holds the delimiter cannot be decided")
     assert "--delimiter" not in said
