@@ -1,1 +1,1 @@
-"""Telemetry: DCGM, node and Slurm exporters, from servers that speak Prometheus' API and from files."""
+"""Telemetry: DCGM, node and Slurm exporters, from servers with Prometheus' API and from files."""

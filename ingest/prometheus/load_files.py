@@ -10,7 +10,7 @@ from ingest.files.input import Input
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
 from ingest.prometheus.files.parquet_tables import MAGIC, columns_of, parse_table
-from ingest.prometheus.files.table_rules import told_by
+from ingest.prometheus.files.table_rules import table_of_columns
 from ingest.prometheus.store.samples import load
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store.report import FAULTS, Report, fault_of
@@ -90,7 +90,7 @@ def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
 ) -> list[Parsed]:
     """Rows of a table of ours, or raw readings."""
     columns = columns_of(data, name)
-    readings = columns_of_readings(columns) if told_by(columns) is None else None
+    readings = columns_of_readings(columns) if table_of_columns(columns) is None else None
     if readings is None:
         cluster = None if asked.cluster is None and "cluster" in columns else cluster_of(writer, settings, asked)
         return [parse_table(data, origin=name, cluster=cluster, since=asked.since, until=asked.until)]

@@ -41,7 +41,7 @@ class Wanted:
 
 
 class Read(Protocol):
-    """How one source reads a piece of time on the grid; `names` are those of its metrics that the server has."""
+    """How one source reads an interval on the grid; `names` are those of its metrics that the server has."""
 
     def __call__(  # noqa: D102 - said above
         self, server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime

@@ -28,9 +28,9 @@ THRESHOLDS = {
 among the samples. That a GPU counts as active is another matter: `rules.active_...`."""
 
 
-def _thresholds(given: dict[str, float]) -> dict[str, float]:
+def _thresholds(own: dict[str, float]) -> dict[str, float]:
     """Those that are built in, and these on top of them; each names a table of samples and one of its metrics."""
-    for name in given:
+    for name in own:
         table, _, metric = name.partition(".")
         if table == "gpu_samples" and metric not in GPUS.values:
             message = f"gpu_samples has no {metric or 'metric without a name'}; it has {', '.join(GPUS.values)}"
@@ -38,7 +38,7 @@ def _thresholds(given: dict[str, float]) -> dict[str, float]:
         if table not in {"gpu_samples", "node_samples"} or not metric.isidentifier():
             message = f'{name}: write "gpu_samples.METRIC" or "node_samples.METRIC" = VALUE'
             raise ValueError(message)
-    return {**THRESHOLDS, **given}
+    return {**THRESHOLDS, **own}
 
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
@@ -72,10 +72,10 @@ class Prometheus(Section):
     selector: str = Field(default="", description='label matchers added to every query: cluster="a",env="prod"')
     interval_s: int = Field(default=60, ge=10, le=3600, description="samples are averages over so many seconds")
     lookback_hours: float = Field(default=24.0, gt=0, le=87_600, description="first ingest: how far back")
-    chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="asked for in pieces of this length")
+    chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="requested in intervals of this length")
     timeout_s: float = Field(default=60.0, gt=0, le=86_400, description="longest wait for one answer")
     retries: int = Field(
-        default=3, ge=0, le=100, description="how often a piece is asked for again, waiting longer each time"
+        default=3, ge=0, le=100, description="how often an interval is requested again, waiting longer each time"
     )
     concurrency: int = Field(default=2, ge=1, le=8, description="so many questions in JSON at the same time")
     remote_read: bool = Field(
@@ -115,7 +115,7 @@ class Prometheus(Section):
 
 
 class Telemetry(Section):
-    """What is kept of telemetry beside its samples."""
+    """What is stored of telemetry besides its samples."""
 
     thresholds: Annotated[dict[str, FiniteFloat], AfterValidator(_thresholds)] = Field(
         default=dict(THRESHOLDS),

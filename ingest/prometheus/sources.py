@@ -13,7 +13,7 @@ SOURCES: Final = (
         feeds=("gpu_samples", "gpu_hours", "health_events"),
         files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="What allocated GPUs did, and which XIDs they had. Without it allocated time cannot be told apart.",
+        gives="What allocated GPUs did, and which XIDs they had. Without it the use of allocated time is unknown.",
         counted=("gpu_samples", "health_events"),
     ),
     Source(

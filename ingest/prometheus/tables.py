@@ -1,4 +1,4 @@
-"""The tables of samples: which columns tell a series, and which were measured."""
+"""The tables of samples: which columns identify a series, and which were measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ingest.tables import CLUSTER_SAMPLES, GPU_SAMPLES, NODE_SAMPLES, Schema
 
 @dataclass(frozen=True)
 class Table:
-    """A table of samples: its columns, and which of them tell a series; the others but its time are values."""
+    """A table of samples: its columns, and which of them identify a series; the others but its time are values."""
 
     name: str
     place: tuple[str, ...]
@@ -18,7 +18,7 @@ class Table:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns that tell a row."""
+        """Columns that identify a row."""
         return (*self.place, "ts")
 
     @property

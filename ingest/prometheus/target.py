@@ -1,4 +1,4 @@
-"""What the command line asks of telemetry, and which cluster that is of."""
+"""The request of the command line for telemetry, and its cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TelemetryRequest:
-    """What the command line asked for, beyond the configuration; None leaves it to that."""
+    """The options of the command line, beyond the configuration; None leaves it to that."""
 
     url: str | None = None
     cluster: str | None = None
@@ -27,9 +27,9 @@ class TelemetryRequest:
     until: datetime | None = None
 
 
-def cluster_of(writer: Writer, settings: TelemetrySettings, asked: TelemetryRequest) -> str:
+def cluster_of(writer: Writer, settings: TelemetrySettings, request: TelemetryRequest) -> str:
     """The cluster that telemetry belongs to: the requested one, the configured one, or the only one."""
-    named = asked.cluster or settings.prometheus.cluster or settings.cluster
+    named = request.cluster or settings.prometheus.cluster or settings.cluster
     if named is None:
         return only_cluster("telemetry", writer.query("clusters")["cluster"].to_list(), option=_OPTION)
     if not fits_a_folder(named):
@@ -41,5 +41,5 @@ _OPTION: Final = "--cluster NAME (as in accounting), or prometheus.cluster in th
 
 
 def mapping_of(settings: TelemetrySettings) -> Mapping:
-    """Which exported metric means what: the built-in mapping, and what the configuration says besides."""
+    """Which exported metric means what: the built-in mapping, and the additions of the configuration."""
     return builtin().and_more(settings.prometheus.metric, origin="[[prometheus.metric]]")

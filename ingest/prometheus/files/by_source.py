@@ -1,4 +1,4 @@
-"""What a file's readings tell of each source: the rows that a server with the same readings would have given.
+"""A file's readings by source: the rows that a server with the same readings would have given.
 
 A reading of a metric that several sources read (a link that went down is a rate, and an event) is a row of each.
 """
@@ -45,15 +45,15 @@ def names(mapping: Mapping) -> frozenset[str]:
 
 def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
     """What each source that a file feeds makes of it, GPUs first; GPUs alone, and empty, if it feeds none."""
-    told = {*gathered.outside, *(labels["__name__"] for labels in gathered.samples.labels)}
+    names_read = {*gathered.outside, *(labels["__name__"] for labels in gathered.samples.labels)}
     gpus = readings.from_readings(gathered, mapping, cluster=cluster, interval_s=interval_s)
     file = _File(gathered, mapping, cluster, interval_s, origin)
-    found = [gpus] if told & set(readings.names(mapping)) else []
-    found += [file.table(source, table) for source, table in _TABLES if told & set(mapping.names(table))]
-    found += [file.pods()] if POD_INFO in told else []
-    found += [file.health()] if told & set(health_rules.names(health_rules.builtin())) else []
-    first, *others = found or [gpus]
-    reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in found)
+    parts = [gpus] if names_read & set(readings.names(mapping)) else []
+    parts += [file.table(source, table) for source, table in _TABLES if names_read & set(mapping.names(table))]
+    parts += [file.pods()] if POD_INFO in names_read else []
+    parts += [file.health()] if names_read & set(health_rules.names(health_rules.builtin())) else []
+    first, *others = parts or [gpus]
+    reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in parts)
     return [first if reads_hosts else _skipping(first, _count(gathered, {HOST_INFO})), *others]
 
 
@@ -94,20 +94,20 @@ class _File:
     def pods(self) -> Parsed:
         """Which Slurm node is which pod on which host."""
         batches = self._batches({POD_INFO})
-        told = kubernetes_names.from_raw(batches, cluster=self.cluster, interval_s=self.interval_s, names=[POD_INFO])
-        account = self._parsed(told.source, {POD_INFO}, told.frames, {}, told.rows_loaded)
-        return replace(account, covers_from=told.covers_from, covers_until=told.covers_until)
+        aliases = kubernetes_names.from_raw(batches, cluster=self.cluster, interval_s=self.interval_s, names=[POD_INFO])
+        account = self._parsed(aliases.source, {POD_INFO}, aliases.frames, {}, aliases.rows_loaded)
+        return replace(account, covers_from=aliases.covers_from, covers_until=aliases.covers_until)
 
     def health(self) -> Parsed:
         """What went wrong."""
         metrics = {*health_rules.names(health_rules.builtin()), HOST_INFO}
-        told = health.from_raw(self._batches(metrics), cluster=self.cluster)
-        loaded = told.readings - told.blanks
-        parsed = self._parsed(_HEALTH, metrics, {"health_events": told.events}, told.refused, loaded)
-        return replace(parsed, covers_from=told.covers_from, covers_until=told.covers_until)
+        events = health.from_raw(self._batches(metrics), cluster=self.cluster)
+        loaded = events.readings - events.blanks
+        parsed = self._parsed(_HEALTH, metrics, {"health_events": events.events}, events.refused, loaded)
+        return replace(parsed, covers_from=events.covers_from, covers_until=events.covers_until)
 
     def _batches(self, metrics: set[str]) -> Iterator[Samples]:
-        """Readings; before all others those that say how hosts call themselves."""
+        """Readings; before all others those with the names of hosts."""
         yield from batches(named(self.gathered.samples, {HOST_INFO} & metrics))
         yield from batches(named(self.gathered.samples, metrics - {HOST_INFO}))
 
@@ -125,7 +125,7 @@ class _File:
         """
         labels, sizes = self.gathered.samples.labels, self.gathered.samples.sizes
         series = np.array([each["__name__"] in metrics for each in labels], bool)
-        told, once = int(self.gathered.told[series].sum()), int(sizes[series].sum())
+        n_readings, once = int(self.gathered.told[series].sum()), int(sizes[series].sum())
         read = _count(self.gathered, metrics)
         rows = [(self.cluster, source, self.origin, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()]
         return Parsed(
@@ -135,8 +135,8 @@ class _File:
             pl.DataFrame(rows, REJECTS, orient="row"),
             rows_read=read,
             rows_loaded=loaded,
-            rows_duplicate=told - once,
-            rows_skipped=read - loaded - (told - once) - len(rows),
+            rows_duplicate=n_readings - once,
+            rows_skipped=read - loaded - (n_readings - once) - len(rows),
             rows_rejected=len(rows),
             columns=sorted({each["__name__"] for each in labels} & metrics),
         )

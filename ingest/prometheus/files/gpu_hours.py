@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def once_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Each GPU's metric of an hour once: the row that knows most of the hour."""
+    """Each GPU's metric of an hour once: the row that covers most of the hour."""
     return parquet_tables.once_each(rows, GPU_HOURS.key, GPU_HOURS.length)

@@ -1,4 +1,4 @@
-"""Telemetry from a file as rows of our tables: what a server would have told of the same time, source by source.
+"""Telemetry from a file as rows of our tables: what a server would have returned for the same time, source by source.
 
     DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 97 1795247700.015
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def parse_openmetrics(
-    pieces: Iterable[bytes],
+    chunks: Iterable[bytes],
     *,
     origin: str,
     cluster: str,
@@ -43,16 +43,16 @@ def parse_openmetrics(
 ) -> list[Parsed]:
     """Telemetry text, source by source; the first has the account of the lines that belong to none.
 
-    Every line that is not a comment is a row. Of metrics that nobody wants it is skipped, and outside since and until;
+    Every line that is not a comment is a row. Of other metrics it is skipped, and outside since and until;
     a line without a timestamp is refused, and so is one of before the year 2000 or of ten minutes after `now`.
 
     Args:
-        pieces: the text, in any pieces.
+        chunks: the text, in any chunks.
         origin: its name.
-        cluster: whose telemetry it is; no text says it.
+        cluster: whose telemetry it is; no text names it.
         interval_s: width of the grid.
         now: the time.
-        since: readings up to then are skipped: a reading speaks for the time before it.
+        since: readings up to then are skipped: a reading covers the time before it.
         until: later readings are skipped.
         mapping: which metric fills what; the built-in one if None.
 
@@ -67,17 +67,17 @@ def parse_openmetrics(
         Gathering(since, until),
         now.timestamp() + AHEAD_S,
     )
-    return as_parsed(reading.read(pieces), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
+    return as_parsed(reading.read(chunks), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
 
 
 def as_parsed(text: Text, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
-    """What readings tell, source by source; the first has the account of the rows that belong to none."""
+    """The contents of readings, source by source; the first has the account of the rows that belong to none."""
     first, *others = by_source.by_source(text.gathered, mapping, cluster=cluster, interval_s=interval_s, origin=origin)
     return [_with_rest(first, text, cluster, origin), *others]
 
 
 def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
-    """The first of what a text tells, with the account of the lines that belong to none."""
+    """The first source of a text, with the account of the lines that belong to none."""
     refused = text.refused.with_columns(cluster=pl.lit(cluster), source=pl.lit(first.source), origin=pl.lit(origin))
     return replace(
         first,

@@ -3,7 +3,7 @@ r"""OpenMetrics and Prometheus text with timestamps, line by line: readings of s
     DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 97 1795247700.015
     {"node.load", instance="n1"} 3 1795247700015
 
-The text comes in pieces, and of each piece only the readings are kept. Nearly all lines are a name with labels, a value
+The text comes in chunks, and of each chunk only the readings are kept. Nearly all lines are a name with labels, a value
 and a time, one space between them: those are cut by what stands between (`} `), and what stands before it is read once
 for each series. The others (tabs, exemplars, no labels) are taken apart by a regular expression.
 """
@@ -35,7 +35,7 @@ MILLISECONDS_FROM: Final = 1e11
 """Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
 
 AHEAD_S: Final = TOLERANCE.total_seconds()
-"""How far ahead of ours another clock may be; a reading further on would be of a time that nobody has seen."""
+"""How far ahead of ours another clock may be; a reading further on would be of a future time."""
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -47,7 +47,7 @@ _LABEL = re.compile(rf"(?:([a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*=[ \t]*)?({_QU
 _ESCAPE = re.compile(r"\\(.)")
 
 _UNWANTED, _INVALID, _UNPLACED = -1, -2, -3
-_UNTIMED: Final = "no timestamp: a scrape alone does not say when it was made"
+_UNTIMED: Final = "no timestamp: a scrape alone does not record when it was made"
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = 10
 REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
@@ -55,14 +55,14 @@ REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
 
 
 class Text(NamedTuple):
-    """What a text tells.
+    """The contents of a text.
 
     Attributes:
-        gathered: the readings of the series that are wanted.
+        gathered: the readings of the requested series.
         n_lines: lines that are not comments and not blank.
         refused: those that were refused: line, reason, raw.
-        n_skipped: those of metrics that are not wanted.
-        warnings: what to say of it.
+        n_skipped: those of other metrics.
+        warnings: its warnings.
     """
 
     gathered: Gathered
@@ -78,7 +78,7 @@ class Reading:
 
     Attributes:
         origin: its name.
-        wanted: metrics whose readings are kept.
+        wanted: the requested metrics.
         refuse: why the lines of a series (its labels, `__name__` among them) are refused; None: they are not.
         gathering: takes the readings.
         latest_s: an epoch; no reading can be later.
@@ -98,7 +98,7 @@ class Reading:
     _n_untimed: int = 0
     _cut: bool = False
 
-    def read(self, pieces: Iterable[bytes]) -> Text:
+    def read(self, chunks: Iterable[bytes]) -> Text:
         """All of it.
 
         Raises:
@@ -107,7 +107,7 @@ class Reading:
             InputError: it has a line that is too long to be one.
         """
         at, beginning = 0, ""
-        for lines in self._lines(pieces):
+        for lines in self._lines(chunks):
             first = self._read(lines, at)
             beginning = beginning or first
             at += len(lines)
@@ -119,7 +119,7 @@ class Reading:
         n_wanted = self._n_lines - self._n_skipped
         if n_wanted and self._n_untimed == n_wanted:
             raise UntimedError(
-                f"{self.origin}: none of its lines has a timestamp: a scrape alone does not say when it was made\n"
+                f"{self.origin}: none of its lines has a timestamp: a scrape alone does not record when it was made\n"
                 "Write it with timestamps, as SERVER/federate, VictoriaMetrics' /api/v1/export/prometheus and promtool "
                 "tsdb dump-openmetrics do"
             )
@@ -129,11 +129,11 @@ class Reading:
         cut = [LoadWarning("file_cut")] if self._cut else []
         return [*cut, *conflicts(gathered)]
 
-    def _lines(self, pieces: Iterable[bytes]) -> Iterator[pl.Series]:
-        """Whole lines of each piece, and at last what stands behind the last end of a line."""
+    def _lines(self, chunks: Iterable[bytes]) -> Iterator[pl.Series]:
+        """Whole lines of each chunk, and at last what stands behind the last end of a line."""
         rest = b""
-        for number, piece in enumerate(pieces):
-            data = rest + (piece.removeprefix(_BOM) if number == 0 else piece)
+        for number, chunk in enumerate(chunks):
+            data = rest + (chunk.removeprefix(_BOM) if number == 0 else chunk)
             end = data.rfind(b"\n") + 1
             if end:
                 yield _as_lines(data[:end])
@@ -159,8 +159,8 @@ class Reading:
         others = self._numbered(_by_expression(odd), "")
         for rows in (first.filter(fitting), others):
             self._take(rows)
-        told = others if others.height else first
-        return str(told["raw"].first()) if told.height else ""
+        text_lines = others if others.height else first
+        return str(text_lines["raw"].first()) if text_lines.height else ""
 
     def _numbered(self, rows: pl.DataFrame, closing: str) -> pl.DataFrame:
         """Rows with `number`, that of the series of their `head` (without the `closing`), or why there is none."""
@@ -168,9 +168,11 @@ class Reading:
         closed = unique + closing
         valid = closed.str.contains(rf"^(?:{_SERIES}|{_NAME})$").to_numpy()
         names = closed.str.extract(rf"^({_NAME})").fill_null("")
-        known = valid & names.is_in([*self.wanted, ""]).to_numpy()
+        requested_series = valid & names.is_in([*self.wanted, ""]).to_numpy()
         numbers = np.where(valid, _UNWANTED, _INVALID)
-        numbers[known] = [self._number_of(head) for head in closed.filter(pl.Series(known)).to_list()]
+        numbers[requested_series] = [
+            self._number_of(head) for head in closed.filter(pl.Series(requested_series)).to_list()
+        ]
         table = pl.DataFrame({"head": unique, "number": numbers}, schema={"head": TEXT, "number": WHOLE})
         return rows.join(table, on="head", how="left", maintain_order="left").with_columns(
             pl.col("number").fill_null(_INVALID)
@@ -196,8 +198,8 @@ class Reading:
     def _take(self, rows: pl.DataFrame) -> None:
         """Lines into the account, and readings to the others."""
         self._n_lines += rows.height
-        told = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
-        self._n_known += rows.filter(pl.col("number") != _INVALID, told).height
+        text_lines = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
+        self._n_known += rows.filter(pl.col("number") != _INVALID, text_lines).height
         is_last = pl.lit(self._cut)  # then there is one line, the last
         unwanted = (pl.col("number") == _UNWANTED) & ~is_last
         wanted = rows.filter(~unwanted).with_columns(reason=self._reason(is_last))
@@ -205,10 +207,10 @@ class Reading:
         refused = wanted.filter(pl.col("reason").is_not_null())
         self._n_untimed += refused.filter(pl.col("reason") == _UNTIMED).height
         if refused.height:
-            said = refused.select(
+            refusals = refused.select(
                 pl.col("line").cast(WHOLE), "reason", pl.col("raw").str.slice(0, RAW_LIMIT).alias("raw")
             )
-            self._refused.append(said)
+            self._refused.append(refusals)
             wanted = wanted.filter(pl.col("reason").is_null())
         self.gathering.add(
             wanted["number"].to_numpy(), in_milliseconds(wanted["at"].to_numpy()), wanted["value"].to_numpy()
@@ -225,7 +227,7 @@ class Reading:
             *time_reasons(pl.col("at"), self.latest_s),
             *((number == _UNPLACED - index, why) for index, why in enumerate(self._reasons)),
         )
-        return pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+        return pl.coalesce(pl.when(when).then(pl.lit(refusals)) for when, refusals in reasons)
 
 
 def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...]:
@@ -239,7 +241,7 @@ def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...
 
 
 def conflicts(gathered: Gathered) -> list[str]:
-    """What to say of series with several values for one time."""
+    """The warning about series with several values for one time."""
     count = gathered.n_conflicts
     return [LoadWarning("values_conflict", count)] if count else []
 
@@ -262,9 +264,9 @@ def _apart(column: str, between: str, *names: str) -> pl.Expr:
 
 def _by_expression(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines that are no comments (line, raw), taken apart one by one; `head` is null where that cannot be done."""
-    told = lines.filter(~pl.col("raw").str.contains(r"^(?:#|$)")).sort("line")
+    text_lines = lines.filter(~pl.col("raw").str.contains(r"^(?:#|$)")).sort("line")
     fields = pl.col("raw").str.extract_groups(_LINE).struct.rename_fields(["series", "bare", "text", "stamp"])
-    parts = told.with_columns(fields.alias("fields")).unnest("fields")
+    parts = text_lines.with_columns(fields.alias("fields")).unnest("fields")
     return parts.with_columns(pl.coalesce("series", "bare").alias("head"), value=_number("text"), at=_number("stamp"))
 
 
@@ -298,8 +300,8 @@ def _unquoted(text: str) -> str:
 
 
 def unrecognised(origin: str, beginning: str) -> UnrecognisedInputError:
-    """What to say of a file that begins with other things than we know."""
-    begins = f"not telemetry that we know; it begins with\n  {shorten(beginning)}" if beginning.strip() else "empty"
+    """The message about a file of an unknown kind."""
+    begins = f"not telemetry of a known kind; it begins with\n  {shorten(beginning)}" if beginning.strip() else "empty"
     return UnrecognisedInputError(
         f"{origin}: {begins}\n"
         "Accepted are OpenMetrics text with timestamps, and Parquet with the columns of gpu_samples, gpu_hours, "

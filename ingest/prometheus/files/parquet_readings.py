@@ -54,9 +54,9 @@ class Columns(NamedTuple):
 
 
 def columns_of_readings(columns: Collection[str]) -> Columns | None:
-    """Which columns of a file are name, time and value of readings; None where one of them is not there."""
-    found = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
-    name, time, value = found
+    """Which columns of a file are name, time and value of readings; None where one of them is missing."""
+    columns_found = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
+    name, time, value = columns_found
     return Columns(name, time, value) if name and time and value else None
 
 
@@ -89,8 +89,8 @@ def _batches(data: bytes, origin: str) -> Iterator[pl.DataFrame]:
         for batch in pq.ParquetFile(io.BytesIO(data)).iter_batches(BATCH):
             yield pl.DataFrame(batch)
     except (pa.ArrowException, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        message = f"{origin}: the Parquet file is damaged ({said}); write it again"
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        message = f"{origin}: the Parquet file is damaged ({reason}); write it again"
         raise InputError(message) from None
 
 
@@ -114,15 +114,15 @@ class _Reading:
         self._n_rows += rows.height
         rows, labels = self._in_our_types(rows)
         name = pl.col("__name__")
-        unwanted = name.is_not_null() & ~name.is_in(self.wanted)
-        wanted = rows.filter(~unwanted)
-        self._n_skipped += rows.height - wanted.height
-        told = self._numbered(wanted, labels).with_columns(reason=self._reason())
-        refused = told.filter(pl.col("reason").is_not_null())
+        skipped = name.is_not_null() & ~name.is_in(self.wanted)
+        requested = rows.filter(~skipped)
+        self._n_skipped += rows.height - requested.height
+        rows_read = self._numbered(requested, labels).with_columns(reason=self._reason())
+        refused = rows_read.filter(pl.col("reason").is_not_null())
         if refused.height:
             raw = pl.struct([*labels, "at", "value"]).struct.json_encode().str.slice(0, RAW_LIMIT)
             self._refused.append(refused.select(pl.lit(None, dtype=WHOLE).alias("line"), "reason", raw.alias("raw")))
-        good = told.filter(pl.col("reason").is_null())
+        good = rows_read.filter(pl.col("reason").is_null())
         times, values = in_milliseconds(good["at"].to_numpy()), good["value"].to_numpy()
         self.gathering.add(good["number"].to_numpy(), times, values)
 
@@ -134,7 +134,7 @@ class _Reading:
             *time_reasons(pl.col("at"), self.latest_s),
             (pl.col("number") == _UNPLACED, "no label names the node and the GPU"),
         )
-        return pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+        return pl.coalesce(pl.when(when).then(pl.lit(reason)) for when, reason in reasons)
 
     def _in_our_types(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         """Rows with `__name__`, labels, `at` (seconds or milliseconds) and `value`; and the names of the labels.
@@ -148,31 +148,31 @@ class _Reading:
             others = [each for each in fields.columns if each not in rows.columns]
             rows = rows.drop(LABELS).with_columns(fields.select(others))
         kinds = rows.schema
-        for column, good, said in (
+        for column, good, reason in (
             (name, is_text(kinds[name]), "text"),
             (value, is_number(kinds[value]), "a number"),
             (time, _is_time(kinds[time]), "a time with a zone, or a number of seconds or milliseconds"),
         ):
             if not good:
-                raise InputError(f"{self.origin}: {column} is {kinds[column]}, and should be {said}")
+                raise InputError(f"{self.origin}: {column} is {kinds[column]}, and should be {reason}")
         labels = [each for each, kind in kinds.items() if each not in self.columns and is_text(kind)]
-        told = rows.select(
+        rows_read = rows.select(
             pl.col(name).cast(TEXT).alias("__name__"),
             *(pl.col(label).cast(TEXT).fill_null("").alias(f"label {label}") for label in labels),
             _at(time, kinds[time]).alias("at"),
             pl.col(value).cast(REAL).alias("value"),
         )
-        return told, ["__name__", *(f"label {label}" for label in labels)]
+        return rows_read, ["__name__", *(f"label {label}" for label in labels)]
 
     def _numbered(self, rows: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:
         """Rows with `number`, that of their series."""
         unique = rows.select(labels).unique(maintain_order=True)
-        numbers = [self._number(told) for told in unique.iter_rows(named=True)]
+        numbers = [self._number(rows_read) for rows_read in unique.iter_rows(named=True)]
         table = unique.with_columns(pl.Series("number", numbers, dtype=WHOLE))
         return rows.join(table, on=list(labels), how="left", nulls_equal=True, maintain_order="left")
 
-    def _number(self, told: dict[str, str | None]) -> int:
-        labels = {label.removeprefix("label "): value for label, value in told.items() if value}
+    def _number(self, rows_read: dict[str, str | None]) -> int:
+        labels = {label.removeprefix("label "): value for label, value in rows_read.items() if value}
         if "__name__" not in labels:
             return _UNWANTED
         return _UNPLACED if readings.refused(labels, self.mapping) else self.gathering.number(labels)

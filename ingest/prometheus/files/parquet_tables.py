@@ -1,7 +1,7 @@
 """Parquet files with rows of our tables: those of another warehouse, or what is left of telemetry when servers forgot.
 
-Which table a file holds its columns tell (`ingest.prometheus.files.table_rules`); each row is checked, and refused with
-the reason if it cannot be. A warehouse's own files come back as they were.
+The columns of a file decide which table it holds (`ingest.prometheus.files.table_rules`); each row is checked, and
+refused with the reason if it cannot be. A warehouse's own files come back as they were.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
 from ingest.plausible import EARLIEST_S, LATEST_S
-from ingest.prometheus.files.table_rules import nearest, told_by
+from ingest.prometheus.files.table_rules import nearest, table_of_columns
 from ingest.prometheus.gpu.samples import end
 from ingest.tables import RAW_LIMIT, REJECTS, TEXT, WHOLE, Parsed, conform
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"PAR1"
 """How Parquet files begin."""
 
-_OVERLAPS: Final = "speaks for time that another row speaks for"
+_OVERLAPS: Final = "covers time that another row covers"
 _FAR: Final = "ts is not between the years 2000 and 2100"
 
 
@@ -65,7 +65,7 @@ def parse_table(
         UnrecognisedInputError, MissingColumnError, InputError: the file as a whole cannot be used.
     """
     columns = columns_of(data, origin)
-    table = told_by(columns)
+    table = table_of_columns(columns)
     if table is None:
         like = nearest(columns)
         raise MissingColumnError(
@@ -74,7 +74,7 @@ def parse_table(
         )
     rows = _read(data, table, origin, cluster)
     reasons = _reasons(table, rows["cluster"])
-    why = pl.coalesce(pl.when(when).then(pl.lit(said)) for when, said in reasons)
+    why = pl.coalesce(pl.when(when).then(pl.lit(reason)) for when, reason in reasons)
     checked = rows.with_columns(reason=why, outside=(~_within(since, until)).fill_null(value=False))
     good = checked.filter(pl.col("reason").is_null())
     inside = good.filter(~pl.col("outside"))
@@ -101,7 +101,7 @@ def parse_table(
 
 
 def once_each(rows: pl.DataFrame, key: Sequence[str], length: str | None) -> pl.DataFrame:
-    """Rows of which each key is there once: the one that speaks for most seconds. Millions seldom need sorting."""
+    """Rows with each key once: the one that covers most seconds. Millions seldom need sorting."""
     if rows.select(pl.struct(key).hash().n_unique()).item() == rows.height:
         return rows
     ordered = rows.sort(*key, *([length] if length else []))
@@ -114,7 +114,7 @@ def _clusters(rows: pl.DataFrame) -> frozenset[str]:
 
 
 def _covers(rows: pl.DataFrame, table: FileTable) -> tuple[datetime | None, datetime | None]:
-    """From when to when rows speak; events speak for no time."""
+    """The time that rows cover; events cover no time."""
     if table.length is None:
         return None, None
     last = pl.col("ts").dt.offset_by("1h") if table.hourly else end("ts", table.length)
@@ -128,8 +128,8 @@ def _covers(rows: pl.DataFrame, table: FileTable) -> tuple[datetime | None, date
 def _read(data: bytes, table: FileTable, origin: str, cluster: str | None) -> pl.DataFrame:
     """The file's columns that the table has, in our types, and `far` (see `_in_our_types`)."""
     try:
-        known = [name for name in table.schema if name in columns_of(data, origin)]
-        frame = pl.read_parquet(io.BytesIO(data), columns=known)
+        present = [name for name in table.schema if name in columns_of(data, origin)]
+        frame = pl.read_parquet(io.BytesIO(data), columns=present)
         _refuse_odd_types(frame.schema, table, origin)
         return _in_our_types(frame, table, cluster)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
@@ -150,10 +150,10 @@ def _refuse_odd_types(schema: pl.Schema, table: FileTable, origin: str) -> None:
         (table.numbers, is_number, "a number"),
         (table.texts, is_text, "text"),
     )
-    for names, good, said in kinds:
+    for names, good, reason in kinds:
         odd = [name for name in names if name in schema and not good(schema[name])]
         if odd:
-            message = f"{origin}: {', '.join(odd)} should be {said}"
+            message = f"{origin}: {', '.join(odd)} should be {reason}"
             raise InputError(message)
 
 
@@ -163,7 +163,7 @@ def is_number(dtype: pl.DataType) -> bool:
 
 
 def is_text(dtype: pl.DataType) -> bool:
-    """Whether it is text, or says the same as text: a GPU's number does, bytes and lists do not."""
+    """Whether it is text, or equivalent to text: a GPU's number does, bytes and lists do not."""
     return isinstance(dtype, pl.String | pl.Categorical | pl.Enum | pl.Null) or dtype.is_integer()
 
 
@@ -179,8 +179,8 @@ def _in_our_types(frame: pl.DataFrame, table: FileTable, cluster: str | None) ->
     texts = [name for name in table.texts if name in frame.columns]
     frame = frame.with_columns(pl.col(texts).cast(TEXT))
     for name, value in filled.items():
-        told = pl.col(name) if name in frame.columns else pl.lit(None, dtype=TEXT)
-        frame = frame.with_columns(pl.coalesce(told, pl.lit(value, dtype=TEXT)).alias(name))
+        existing = pl.col(name) if name in frame.columns else pl.lit(None, dtype=TEXT)
+        frame = frame.with_columns(pl.coalesce(existing, pl.lit(value, dtype=TEXT)).alias(name))
     return conform(frame, {**table.schema, "far": TEXT})
 
 
@@ -195,7 +195,7 @@ def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
 def _reasons(table: FileTable, clusters: pl.Series) -> Iterator[tuple[pl.Expr, str]]:
     """When a row is refused, and why; the first reason counts. `clusters` are all that the rows name."""
     names = [name for name, _ in table.names]
-    *most, last = [said for _, said in table.names]
+    *most, last = [reason for _, reason in table.names]
     numbers = pl.col(*table.numbers) if table.numbers else pl.lit(0.0)
     long = [name for name in clusters.drop_nulls().unique(maintain_order=True) if not fits_a_folder(name)]
     yield pl.col("far").is_not_null(), _FAR
@@ -208,7 +208,7 @@ def _reasons(table: FileTable, clusters: pl.Series) -> Iterator[tuple[pl.Expr, s
 
 
 def _without_overlaps(rows: pl.DataFrame, table: FileTable) -> pl.Series:
-    """Which rows (each key once) are to stay: of those that speak for the same time of a thing the first."""
+    """Which rows (each key once) are to stay: of those that cover the same time of a thing the first."""
     if table.length is None or table.hourly or rows.is_empty():
         return rows.select(pl.int_range(pl.len()) >= 0).to_series()
     series = [name for name in table.key if name != "ts"]

@@ -1,4 +1,4 @@
-"""Tables that come as Parquet files: which columns tell each, and which of their rows cannot be."""
+"""Tables that come as Parquet files: which columns identify each, and which of their rows are impossible."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class FileTable:
         required: columns without which a file holds no such table.
         names: columns of which none may be empty, and what they are called.
         key: what makes two rows the same.
-        length: column with the seconds that a row speaks for; of two that are the same the longer stays.
-        hourly: rows are of whole hours; else `length` says where they end.
+        length: column with the seconds that a row covers; of two that are the same the longer stays.
+        hourly: rows are of whole hours; else `length` gives where they end.
         reasons: what else a row can be refused for.
         filled: what stands in columns that the file has not.
     """
@@ -187,7 +187,7 @@ TABLES: Final = (GPU_SAMPLES, GPU_HOURS, NODE_SAMPLES, NODE_HOURS, CLUSTER_SAMPL
 """All of them. A file is the one of which it has most columns, if it lacks none that is required."""
 
 
-def told_by(columns: Collection[str]) -> FileTable | None:
+def table_of_columns(columns: Collection[str]) -> FileTable | None:
     """The table that a file with these columns holds; None where it lacks something of all."""
     whole = [table for table in TABLES if not table.missing(columns)]
     return max(whole, key=lambda table: len(table.schema.keys() & set(columns)), default=None)

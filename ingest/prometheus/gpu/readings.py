@@ -17,7 +17,7 @@ from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.samples import KEY, LONG, end, of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.gpu.server import cell_means
 from ingest.prometheus.health import xid
-from ingest.prometheus.series.gather import chosen, kept
+from ingest.prometheus.series.gather import chosen, keep_readings
 from ingest.prometheus.series.labels import (
     READINGS,
     SAMPLES,
@@ -61,7 +61,7 @@ def is_meant(labels: Labels[str, str], mapping: Mapping) -> bool:
 
 
 def refused(labels: Labels[str, str], mapping: Mapping) -> str | None:
-    """Why the readings of a series cannot be used; None where they can, or nobody wants them."""
+    """Why the readings of a series cannot be used; None where they can, or they are not requested."""
     if not is_meant(labels, mapping) or place(labels) is not None:
         return None
     return "no label names the node and the GPU"
@@ -94,7 +94,7 @@ class _Averaging:
         name = samples.labels[0]["__name__"]
         values = self._believed(samples, name)
         good = ~np.isnan(values)
-        seen = kept(Samples(samples.labels, samples.sizes, samples.times, values), good)
+        seen = keep_readings(Samples(samples.labels, samples.sizes, samples.times, values), good)
         numbers = np.repeat(np.array([self._number(labels) for labels in seen.labels], np.int32), seen.sizes)
         new = pl.DataFrame({"number": numbers, "at": seen.times}, schema=self.moments.schema)
         self.moments = pl.concat([self.moments, new]).unique()
@@ -128,7 +128,7 @@ class _Averaging:
         found = [empty(GPU_SAMPLES)]
         for begin in range(0, len(nodes), at_once):
             parts = [
-                _long(kept(means, np.repeat((of >= begin) & (of < begin + at_once), means.sizes)), column)
+                _long(keep_readings(means, np.repeat((of >= begin) & (of < begin + at_once), means.sizes)), column)
                 for (column, means), of in zip(self.means, owners, strict=True)
             ]
             found.append(wide(self._cut(of_whole_gpus(pl.concat(parts)), edges), cluster=cluster))
@@ -154,12 +154,12 @@ class _Averaging:
         median = steps["step"].drop_nulls().median()
         step = min(round(median) * 1000, width) if isinstance(median, float) and median >= 1 else width
         whole_cell = -(-at.max() // width) * width
-        told = self.moments.group_by("number").agg(
+        places = self.moments.group_by("number").agg(
             (at.min() - step).alias("low"),
             # With another reading due within its cell, the cell is not whole.
             pl.when(at.max() + step > whole_cell).then(whole_cell).otherwise(at.max()).alias("high"),
         )
-        return self.gpus().join(told, on="number").drop("number")
+        return self.gpus().join(places, on="number").drop("number")
 
     def gpus(self) -> pl.DataFrame:
         """Node and GPU by number."""
@@ -175,7 +175,7 @@ class _Averaging:
 
 
 def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int) -> Parsed:
-    """What a file's readings of GPUs tell; those of other metrics are not looked at.
+    """A file's readings of GPUs; those of other metrics are not looked at.
 
     Each reading is a row. Blank ones, those of strange values and those outside the time asked for are skipped; those
     that say the same of a GPU as others (one per job, the same line twice) are duplicates.
@@ -184,9 +184,9 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     averaging = _Averaging(mapping, interval_s)
     counts, columns = [], []
     for name in mapping.of_gpus:
-        told = _without_blanks(_named(read, {name}, mapping))
-        if told.labels:
-            counts.append(averaging.add(told))
+        places = _without_blanks(_named(read, {name}, mapping))
+        if places.labels:
+            counts.append(averaging.add(places))
             columns.append(name)
     raw = _readings(_without_blanks(_named(read, XID_NAMES, mapping)))
     samples = averaging.samples(cluster)
@@ -213,16 +213,16 @@ def _named(samples: Samples, metrics: Collection[str], mapping: Mapping) -> Samp
 def _account(gathered: Gathered, metrics: set[str], counts: list[_Counts], n_xids: int) -> dict[str, int]:
     """`rows_...` of Parsed."""
     named_so = [labels["__name__"] in metrics for labels in gathered.samples.labels]
-    told = int(gathered.told[named_so].sum())
+    places = int(gathered.told[named_so].sum())
     within = int(gathered.samples.sizes[named_so].sum())
     outside = sum(count for name, count in gathered.outside.items() if name in metrics)
     loaded = sum(each.good for each in counts) + n_xids
-    duplicate = told - within + sum(each.told - each.distinct for each in counts)
+    duplicate = places - within + sum(each.told - each.distinct for each in counts)
     return {
-        "rows_read": told + outside,
+        "rows_read": places + outside,
         "rows_loaded": loaded,
         "rows_duplicate": duplicate,
-        "rows_skipped": told + outside - loaded - duplicate,
+        "rows_skipped": places + outside - loaded - duplicate,
     }
 
 
@@ -237,26 +237,28 @@ def _rows(samples: Samples, columns: Labels[str, Sequence[str]]) -> pl.DataFrame
 
 def _without_blanks(samples: Samples) -> Samples:
     """Readings that are not DCGM's or Prometheus' words for "there is none"."""
-    return kept(samples, ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy())
+    return keep_readings(
+        samples, ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
+    )
 
 
 def _long(means: Samples, column: str) -> pl.DataFrame:
     """LONG of means."""
     found = [place(labels) or _NOWHERE for labels in means.labels]
-    told = {key: [getattr(each, key) for each in found] for key in ("node", "gpu", "instance")}
-    return conform(_rows(means, told).with_columns(column=pl.lit(column)), LONG)
+    places = {key: [getattr(each, key) for each in found] for key in ("node", "gpu", "instance")}
+    return conform(_rows(means, places).with_columns(column=pl.lit(column)), LONG)
 
 
 def _readings(samples: Samples) -> pl.DataFrame:
     """READINGS of samples."""
-    told = [(labels, labels["__name__"], place(labels) or _NOWHERE) for labels in samples.labels]
+    places = [(labels, labels["__name__"], place(labels) or _NOWHERE) for labels in samples.labels]
     of_series = {
-        "name": [name for _, name, _ in told],
-        "node": [where.node for *_, where in told],
-        "gpu": [where.gpu for *_, where in told],
-        "instance": [where.instance for *_, where in told],
-        "code": [labels.get("xid", "") for labels, *_ in told],
-        "series": [identity(name, labels) for labels, name, _ in told],
+        "name": [name for _, name, _ in places],
+        "node": [where.node for *_, where in places],
+        "gpu": [where.gpu for *_, where in places],
+        "instance": [where.instance for *_, where in places],
+        "code": [labels.get("xid", "") for labels, *_ in places],
+        "series": [identity(name, labels) for labels, name, _ in places],
     }
     return conform(_rows(samples, of_series), READINGS)
 

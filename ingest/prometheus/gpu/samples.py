@@ -41,7 +41,7 @@ _US: Final = 1_000_000
 
 
 class Usable(NamedTuple):
-    """Values (LONG) that can be believed, how many were left out, and what to say of those."""
+    """Values (LONG) that can be believed, how many were left out, and the warnings about those."""
 
     values: pl.DataFrame
     n_left_out: int
@@ -70,7 +70,7 @@ def _of_percents(names: list[str], count: int) -> str:
     detail = (
         f"{', '.join(names)}: read as a ratio, but there are values above 1, so somebody counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
-        f"are ratios cannot be told: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
+        f"are ratios is unknown: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
         "with scale = 0.01"
     )
     return LoadWarning("percent_or_ratio", count, detail)

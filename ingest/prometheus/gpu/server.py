@@ -1,4 +1,4 @@
-"""GPU telemetry from a server that speaks Prometheus' HTTP API, as rows of our tables.
+"""GPU telemetry from a server with Prometheus' HTTP API, as rows of our tables.
 
 Raw readings come by remote read from servers that have it, and are averaged here: that is quicker than the answer in
 JSON even where that has fewer numbers, and what DCGM could not read is left out of an average as it is from a file's.
@@ -84,8 +84,8 @@ class _Reading:
     def averages(self) -> pl.DataFrame:
         """READINGS of means, at the ends of the intervals that they speak for."""
         names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
-        found = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
-        means = list(self._means_of_server(names)) if found is None else found
+        readings = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
+        means = list(self._means_of_server(names)) if readings is None else readings
         return pl.concat([empty(READINGS), *means])
 
     def _means_of_raw(self, names: Sequence[str]) -> list[pl.DataFrame] | None:
@@ -107,34 +107,34 @@ class _Reading:
         for name in names:
             series = self.wanted.series(name, *self.wanted.mapping.of_gpus[name].matchers())
             queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
-        found = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
-        for name, points in zip(names, found, strict=True):
+        readings = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
+        for name, points in zip(names, readings, strict=True):
             yield self._readings(as_samples(points, name), chosen=True)
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
         begin = self.looked_back
         places = ", ".join(NODE_LABELS)
-        found = [empty(READINGS)]
+        readings = [empty(READINGS)]
         for name in filter(self.names.__contains__, XID_NAMES):
             hit = self.server.ever(self.wanted.series(name), places, since=begin, until=self.until, step=self.step)
             for matcher in _matchers([one["metric"] for one in hit]):
-                found += self._raw(name, self.wanted.series(name, *matcher), begin)
-        return pl.concat(found).filter(pl.col("value").is_finite()).unique(maintain_order=True)
+                readings += self._raw(name, self.wanted.series(name, *matcher), begin)
+        return pl.concat(readings).filter(pl.col("value").is_finite()).unique(maintain_order=True)
 
     def _raw(self, name: str, selector: str, begin: datetime) -> list[pl.DataFrame]:
-        """READINGS of all raw readings, by the road that the server has."""
-        found = self.server.samples(
+        """READINGS of all raw readings, by the transport that the server has."""
+        readings = self.server.samples(
             selector,
             first=begin + self.step,
             last=self.until,
             step=self.step,
             each=self._readings,
         )
-        if found is None:
+        if readings is None:
             raw = self.server.readings(selector, since=begin, until=self.until, step=self.step)
             return [self._readings(as_samples(raw, name))]
-        return found
+        return readings
 
     def watched(self, raw: pl.DataFrame) -> pl.DataFrame:
         """GPUs (node, gpu, ts) that were there when the piece begins, if that matters: when an XID appears right then.
@@ -147,8 +147,8 @@ class _Reading:
         if names and firsts.is_between(self.since, self.since + self.step, closed="right").any():
             query = f"max by ({', '.join(PLACE_LABELS)}) ({self.wanted.matcher(names)})"
             labels = self.server.points(query, first=self.since, last=self.since, step=self.step).labels
-        there = [(where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := place(each))]
-        return pl.DataFrame(there, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
+        present = [(where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := place(each))]
+        return pl.DataFrame(present, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
 
     def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
         """READINGS of samples; series without node or GPU go to `refused`, those that are not meant are left out.
@@ -156,15 +156,15 @@ class _Reading:
         Where the server has `chosen` the series that are, they do not have all their labels any more.
         """
         of_gpus = self.wanted.mapping.of_gpus
-        told: list[tuple[str, ...] | None] = []
+        identities: list[tuple[str, ...] | None] = []
         for labels in samples.labels:
             name = labels.get("__name__", "")
             meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
-            told.append(self._told(name, labels) if meant else None)
-        return _frame(told, samples)
+            identities.append(self._told(name, labels) if meant else None)
+        return _frame(identities, samples)
 
     def _told(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
-        """What the labels of a series tell, in the order of READINGS."""
+        """The identity of a series by its labels, in the order of READINGS."""
         self.indexes.hear(labels)
         where = place(labels)
         if where is None:
@@ -205,11 +205,11 @@ def cell_means(samples: Samples, width_ms: int) -> Samples:
     return Samples(samples.labels, sizes, ends[first], means)
 
 
-def _frame(told: Sequence[tuple[str, ...] | None], samples: Samples) -> pl.DataFrame:
+def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl.DataFrame:
     """READINGS of samples; `told` is what the labels of each series tell, and None where it is left out."""
-    good = np.array([each is not None for each in told], bool)
+    good = np.array([each is not None for each in identities], bool)
     frame = pl.DataFrame(
-        [each for each in told if each is not None],
+        [each for each in identities if each is not None],
         schema={key: READINGS[key] for key in ("name", "node", "gpu", "instance", "code", "series")},
         orient="row",
     )
@@ -223,8 +223,8 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """Telemetry of a piece of time on the grid: `gpu_samples` and `health_events`.
 
     Args:
-        server: whom to ask.
-        wanted: for what.
+        server: the server to query.
+        wanted: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
@@ -268,10 +268,10 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     )
 
 
-def _matchers(found: Sequence[dict[str, str]]) -> Iterator[list[str]]:
+def _matchers(readings: Sequence[dict[str, str]]) -> Iterator[list[str]]:
     """Label matchers for the nodes of these series; none at all where no label names them."""
     by_label: dict[str, set[str]] = {}
-    for labels in found:
+    for labels in readings:
         label = next((name for name in NODE_LABELS if labels.get(name)), "")
         by_label.setdefault(label, set()).add(labels.get(label, ""))
     for label, hosts in by_label.items():
@@ -308,7 +308,7 @@ def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
     matching = f" that match {{{wanted.selector}}}" if wanted.selector else ""
     detail = (
         f"{url} answers, but has no DCGM series{matching} in that time; {has}. Check prometheus.selector, and that "
-        "dcgm-exporter is scraped. Nothing was loaded, and the next ingest asks for this time again"
+        "dcgm-exporter is scraped. Nothing was loaded, and the next ingest requests this time again"
     )
     return LoadWarning("no_samples", None, detail)
 

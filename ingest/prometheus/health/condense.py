@@ -17,7 +17,7 @@ import polars as pl
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.health.rules import DCGM, names
 from ingest.prometheus.series.hosts import HOST_INFO, REPLICA_LABELS, Hosts
-from ingest.prometheus.series.hosts import Told as Named
+from ingest.prometheus.series.hosts import Identity as Named
 from ingest.prometheus.series.labels import ADDRESS_LABELS, is_blank, node_label, place
 from ingest.tables import REAL, TEXT, WHOLE, Schema
 

@@ -1,4 +1,4 @@
-"""Which exported metric tells of which trouble: data in `ingest/prometheus/health/rules.toml`, read here.
+"""Which exported metric shows which trouble: data in `ingest/prometheus/health/rules.toml`, read here.
 
     [[rule]]
     names = ["node_infiniband_link_downed_total"]
@@ -123,8 +123,10 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 def builtin() -> tuple[Rule, ...]:
     """The rules that come with Trackside."""
     file = resources.files("ingest") / "prometheus" / "health" / "rules.toml"
-    told = tomllib.loads(file.read_text(encoding="utf-8"))
-    return tuple(parse_rule(entry, origin=f"health_rules.toml, rule {n}") for n, entry in enumerate(told["rule"], 1))
+    rules_file = tomllib.loads(file.read_text(encoding="utf-8"))
+    return tuple(
+        parse_rule(entry, origin=f"health_rules.toml, rule {n}") for n, entry in enumerate(rules_file["rule"], 1)
+    )
 
 
 def names(rules: Iterable[Rule]) -> tuple[str, ...]:
@@ -144,21 +146,21 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
     """
     unknown = sorted(entry.keys() - _FIELDS)
     if unknown:
-        raise RuleError(f"{origin}: {', '.join(unknown)}: no such key; there are {', '.join(sorted(_FIELDS))}")
+        raise RuleError(f"{origin}: {', '.join(unknown)}: no such key; the keys are {', '.join(sorted(_FIELDS))}")
     missing = [key for key in ("names", "event", "kind", "severity", "says") if not entry.get(key)]
     if missing:
-        raise RuleError(f"{origin}: {', '.join(missing)} wanted")
+        raise RuleError(f"{origin}: {', '.join(missing)} required")
     if entry["event"] not in get_args(Event) or entry["severity"] not in get_args(Severity):
         raise RuleError(
             f"{origin}: event is one of {', '.join(get_args(Event))}, severity one of {', '.join(get_args(Severity))}"
         )
     if not entry.get("code") and not entry.get("code_from"):
-        raise RuleError(f"{origin}: code or code_from is wanted")
+        raise RuleError(f"{origin}: code or code_from is required")
     if len({name.startswith(DCGM) for name in entry["names"]}) > 1:
         raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes want rules of their own")
     bad = [key for key in ("above", "below", "other_than", "bits") if key in entry]
     if (entry["event"] == "level") != (len(bad) == 1):
-        raise RuleError(f"{origin}: one of above, below, other_than and bits says when a level is bad")
+        raise RuleError(f"{origin}: one of above, below, other_than and bits is required: when a level is bad")
     if not 0 < entry.get("within_s", 60) <= LONGEST_S:
         raise RuleError(f"{origin}: within_s is at most {LONGEST_S}")
     rest = {key: value for key, value in entry.items() if key not in {*_LISTS, "where", "class"}}

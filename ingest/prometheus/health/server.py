@@ -1,7 +1,8 @@
-"""Events of health from a server that speaks Prometheus' HTTP API: raw readings, a piece of time at a time.
+"""Events of health from a server with Prometheus' HTTP API: raw readings, an interval at a time.
 
-Averages hide what happened, so all readings are read, by the quickest road that the server has, and what they say is
-condensed while they come (`ingest.prometheus.health.condense`). A piece looks back as far as its events may depend on.
+Averages hide what happened, so all readings are read, by the quickest transport that the server has, and what they say
+is condensed while they come (`ingest.prometheus.health.condense`). A piece looks back as far as its events may depend
+on.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """Events that became known after `since`, up to and with `until`.
 
     Args:
-        server: whom to ask.
-        wanted: for what.
+        server: the server to query.
+        wanted: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
@@ -45,28 +46,28 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """
     gathering = Gathering(builtin(), since)
     if set(names) != {HOST_INFO}:
-        road = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+        transport = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
         looked_back = since - timedelta(seconds=LOOKBACK_S)
-        for part in road.raw(names, since=looked_back, until=until, each=gathering.condensed):
+        for part in transport.raw(names, since=looked_back, until=until, each=gathering.condensed):
             gathering.take(part)
-    found = told(gathering, cluster=wanted.cluster, told_before=since, until=until)
+    health = told(gathering, cluster=wanted.cluster, told_before=since, until=until)
     rejects = pl.DataFrame(
-        [(wanted.cluster, SOURCE, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in found.refused.items()],
+        [(wanted.cluster, SOURCE, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in health.refused.items()],
         schema=REJECTS,
         orient="row",
     )
     return Parsed(
         SOURCE,
         frozenset({wanted.cluster}),
-        {"health_events": found.events},
+        {"health_events": health.events},
         rejects,
-        rows_read=found.readings + rejects.height,
-        rows_loaded=found.readings - found.blanks,
-        rows_skipped=found.blanks,
+        rows_read=health.readings + rejects.height,
+        rows_loaded=health.readings - health.blanks,
+        rows_skipped=health.blanks,
         rows_rejected=rejects.height,
         columns=list(names),
-        covers_from=found.covers_from,
-        covers_until=found.covers_until,
+        covers_from=health.covers_from,
+        covers_until=health.covers_until,
     )
 
 

@@ -6,7 +6,7 @@
     counter = true
     device = ["device", "port"]
 
-The entries of a [[family]] have what that says besides. People add their own to these in the configuration
+The entries of a [[family]] also have the family's keys. People add their own to these in the configuration
 (`[[prometheus.metric]]`), in the same words; what the words mean stands at `Metric`.
 """
 
@@ -38,7 +38,7 @@ GPU_COLUMNS: Final = tuple(name for name in GPU_SAMPLES if name not in {"cluster
 """What `gpu_samples` has a column for."""
 
 GPU_RATIOS: Final = frozenset({"gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active"})
-"""Of these the ratios: at most 1 in our unit, and so at most 1 / `scale` in the exporter's, if `high` is not said."""
+"""Of these the ratios: at most 1 in our unit, and so at most 1 / `scale` in the exporter's, if `high` is not set."""
 
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -54,7 +54,7 @@ class MappingError(ValueError):
 class Metric:
     """One exported metric, and what of ours it fills.
 
-    What several exported names of one device (GPU) say is the same quantity by several names: the largest counts.
+    Several exported names of one device (GPU) are the same quantity by several names: the largest counts.
 
     Attributes:
         name: as exported.
@@ -92,7 +92,7 @@ class Metric:
 
     @property
     def fills(self) -> str:
-        """What it fills, as an entry says it."""
+        """What it fills, in the words of an entry."""
         return f"{self.table}.{self.column}"
 
     def matches(self, labels: Labels[str, str]) -> bool:
@@ -115,8 +115,8 @@ class Metric:
         if self.device_as:
             return self.device_as
         told = "/".join(filter(None, (labels.get(label, "") for label in self.device)))
-        found = re.search(self.device_pattern, told) if self.device_pattern else None
-        return (found[1] or "") if found else told
+        match = re.search(self.device_pattern, told) if self.device_pattern else None
+        return (match[1] or "") if match else told
 
     def matchers(self) -> list[str]:
         """`where` and `where_not` as label matchers of PromQL; patterns are whole there too."""
@@ -159,13 +159,13 @@ class Mapping:
         """With entries in the words of the files; those of an exported name and target that are there give way.
 
         Raises:
-            MappingError: an entry means nothing, two of them say the same, or one is at odds with what is there.
+            MappingError: an entry means nothing, two of them are the same, or one is at odds with existing ones.
         """
         more = [parse_metric(entry, origin=f"{origin}, entry {n}") for n, entry in enumerate(entries, 1)]
         replaced = {(metric.name, metric.fills) for metric in more}
-        kept = tuple(metric for metric in self.metrics if (metric.name, metric.fills) not in replaced)
-        _agreed(kept, more, origin)
-        return replace(self, metrics=(*kept, *more))
+        remaining = tuple(metric for metric in self.metrics if (metric.name, metric.fills) not in replaced)
+        _agreed(remaining, more, origin)
+        return replace(self, metrics=(*remaining, *more))
 
 
 @cache
@@ -179,30 +179,30 @@ def builtin() -> Mapping:
     return mapping
 
 
-def _entries(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """The entries of a file: alone, or in families, whose members have what the family says."""
-    alone = list(told.get("metric", ()))
-    for family in told.get("family", ()):
+def _entries(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of a file: alone, or in families, whose members have the family's keys."""
+    alone = list(tables.get("metric", ()))
+    for family in tables.get("family", ()):
         shared = {key: value for key, value in family.items() if key != "metric"}
         alone += [{**shared, **entry} for entry in family["metric"]]
     return alone
 
 
-def _agreed(kept: Sequence[Metric], more: Sequence[Metric], origin: str) -> None:
-    """Check new entries against each other and those that are there.
+def _agreed(remaining: Sequence[Metric], more: Sequence[Metric], origin: str) -> None:
+    """Check new entries against each other and the existing ones.
 
     Raises:
         MappingError: two are at odds.
     """
-    said: dict[object, int] = {}
-    columns = {metric.name: metric.column for metric in kept if metric.table == "gpu_samples"}
-    combined = {metric.column: metric.combine for metric in kept if metric.table == "gpu_samples"}
+    first_of: dict[object, int] = {}
+    columns = {metric.name: metric.column for metric in remaining if metric.table == "gpu_samples"}
+    combined = {metric.column: metric.combine for metric in remaining if metric.table == "gpu_samples"}
     for number, metric in enumerate(more, 1):
         where = f"{origin}, entry {number} ({metric.name})"
         same = (metric.name, metric.fills, metric.where, metric.where_not, metric.device_as)
-        first = said.setdefault(same, number)
+        first = first_of.setdefault(same, number)
         if first != number:
-            raise MappingError(f"{where}: says the same as entry {first}; leave one of the two out")
+            raise MappingError(f"{where}: the same as entry {first}; leave one of the two out")
         if metric.table != "gpu_samples":
             continue
         if metric.name in columns:
@@ -231,7 +231,7 @@ def parse_metric(entry: object, *, origin: str) -> Metric:
     where = f"{origin} ({shorten(name, 80)})" if isinstance(name, str) else origin
     unknown = [shorten(str(key), 40) for key in entry if key not in _KEYS]
     if unknown:
-        raise MappingError(f"{where}: {', '.join(unknown)}: no such key; there are {', '.join(_KEYS)}")
+        raise MappingError(f"{where}: {', '.join(unknown)}: no such key; the keys are {', '.join(_KEYS)}")
     for key in ("name", "fills"):
         if key not in entry:
             raise MappingError(f"{where}: {key} is missing; {_KEYS[key][1]}")
@@ -255,7 +255,7 @@ class _WrongError(ValueError):
 
 
 def _together(metric: Metric, given: Labels[str, Any], where: str) -> None:
-    """Check what the keys of an entry say together.
+    """Check the keys of an entry together.
 
     Raises:
         MappingError: they are at odds.

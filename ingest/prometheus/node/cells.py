@@ -1,4 +1,4 @@
-"""What a batch of readings tells of cells of the grid, series by series; gauges here, counters in `counters`."""
+"""The cells of the grid by a batch of readings, series by series; gauges here, counters in `counters`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEVER: Final = 1 << 62
 
 
 class Readings(NamedTuple):
-    """Readings, stretch by stretch: whose each stretch is (numbers), how many they are, epoch milliseconds, values."""
+    """Readings, run by run: whose each run is (numbers), how many they are, epoch milliseconds, values."""
 
     uses: Whole
     sizes: Whole
@@ -74,7 +74,7 @@ class Gauges(NamedTuple):
 
 
 def of_gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
-    """What readings of gauges tell."""
+    """The cells of gauges."""
     blocks = [_gauges(Readings(*block), limits, window) for block in in_blocks(*readings)]
     return Gauges(pl.concat([block.rows for block in blocks]), np.concatenate([block.strange for block in blocks]))
 
@@ -104,14 +104,14 @@ class Counted(NamedTuple):
 
 
 def of_counters(readings: Readings, window: Window) -> Counted:
-    """What readings of counters tell."""
-    found = grown(*readings, width_ms=window.width_ms)
-    kept = Increases(*where(window.has(found.increases.cells), found.increases))
+    """The cells of counters."""
+    grown_cells = grown(*readings, width_ms=window.width_ms)
+    increases_here = Increases(*where(window.has(grown_cells.increases.cells), grown_cells.increases))
     strange = ~((readings.values >= 0) & (readings.values <= COUNTER.most))
     whose = readings.uses[:0]
     if strange.any():
         whose = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]
-    return Counted(found._replace(increases=kept), whose)
+    return Counted(grown_cells._replace(increases=increases_here), whose)
 
 
 def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
@@ -129,8 +129,8 @@ def picked(samples: Samples, places: Whole, uses: Whole) -> Readings:
     return Readings(uses, sizes, samples.times[index], samples.values[index])
 
 
-def stretches(readings: Readings) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """First and last reading of each stretch, and how often which time lay between two readings."""
+def edges_and_steps(readings: Readings) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """First and last reading of each run, and how often which time lay between two readings."""
     uses, sizes, times, _ = readings
     some = sizes > 0
     stops = np.cumsum(sizes)[some]

@@ -1,9 +1,9 @@
 """How much counters grew in each cell of the grid: all series of a batch at once, and from batch to batch.
 
-A counter only grows. A value below the one before says that it began again at 0, so its increase is the new value.
+A counter only grows. A value below the one before means that it began again at 0, so its increase is the new value.
 What it grew from one reading to the next is spread evenly over the time between them, and so split among the cells
-that the time crosses. Of a series that was not read for longer than `GONE_S` nothing is told until it is read again;
-its first reading tells no increase, for nobody knows since when it had grown. Values that are no number, endless or
+that the time crosses. Of a series that was not read for longer than `GONE_S` nothing is known until it is read again;
+its first reading gives no increase, for since when it had grown is unknown. Values that are no number, endless or
 below 0 are no counter's, and are left out: the readings beside them then lie next to each other.
 
 None of it depends on how the readings are cut into batches, nor on where the time is cut: who wants all of the cells
@@ -39,7 +39,7 @@ BLOCK: Final = 1 << 15
 class Increases(NamedTuple):
     """By series and cell, in order of both: what the counters grew, and in which time. Milliseconds since the epoch.
 
-    Cells of which nothing is known are not there. `covered_ms` is the time that is known of; it lies between
+    Unobserved cells have no row. `covered_ms` is the observed time; it lies between
     `begin_ms` and `end_ms`, and is all of that unless there is a gap in it.
     """
 
@@ -52,7 +52,7 @@ class Increases(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """What a batch tells by itself: increases between its readings, and the first and the last reading of each series.
+    """A batch by itself: increases between its readings, and the first and the last reading of each series.
 
     `n_left_out` is how many readings were: those that are no counter's, and those of a time that was read already.
     """
@@ -67,12 +67,12 @@ class Grown(NamedTuple):
 
 
 def grown(series: Whole, sizes: Whole, times: Whole, values: Real, *, width_ms: int) -> Grown:
-    """What a batch tells by itself.
+    """The increases of a batch by itself.
 
     Args:
-        series: numbers of the series (small ones, from 0 on), one for each stretch of readings.
-        sizes: how many readings each stretch has.
-        times: epoch milliseconds of the readings, stretch by stretch.
+        series: numbers of the series (small ones, from 0 on), one for each run of readings.
+        sizes: how many readings each run has.
+        times: epoch milliseconds of the readings, run by run.
         values: what was read.
         width_ms: width of the grid. Cell n lies behind n times that, and ends with its end.
     """
@@ -106,7 +106,7 @@ def _grown(owners: Whole, times: Whole, values: Real, width_ms: int) -> Grown:
 
 @dataclass
 class Counters:
-    """Counters that are read batch by batch: knows the last reading of each series."""
+    """Counters that are read batch by batch: holds the last reading of each series."""
 
     width_ms: int
     _times: Whole = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
@@ -114,27 +114,27 @@ class Counters:
 
     def last_ms(self, series: Whole) -> Whole:
         """When series were read last (NEVER: they were not)."""
-        known = np.append(self._times, NEVER)
-        return np.asarray(known[np.minimum(series, self._times.size)])
+        observed = np.append(self._times, NEVER)
+        return np.asarray(observed[np.minimum(series, self._times.size)])
 
-    def add(self, found: Grown) -> Increases:
+    def add(self, batch: Grown) -> Increases:
         """Add a batch; later readings of a series come in later batches.
 
         Returns:
-            What the time up to the last reading of each series tells, from the last reading before on. Series and
+            The increases up to the last reading of each series, from the last reading before on. Series and
             cells may be there twice (now or with the next batch): increases and covered times then add up.
         """
-        series = found.series
+        series = batch.series
         more = int(series.max(initial=-1)) + 1 - self._times.size
         if more > 0:
             more = max(more, self._times.size)
             self._times = np.concatenate([self._times, np.full(more, NEVER, np.int64)])
             self._values = np.concatenate([self._values, np.zeros(more)])
         before, below = self._times[series], self._values[series]
-        between = _split(series, before, found.first_ms, _rise(below, found.first), self.width_ms)
-        later = found.last_ms > before
-        self._times[series[later]], self._values[series[later]] = found.last_ms[later], found.last[later]
-        return _joined([between, found.increases])
+        between = _split(series, before, batch.first_ms, _rise(below, batch.first), self.width_ms)
+        later = batch.last_ms > before
+        self._times[series[later]], self._values[series[later]] = batch.last_ms[later], batch.last[later]
+        return _joined([between, batch.increases])
 
 
 def _usable(owners: Whole, times: Whole, values: Real) -> tuple[Whole, Whole, Real]:
@@ -162,7 +162,7 @@ def _rise(below: Real, values: Real) -> Real:
 
 
 def _split(owners: Whole, before: Whole, times: Whole, rise: Real, width_ms: int) -> Increases:
-    """The increases from `before` to `times`, by series and cell. Of a time that is too long nothing is told."""
+    """The increases from `before` to `times`, by series and cell. A time that is too long has none."""
     length = times - before
     speed = rise / np.maximum(length, 1)
     cells = before // width_ms
@@ -173,12 +173,12 @@ def _split(owners: Whole, before: Whole, times: Whole, rise: Real, width_ms: int
         cells += np.arange(cells.size)
     low = cells * width_ms
     begin, end = np.maximum(before, low), np.minimum(times, low + width_ms)
-    known = end - begin
+    observed = end - begin
     first = beginnings(owners, cells)
     if not first.size:
-        return Increases(owners, cells, speed, known, begin, end)
+        return Increases(owners, cells, speed, observed, begin, end)
     last = np.append(first, owners.size)[1:] - 1
-    increase, covered = np.add.reduceat(speed * known, first), np.add.reduceat(known, first)
+    increase, covered = np.add.reduceat(speed * observed, first), np.add.reduceat(observed, first)
     return Increases(owners[first], cells[first], increase, covered, begin[first], end[last])
 
 
@@ -187,7 +187,7 @@ def _joined(parts: Iterable[Increases]) -> Increases:
 
 
 def in_blocks(series: Whole, sizes: Whole, times: Whole, values: Real) -> Iterator[tuple[Whole, Whole, Whole, Real]]:
-    """A batch in blocks of whole series, at least one; in a single one where a series has several stretches."""
+    """A batch in blocks of whole series, at least one; in a single one where a series has several runs."""
     stops = np.cumsum(sizes)
     apart = np.unique(series).size == series.size
     cuts = np.flatnonzero(np.diff(stops // BLOCK)) + 1 if apart else stops[:0]
@@ -199,7 +199,7 @@ def in_blocks(series: Whole, sizes: Whole, times: Whole, values: Real) -> Iterat
 
 
 def beginnings(*keys: Whole) -> Whole:
-    """Where another stretch of the same keys begins."""
+    """Where another run of the same keys begins."""
     new = keys[0][1:] != keys[0][:-1]
     for key in keys[1:]:
         new |= key[1:] != key[:-1]

@@ -2,8 +2,8 @@
 
     kube_pod_info{pod="worker-3",node="host-a",host_ip="10.0.0.7",created_by_kind="NodeSet",...} 1
 
-Pods of kinds that slurmd runs as (`KINDS`: Slinky's and SUNK's NodeSet, soperator's StatefulSet) are told, all of them;
-whether one is a Slurm node is known where they are written.
+Pods of kinds that slurmd runs as (`KINDS`: Slinky's and SUNK's NodeSet, soperator's StatefulSet) are listed, all of
+them; whether one is a Slurm node is known where they are written.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ ALIAS_SOURCE: Final = "prometheus"
 
 @dataclass
 class _Pods:
-    """When which pod was read on which host, and how many readings said so, or something else."""
+    """When which pod was read on which host, and how many readings showed that, or something else."""
 
     width_ms: int
-    spells: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
+    intervals: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
     readings: int = 0
     others: int = 0
     span: tuple[int, int] | None = None
@@ -60,7 +60,7 @@ class _Pods:
             if labels.get("created_by_kind") not in KINDS:
                 self.others += times.size
                 continue
-            # Where labels of the exporter's own pod took the names, those of which it tells are called exported_...
+            # Where labels of the exporter's own pod took the names, those that it is about are called exported_...
             pod, host = (labels.get(f"exported_{label}") or labels.get(label, "") for label in ("pod", "node"))
             names = {bare_host(name) for name in (host, labels.get("host_ip", "")) if name}
             if not pod or not names:
@@ -69,14 +69,14 @@ class _Pods:
             self.readings += times.size
             for each in np.split(times, np.flatnonzero(np.diff(times) > GONE_S * 1000) + 1):
                 for name in names:
-                    self.spells.setdefault((name, pod), []).append((int(each[0]), int(each[-1])))
+                    self.intervals.setdefault((name, pod), []).append((int(each[0]), int(each[-1])))
 
     def rows(self, cluster: str) -> list[tuple[str, str, str, datetime, str]]:
-        """NODE_ALIASES. A pod that was gone is told again when it is back: another may have had its place."""
+        """NODE_ALIASES. A pod that was gone is listed again when it is back: another may have had its place."""
         begins: list[tuple[str, str, int]] = []
-        for (name, pod), spells in self.spells.items():
+        for (name, pod), intervals in self.intervals.items():
             reached: int | None = None
-            for low, high in sorted(spells):
+            for low, high in sorted(intervals):
                 if reached is None or low - reached > GONE_S * 1000:
                     begins.append((name, pod, (low - 1) // self.width_ms * self.width_ms))
                 reached = high if reached is None else max(reached, high)
@@ -92,13 +92,13 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    road = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
-    readings = road.raw(names, since=since, until=until, each=lambda samples: samples)
+    transport = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+    readings = transport.raw(names, since=since, until=until, each=lambda samples: samples)
     return from_raw(readings, cluster=wanted.cluster, interval_s=wanted.interval_s, names=names)
 
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, interval_s: int, names: Sequence[str]) -> Parsed:
-    """NODE_ALIASES of readings, by whatever road they come; see `read`."""
+    """NODE_ALIASES of readings, by whatever transport they come; see `read`."""
     pods = _Pods(interval_s * 1000)
     for samples in batches:
         pods.add(samples)

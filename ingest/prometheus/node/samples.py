@@ -1,12 +1,12 @@
-"""Rows of `node_samples` and `cluster_samples` from raw readings, by whatever road those come.
+"""Rows of `node_samples` and `cluster_samples` from raw readings, by whatever transport those come.
 
     made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60)                # a file
     made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60, since=a, until=b)  # a server
 
-`made.frame` are the rows, `made.refused` the series that name no node, with the reason, `made.warnings` what to say,
+`made.frame` are the rows, `made.refused` the series that name no node, with the reason, `made.warnings` the warnings,
 `made.counts` an account of the readings. With `since` and `until` (both on the grid) rows are those of the cells in
-between, and readings up to `GONE_S` beside them are only looked at: they complete the counters' first and last cells.
-Without, rows are of all cells, as far as readings reach. Batches may hold series that nothing is wanted of.
+between, and readings up to `GONE_S` beside them are only context: they complete the counters' first and last cells.
+Without, rows are of all cells, as far as readings reach. Batches may hold series that are not requested.
 
 How readings become a row, step by step:
 
@@ -19,10 +19,10 @@ How readings become a row, step by step:
    of the cell was not there: it began later, or was gone. A sum of gauges weighs each series by how often it was read
    in the cell, so one that came or went counts for its part of the cell only; if one of them has no value that can
    be, there is no sum.
-4. What several exported names (or entries) say of one thing is one value, picked as in 2.
+4. Several exported names (or entries) of one quantity give one value, picked as in 2.
 
-A row of rates speaks for the seconds that it knows of, one of gauges for the whole cell; in a file the first and the
-last cell of a node speak for the part that was read, as in `ingest.prometheus.gpu.samples`.
+A row of rates covers its observed seconds, one of gauges the whole cell; in a file the first and the
+last cell of a node cover the part that was read, as in `ingest.prometheus.gpu.samples`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ import polars as pl
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import of_telemetry
 from ingest.prometheus.client.raw import GONE_S
-from ingest.prometheus.node.cells import NEVER, Limits, Window, median, of_counters, of_gauges, picked, stretches, where
+from ingest.prometheus.node.cells import (
+    NEVER,
+    Limits,
+    Window,
+    edges_and_steps,
+    median,
+    of_counters,
+    of_gauges,
+    picked,
+    where,
+)
 from ingest.prometheus.node.counters import Counters, Grown
 from ingest.prometheus.node.table import (
     GAUGES,
@@ -50,7 +60,7 @@ from ingest.prometheus.node.table import (
     values_of_gauges,
     values_of_rates,
 )
-from ingest.prometheus.series.hosts import HOST_INFO, Hosts, Told, told
+from ingest.prometheus.series.hosts import HOST_INFO, Hosts, Identity, identify
 from ingest.prometheus.series.labels import SLACK
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, TEXT, conform, empty
 
@@ -71,7 +81,7 @@ _FRAMES: Final[dict[str, Schema]] = {"node_samples": NODE_SAMPLES, "cluster_samp
 
 
 class Counts(NamedTuple):
-    """Readings within the time asked for, of series that something is wanted of.
+    """Readings within the requested time, of requested series.
 
     Attributes:
         loaded: those that count.
@@ -85,12 +95,12 @@ class Counts(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What readings tell.
+    """The rows of readings.
 
     Attributes:
         frame: NODE_SAMPLES or CLUSTER_SAMPLES.
         refused: series as text, with the reason.
-        warnings: what to say.
+        warnings: the warnings.
         counts: an account of the readings.
         latest_ms: the last reading's time (0: none).
         last_ms: the last reading's time of each counter.
@@ -135,20 +145,20 @@ def from_raw(
 
 
 class _Use(NamedTuple):
-    """What one series says for one entry: numbers of both, and what its labels tell."""
+    """One series for one entry: numbers of both, and its identity."""
 
     series: int
     entry: int
-    told: Told
+    identity: Identity
 
 
 class Seen(NamedTuple):
-    """What a batch of readings tells, in numbers of series and uses.
+    """The contents of a batch of readings, in numbers of series and uses.
 
     Attributes:
-        series: those that something is wanted of.
+        series: those that are requested.
         n_read: how many readings of each lie within the time asked for.
-        uses: what those series say for entries, one for each stretch of readings.
+        uses: the entries that those series are used for, one for each run of readings.
         grown: what counters grew.
         gauges: GAUGES.
         strange: uses of the values that can be none, one for each.
@@ -169,7 +179,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class NodeReadings:
-    """Readings that are taken batch by batch; of each series only what it knows of the cells is kept.
+    """Readings that are taken batch by batch; of each series only its cells are stored.
 
     Attributes are the arguments of `from_raw`; `hosts` may know of hosts that others told of.
     """
@@ -215,9 +225,9 @@ class NodeReadings:
         self.add(self.look(samples))
 
     def look(self, samples: Samples) -> Seen:
-        """What a batch tells; nothing is taken yet (it may be that an answer breaks off, and comes again)."""
-        told = [self._number(labels) for labels in samples.labels]
-        wanted = [(at, *each) for at, each in enumerate(told) if each and each[1]]
+        """The contents of a batch; nothing is taken yet (it may be that an answer breaks off, and comes again)."""
+        identify = [self._number(labels) for labels in samples.labels]
+        wanted = [(at, *each) for at, each in enumerate(identify) if each and each[1]]
         places = np.array([at for at, _, uses in wanted for _ in uses], np.int64)
         uses = np.array([use for _, _, uses in wanted for use in uses], np.int64)
         limits = np.array(self._limits, np.float64).reshape(-1, 3)
@@ -232,12 +242,12 @@ class NodeReadings:
             counters.grown,
             gauges.rows,
             np.concatenate([counters.strange, gauges.strange]),
-            stretches(read) if self.since is None else None,
+            edges_and_steps(read) if self.since is None else None,
             int(samples.times.max(initial=0)),
         )
 
     def add(self, seen: Seen) -> None:
-        """Take what a batch tells; later readings of a series come in later ones."""
+        """Take the contents of a batch; later readings of a series come in later ones."""
         self._n_read = _room(self._n_read, len(self._known))
         self._n_stretches = _room(self._n_stretches, len(self._uses))
         self._n_strange = _room(self._n_strange, len(self._uses))
@@ -245,8 +255,8 @@ class NodeReadings:
         np.add.at(self._n_stretches, seen.uses, 1)
         np.add.at(self._n_strange, seen.strange, 1)
         increases = self._counters.add(seen.grown)
-        kept = where(self._window.has(increases.cells), increases)
-        rates = pl.DataFrame(dict(zip(RATES, kept, strict=True)), RATES)
+        increases_here = where(self._window.has(increases.cells), increases)
+        rates = pl.DataFrame(dict(zip(RATES, increases_here, strict=True)), RATES)
         self._rates.append(rates)
         self._gauges.append(seen.gauges)
         self.n_cells += rates.height + seen.gauges.height
@@ -263,21 +273,21 @@ class NodeReadings:
         if entries is None:
             return None
         key = tuple(sorted(labels.items()))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self._known), []
+        number_and_uses = self._known.get(key)
+        if number_and_uses is None:
+            number_and_uses = self._known[key] = len(self._known), []
             for entry in entries:
                 metric = self.metrics[entry]
                 if metric.matches(labels):
-                    found[1].append(len(self._uses))
-                    self._uses.append(_Use(found[0], entry, told(metric, labels)))
+                    number_and_uses[1].append(len(self._uses))
+                    self._uses.append(_Use(number_and_uses[0], entry, identify(metric, labels)))
                     self._limits.append(_limits(metric))
-        return found
+        return number_and_uses
 
     # --- rows
 
     def settle(self, before: datetime | None) -> None:
-        """Make rows of all that is known of cells that end by then (None: of all cells), and forget the rest of it.
+        """Make rows of all cells that end by then (None: of all cells), and forget the rest of it.
 
         No reading that tells of them may come any more: those up to `GONE_S` later must be here.
         """
@@ -317,8 +327,8 @@ class NodeReadings:
         things: list[tuple[str, str, str] | None] = []
         keys = list(self._known)
         for use in self._uses:
-            node, why = self.hosts.node(use.told) if self.table == "node_samples" else ("", "")
-            things.append(None if why else (node, self.metrics[use.entry].column, use.told.device))
+            node, why = self.hosts.node(use.identity) if self.table == "node_samples" else ("", "")
+            things.append(None if why else (node, self.metrics[use.entry].column, use.identity.device))
             if why:
                 labels = dict(keys[use.series])
                 self._refused[f"{labels.pop('__name__')} {labels}"] = why
@@ -329,16 +339,16 @@ class NodeReadings:
         rows = []
         for use, thing in zip(self._uses, things, strict=True):
             metric = self.metrics[use.entry]
-            told_of: tuple[int | None, ...] = (None, None, None)
+            thing_numbers: tuple[int | None, ...] = (None, None, None)
             if thing is not None:
                 group = groups.setdefault((number[thing], use.entry), len(groups))
-                told_of = number[thing], group, twins.setdefault((group, use.told.rest), len(twins))
-            rows.append((*told_of, metric.scale, metric.high, metric.one_minus, metric.combine))
+                thing_numbers = number[thing], group, twins.setdefault((group, use.identity.rest), len(twins))
+            rows.append((*thing_numbers, metric.scale, metric.high, metric.one_minus, metric.combine))
         self._is_refused = np.array([thing is None for thing in things], bool)
         return ordered, pl.DataFrame(rows, USES, orient="row")
 
     def _cut(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]], uses: pl.DataFrame) -> pl.DataFrame:
-        """Values of gauges that speak for no time before a node's first reading or behind its last."""
+        """Values of gauges that cover no time before a node's first reading or behind its last."""
         nodes = pl.DataFrame({"node": [node for node, _, _ in things]}).with_row_index("thing")
         read = pl.concat([each.with_columns(uses["thing"].gather(each["use"])) for each, _ in self._edges])
         step = min(median([steps for _, steps in self._edges]) or self._width, self._width)
@@ -355,8 +365,8 @@ class NodeReadings:
         )
         begin = pl.max_horizontal("begin_ms", "low")
         end = pl.min_horizontal(pl.col("begin_ms") + self._width, "high")
-        found = values.join(nodes, on="thing").join(edges, on="node")
-        return found.with_columns(begin_ms=begin, known_ms=end - begin).select(VALUES.keys())
+        joined = values.join(nodes, on="thing").join(edges, on="node")
+        return joined.with_columns(begin_ms=begin, observed_ms=end - begin).select(VALUES.keys())
 
     def _counts(self) -> Counts:
         owners, refused = np.array([use.series for use in self._uses], np.int64), self._is_refused
@@ -366,13 +376,13 @@ class NodeReadings:
         gone = int(read[np.unique(owners[refused])].sum())
         return Counts(int(read.sum() - left_out.sum()) - gone, int(left_out.sum()), gone)
 
-    # --- what to say
+    # --- warnings
 
     def _of_strange(self) -> list[str]:
-        found = np.flatnonzero(self._n_strange)
-        if not found.size:
+        joined = np.flatnonzero(self._n_strange)
+        if not joined.size:
             return []
-        names = sorted({self.metrics[self._uses[use].entry].name for use in found.tolist()})
+        names = sorted({self.metrics[self._uses[use].entry].name for use in joined.tolist()})
         more = ", ..." if len(names) > _NAMES_SHOWN else ""
         count = int(self._n_strange.sum())
         detail = f"{', '.join(names[:_NAMES_SHOWN])}{more}"
@@ -386,7 +396,7 @@ class NodeReadings:
         return [LoadWarning("counter_jumps", self._jumped, f"{', '.join(names[:_NAMES_SHOWN])}{more}")]
 
     def _of_sparse(self, frame: pl.DataFrame) -> list[str]:
-        """Where gauges are read less often than the interval, most of the time nothing is known."""
+        """Where gauges are read less often than the interval, most of the time is unobserved."""
         columns = [metric.column for metric in self.metrics if not metric.counter]
         gauges = frame.filter(pl.col("metric").is_in(columns))
         step = pl.col("ts").diff().over([name for name in ("node", "metric", "device") if name in frame.columns])
@@ -411,24 +421,24 @@ class NodeReadings:
 def _rows(values: pl.DataFrame, things: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:
     """Rows as declared, of VALUES."""
     names = pl.DataFrame(things, dict.fromkeys(("node", "metric", "device"), TEXT), orient="row")
-    beside = names[values["thing"]] if values.height else names.clear()
-    made = pl.concat([beside, values], how="horizontal").with_columns(
+    row_names = names[values["thing"]] if values.height else names.clear()
+    made = pl.concat([row_names, values], how="horizontal").with_columns(
         cluster=pl.lit(cluster),
         ts=pl.col("begin_ms").cast(pl.Datetime("ms", "UTC")),
-        interval_s=pl.col("known_ms") / 1000,
+        interval_s=pl.col("observed_ms") / 1000,
     )
     return conform(made, _FRAMES[table])
 
 
 def one_frame(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -> pl.DataFrame:
-    """Rows of several questions as one frame, sorted; what several names say of one thing is one value (see above)."""
+    """Rows of several questions as one frame, sorted; several names of one quantity are one value (see above)."""
     if len(frames) == 1:
         return frames[0]
     rows = pl.concat([empty(_FRAMES[table]), *frames])
     key = [name for name in ("node", "metric", "device") if name in rows.columns]
     things = rows.select(key).unique().sort(key).with_row_index("thing")
     cell = pl.col("ts").dt.epoch("ms") // (interval_s * 1000)
-    values = rows.join(things, on=key).with_columns(cell=cell, known_ms="interval_s", begin_ms="ts")
+    values = rows.join(things, on=key).with_columns(cell=cell, observed_ms="interval_s", begin_ms="ts")
     return conform(once_each(values), _FRAMES[table])
 
 

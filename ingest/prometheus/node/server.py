@@ -1,9 +1,9 @@
 """Telemetry of nodes, networks and filesystems from a server, as rows of `node_samples`.
 
-Readings are taken raw, by the quickest road that the server has, and are judged here
+Readings are taken raw, by the quickest transport that the server has, and are judged here
 (`ingest.prometheus.node.samples`): what counters grew within an interval cannot be had from averages, and a server that
-computes it makes up what lies between two readings in ways of its own. Of metrics of which only some series are wanted
-the others are not asked for.
+computes it makes up what lies between two readings in ways of its own. Of metrics of which only some series are needed
+the others are not requested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCE: Final = "prometheus.node"
 """Name of the source in `loads` and `rejects`."""
 
 LONGEST_NAMES: Final = 3_000
-"""Characters of metrics' names that are asked for at once: the question may be an address."""
+"""Characters of metrics' names that are requested at once: the query may be an address."""
 
 FIRST_STEP: Final = timedelta(seconds=3 * GONE_S)
 
@@ -43,11 +43,11 @@ _GONE: Final = timedelta(seconds=GONE_S)
 
 
 def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
-    """Telemetry of nodes in a piece of time on the grid: `node_samples`.
+    """Telemetry of nodes in an interval on the grid: `node_samples`.
 
     Args:
-        server: whom to ask.
-        wanted: for what.
+        server: the server to query.
+        wanted: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
@@ -78,9 +78,9 @@ def read_table(
     for some, matchers in questions(wanted.mapping, table, names):
         metrics = wanted.mapping.of(table)
         readings = NodeReadings(metrics, table, wanted.cluster, wanted.interval_s, since, until, hosts)
-        road = ServerRoad(server, ",".join(filter(None, [wanted.selector, *matchers])))
+        transport = ServerRoad(server, ",".join(filter(None, [wanted.selector, *matchers])))
         for low, high in _steps(readings, since - _GONE, until + _GONE):
-            for seen in road.raw(some, since=low, until=high, each=readings.look):
+            for seen in transport.raw(some, since=low, until=high, each=readings.look):
                 readings.add(seen)
             readings.settle(high - _GONE)
         made.append(readings.made())
@@ -121,17 +121,17 @@ def _steps(readings: NodeReadings, since: datetime, until: datetime) -> Iterator
 
 
 def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """What to ask for, as names and label matchers: first how hosts call themselves, then what is measured.
+    """The queries, as names and label matchers: first how hosts call themselves, then what is measured.
 
-    Names of which the same series are wanted are asked for together, up to `LONGEST_NAMES`.
+    Names of which the same series are needed are requested together, up to `LONGEST_NAMES`.
     """
     if table == "node_samples" and HOST_INFO in names:
         yield [HOST_INFO], []
     by_matchers: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        wanted = {tuple(metric.matchers()) for metric in mapping.of(table) if metric.name == name}
-        if wanted:
-            by_matchers.setdefault(wanted.pop() if len(wanted) == 1 else (), []).append(name)
+        matchers_of = {tuple(metric.matchers()) for metric in mapping.of(table) if metric.name == name}
+        if matchers_of:
+            by_matchers.setdefault(matchers_of.pop() if len(matchers_of) == 1 else (), []).append(name)
     for matchers, some in by_matchers.items():
         begin = 0
         for at in range(1, len(some) + 1):

@@ -19,11 +19,11 @@ SOURCE: Final = "prometheus.slurm"
 
 
 def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
-    """Counts of a cluster in a piece of time on the grid: `cluster_samples`. They are of no node.
+    """Counts of a cluster in an interval on the grid: `cluster_samples`. They are of no node.
 
     Args:
-        server: whom to ask.
-        wanted: for what.
+        server: the server to query.
+        wanted: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.

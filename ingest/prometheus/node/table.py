@@ -1,4 +1,4 @@
-"""What series know of cells of the grid, made one value of each node, metric, device and cell. Frames in, frames out.
+"""Cells of series made one value of each node, metric, device and cell. Frames in, frames out.
 
 Cells have numbers: cell n lies behind n times the width of the grid. Times are milliseconds.
 """
@@ -21,7 +21,7 @@ USES: Final[Schema] = {
     "one_minus": FLAG,
     "combine": pl.Enum(get_args(Combine)),
 }
-"""By number, what a series says for one entry of the mapping.
+"""By number, what a series is for one entry of the mapping.
 
 `thing` is the number of node, metric and device; those of one thing and entry are a `group`, and those of a group that
 differ only in labels of the scrape have the same `twin`. All three are null where the series is refused.
@@ -31,7 +31,7 @@ RATES: Final[Schema] = {
     "use": pl.UInt32(),
     "cell": WHOLE,
     "increase": REAL,
-    "known_ms": WHOLE,
+    "observed_ms": WHOLE,
     "begin_ms": WHOLE,
     "end_ms": WHOLE,
 }
@@ -40,16 +40,16 @@ RATES: Final[Schema] = {
 GAUGES: Final[Schema] = {"use": pl.UInt32(), "cell": WHOLE, "total": REAL, "n_good": WHOLE, "n": WHOLE}
 """What was read of gauges in cells: how often, and the sum of those values that can be. Rows add up likewise."""
 
-VALUES: Final[Schema] = {"thing": pl.UInt32(), "cell": WHOLE, "value": REAL, "begin_ms": WHOLE, "known_ms": WHOLE}
-"""Values in base units, and the time they speak for."""
+VALUES: Final[Schema] = {"thing": pl.UInt32(), "cell": WHOLE, "value": REAL, "begin_ms": WHOLE, "observed_ms": WHOLE}
+"""Values in base units, and the time they cover."""
 
-_SPAN: Final = ("begin_ms", "known_ms")
+_SPAN: Final = ("begin_ms", "observed_ms")
 
 
 def rates_added_up(rows: pl.DataFrame) -> pl.DataFrame:
     """RATES with one row of a use and cell."""
     return rows.group_by("use", "cell").agg(
-        pl.col("increase", "known_ms").sum(), pl.col("begin_ms").min(), pl.col("end_ms").max()
+        pl.col("increase", "observed_ms").sum(), pl.col("begin_ms").min(), pl.col("end_ms").max()
     )
 
 
@@ -59,24 +59,26 @@ def gauges_added_up(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """VALUES, several of a thing and cell where entries say the same, of RATES with one row of a use and cell."""
-    rate = pl.col("increase") * 1000 / pl.col("known_ms")
-    found = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "known_ms")
+    """VALUES, several of a thing and cell where entries give the same, of RATES with one row of a use and cell."""
+    rate = pl.col("increase") * 1000 / pl.col("observed_ms")
+    best = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "observed_ms")
     begin, end = pl.col("begin_ms").max(), pl.col("end_ms").min()
-    several = found.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
-    told = several.agg(begin_ms=begin, known_ms=pl.min_horizontal(pl.col("known_ms").min(), end - begin), **_COMBINED)
-    return _together(found, _chosen(told.filter(pl.col("known_ms") > 0)))
+    several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
+    combined = several.agg(
+        begin_ms=begin, observed_ms=pl.min_horizontal(pl.col("observed_ms").min(), end - begin), **_COMBINED
+    )
+    return _together(best, _chosen(combined.filter(pl.col("observed_ms") > 0)))
 
 
 def values_of_gauges(rows: pl.DataFrame, uses: pl.DataFrame, *, width_ms: int) -> pl.DataFrame:
-    """VALUES, several of a thing and cell where entries say the same, of GAUGES with one row of a use and cell."""
+    """VALUES, several of a thing and cell where entries give the same, of GAUGES with one row of a use and cell."""
     mean = pl.when(pl.col("n_good") > 0).then(pl.col("total") / pl.col("n_good"))
-    whole = {"begin_ms": pl.col("cell") * width_ms, "known_ms": pl.lit(width_ms, WHOLE)}
-    found = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
+    whole = {"begin_ms": pl.col("cell") * width_ms, "observed_ms": pl.lit(width_ms, WHOLE)}
+    best = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
     weighed = pl.col("value") * pl.col("n") / pl.col("n").max()
     total = pl.when(pl.col("value").null_count() == 0).then(weighed.sum())
-    several = found.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
-    return _together(found, _chosen(several.agg(pl.col(*_SPAN).first(), **{**_COMBINED, "sum": total})))
+    several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
+    return _together(best, _chosen(several.agg(pl.col(*_SPAN).first(), **{**_COMBINED, "sum": total})))
 
 
 _COMBINED: Final = {
@@ -88,45 +90,45 @@ _COMBINED: Final = {
 
 
 def once_each(values: pl.DataFrame) -> pl.DataFrame:
-    """VALUES with one row of a thing and cell: of several the one that knows most, and of those the largest."""
-    order = ["thing", "cell", "known_ms", "value", "begin_ms"]
+    """VALUES with one row of a thing and cell: of several the one with most observed time, and of those the largest."""
+    order = ["thing", "cell", "observed_ms", "value", "begin_ms"]
     return values.sort(order, descending=[False, False, True, True, False]).unique(
         ["thing", "cell"], keep="first", maintain_order=True
     )
 
 
 def _with(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """Rows of cells beside what is known of their use; without those of refused ones."""
+    """Rows of cells with the facts of their use; without those of refused ones."""
     counted = uses.with_columns(pl.len().over("twin").alias("n_twins"), pl.len().over("group").alias("n_members"))
-    beside = counted[rows["use"]] if rows.height else counted.clear()
-    return pl.concat([rows, beside], how="horizontal").filter(pl.col("thing").is_not_null())
+    use_facts = counted[rows["use"]] if rows.height else counted.clear()
+    return pl.concat([rows, use_facts], how="horizontal").filter(pl.col("thing").is_not_null())
 
 
-def _in_base_units(found: pl.DataFrame) -> pl.DataFrame:
+def _in_base_units(best: pl.DataFrame) -> pl.DataFrame:
     """With `value` as it is stored. What is a trifle above its highest is rounding, and so is a share below 0."""
     scaled = pl.min_horizontal("value", "high") * pl.col("scale")
     value = pl.when("one_minus").then(pl.max_horizontal(1 - scaled, 0.0)).otherwise(scaled)
-    return found.with_columns(value=pl.when(pl.col("value").is_not_null()).then(value))
+    return best.with_columns(value=pl.when(pl.col("value").is_not_null()).then(value))
 
 
-def _one_of_twins(found: pl.DataFrame, known: str) -> pl.DataFrame:
-    """Of twins the one that knows most of the cell, and of those the largest."""
-    order, many = ["twin", "cell", known, "value", "begin_ms"], pl.col("n_twins") > 1
+def _one_of_twins(found: pl.DataFrame, most: str) -> pl.DataFrame:
+    """Of twins the one with most observed time of the cell, and of those the largest."""
+    order, many = ["twin", "cell", most, "value", "begin_ms"], pl.col("n_twins") > 1
     best = found.filter(many).sort(order, descending=[False, False, True, True, False], nulls_last=True)
     return pl.concat([found.filter(~many), best.unique(["twin", "cell"], keep="first", maintain_order=True)])
 
 
-def _chosen(told: pl.DataFrame) -> pl.DataFrame:
+def _chosen(combined: pl.DataFrame) -> pl.DataFrame:
     """VALUES by the rule of the entry."""
     rule = pl.col("combine")
-    return told.with_columns(
+    return combined.with_columns(
         value=pl.when(rule == "sum").then("sum").when(rule == "mean").then("mean").otherwise("max")
     )
 
 
-def _together(found: pl.DataFrame, several: pl.DataFrame) -> pl.DataFrame:
+def _together(best: pl.DataFrame, several: pl.DataFrame) -> pl.DataFrame:
     """VALUES of series that stand alone in their group, and of groups of several; what no float can hold is none."""
-    alone = found.filter(pl.col("n_members") == 1)
+    alone = best.filter(pl.col("n_members") == 1)
     return pl.concat([alone.select(VALUES.keys()), several.select(VALUES.keys())]).filter(
         pl.col("value").cast(pl.Float32, strict=False).is_finite()
     )

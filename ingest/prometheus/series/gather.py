@@ -31,7 +31,7 @@ BATCH: Final = 1 << 21
 
 
 class Gathered(NamedTuple):
-    """What a file holds of the series that are wanted.
+    """The readings of a file of the requested series.
 
     `samples` has every series of which there is a reading within the time asked for, and of each time one. `told`
     says how many readings of each series the file has within that time; `outside` how many outside, by metric.
@@ -57,12 +57,12 @@ class Gathering:
     _outside: dict[int, int] = field(default_factory=dict)
 
     def number(self, labels: dict[str, str]) -> int:
-        """The number of a series, new or known, by which its readings are added."""
+        """The number of a series, new or existing, by which its readings are added."""
         key = tuple(sorted(labels.items()))
-        known = self._numbers.setdefault(key, len(self.labels))
-        if known == len(self.labels):
+        number = self._numbers.setdefault(key, len(self.labels))
+        if number == len(self.labels):
             self.labels.append(labels)
-        return known
+        return number
 
     def add(self, series: Whole, times: Whole, values: Real) -> None:
         """Readings: the numbers of their series, epoch milliseconds, values."""
@@ -83,7 +83,7 @@ class Gathering:
         """All of it. Of several values for one time the largest counts; no number at all is less than any."""
         series, times = _joined(self._series, np.int32), _joined(self._times, np.int64)
         values = _joined(self._values, np.float64)
-        told = np.bincount(series, minlength=len(self.labels)).astype(np.int64)
+        n_of_series = np.bincount(series, minlength=len(self.labels)).astype(np.int64)
         is_same = series[1:] == series[:-1]
         if np.any((series[1:] < series[:-1]) | (is_same & (times[1:] < times[:-1]))):
             order = np.lexsort((times, series))
@@ -104,7 +104,7 @@ class Gathering:
         for number, count in self._outside.items():
             name = self.labels[number].get("__name__", "")
             outside[name] = outside.get(name, 0) + count
-        return Gathered(Samples(labels, sizes[some], times, values), told[some], outside, n_conflicts)
+        return Gathered(Samples(labels, sizes[some], times, values), n_of_series[some], outside, n_conflicts)
 
 
 def _joined(parts: list[npt.NDArray[_Kind]], kind: type[_Kind]) -> npt.NDArray[_Kind]:
@@ -121,12 +121,12 @@ def milliseconds(moment: datetime) -> int:
 
 def chosen(samples: Samples, is_meant: Callable[[dict[str, str]], bool]) -> Samples:
     """The series that are meant, by their labels."""
-    wanted = np.array([is_meant(labels) for labels in samples.labels], bool)
-    if wanted.all():
+    meant = np.array([is_meant(labels) for labels in samples.labels], bool)
+    if meant.all():
         return samples
-    labels = [each for each, has in zip(samples.labels, wanted.tolist(), strict=True) if has]
-    readings = np.repeat(wanted, samples.sizes)
-    return Samples(labels, samples.sizes[wanted], samples.times[readings], samples.values[readings])
+    labels = [each for each, has in zip(samples.labels, meant.tolist(), strict=True) if has]
+    readings = np.repeat(meant, samples.sizes)
+    return Samples(labels, samples.sizes[meant], samples.times[readings], samples.values[readings])
 
 
 def named(samples: Samples, names: Container[str]) -> Samples:
@@ -134,8 +134,8 @@ def named(samples: Samples, names: Container[str]) -> Samples:
     return chosen(samples, lambda labels: labels["__name__"] in names)
 
 
-def kept(samples: Samples, keep: npt.NDArray[np.bool_]) -> Samples:
-    """The readings that are to be kept, and the series that have one."""
+def keep_readings(samples: Samples, keep: npt.NDArray[np.bool_]) -> Samples:
+    """The readings to keep, and the series that have one."""
     if keep.all():
         return samples
     which = np.repeat(np.arange(samples.sizes.size), samples.sizes)[keep]
@@ -148,13 +148,13 @@ def kept(samples: Samples, keep: npt.NDArray[np.bool_]) -> Samples:
 def batches(samples: Samples) -> list[Samples]:
     """Whole series, so many together that a batch has about BATCH readings."""
     stops = np.cumsum(samples.sizes)
-    found, first, begin = [], 0, 0
+    batches, first, begin = [], 0, 0
     while first < len(samples.labels):
         last = max(int(np.searchsorted(stops, begin + BATCH, side="right")), first + 1)
         end = int(stops[last - 1])
         part = slice(first, last), slice(begin, end)
-        found.append(
+        batches.append(
             Samples(samples.labels[part[0]], samples.sizes[part[0]], samples.times[part[1]], samples.values[part[1]])
         )
         first, begin = last, end
-    return found
+    return batches

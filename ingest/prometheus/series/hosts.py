@@ -1,9 +1,9 @@
-"""What the labels of a series tell: whose it is, which device it is about, and which other series say the same.
+"""The identity of a series by its labels: its node, its device, and which other series measure the same.
 
 Exporters are scraped from an address, and several servers may scrape the same one. So a node's name is looked for as
-in `ingest.prometheus.series.labels`; where only the address tells it, node_exporter's `node_uname_info` says how the
+in `ingest.prometheus.series.labels`; where only the address gives it, node_exporter's `node_uname_info` says how the
 host at that address calls itself. Labels that the scrape puts on are no part of what is measured: series that differ
-only in those are twins, and say the same.
+only in those are twins, and measure the same.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ REPLICA_LABELS: Final = frozenset(
     {"job", "instance", "endpoint", "service", "monitor", "cluster"}
     | {"prometheus", "prometheus_replica", "replica", "__replica__", "__name__"}
 )
-"""Labels that say who scraped what for whom."""
+"""Labels of the scrape: who scraped what for whom."""
 
 FEDERATED_LABELS: Final = frozenset({"exported_instance", "exported_job"})
 """The same of series that a server took over from another; alone, an `exported_job` may be what is measured."""
 
 POD_LABELS: Final = frozenset({"namespace", "pod", "container"})
-"""Labels of the exporter's pod; but of metrics about pods (`ABOUT_PODS`) they say which."""
+"""Labels of the exporter's pod; but of metrics about pods (`ABOUT_PODS`) they name the pod."""
 
 ABOUT_PODS: Final = ("container_", "kube_", "kubelet_")
 """Beginnings of the names of metrics that are about pods."""
@@ -39,11 +39,11 @@ ABOUT_PODS: Final = ("container_", "kube_", "kubelet_")
 NO_NODE: Final = "no label names the node"
 
 
-class Told(NamedTuple):
-    """What a series says for one entry of the mapping.
+class Identity(NamedTuple):
+    """What a series is for one entry of the mapping.
 
     `name` is of its node, or the address where only that is known (`by_address`); empty: nothing is. `rest` are the
-    labels, with their values, that tell it from others of its node and entry.
+    labels, with their values, that distinguish it from others of its node and entry.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Told(NamedTuple):
     rest: tuple[tuple[str, str], ...]
 
 
-def told(metric: Metric, labels: Mapping[str, str]) -> Told:
-    """What the labels tell. Rows of clusters have no node, and labels that may name one tell their series apart.
+def identify(metric: Metric, labels: Mapping[str, str]) -> Identity:
+    """Identify a series by its labels. Rows of clusters have no node: labels that may name one are kept.
 
     >>> from ingest.prometheus.mapping.mapping import Metric
     >>> idle = Metric("node_cpu_seconds_total", "node_samples", "cpu_busy")
-    >>> told(idle, {"__name__": "node_cpu_seconds_total", "cpu": "3", "instance": "10.0.0.7:9100", "job": "node"})
-    Told(name='10.0.0.7:9100', by_address=True, device='', rest=(('cpu', '3'),))
+    >>> identify(idle, {"__name__": "node_cpu_seconds_total", "cpu": "3", "instance": "10.0.0.7:9100", "job": "node"})
+    Identity(name='10.0.0.7:9100', by_address=True, device='', rest=(('cpu', '3'),))
     """
     name = by = ""
     away = REPLICA_LABELS if metric.name.startswith(ABOUT_PODS) else REPLICA_LABELS | POD_LABELS
@@ -69,7 +69,7 @@ def told(metric: Metric, labels: Mapping[str, str]) -> Told:
     if labels.get("exported_instance"):
         away |= FEDERATED_LABELS
     rest = tuple(sorted((label, value) for label, value in labels.items() if value and label not in away))
-    return Told(name, by in ADDRESS_LABELS, metric.device_of(labels), rest)
+    return Identity(name, by in ADDRESS_LABELS, metric.device_of(labels), rest)
 
 
 _NODE_LABELS: Final = frozenset(NODE_LABELS)
@@ -82,25 +82,25 @@ class Hosts:
     _names: dict[str, set[str]] = field(default_factory=dict)
 
     def hear(self, labels: Mapping[str, str]) -> None:
-        """Take note of a series that tells it (`HOST_INFO`)."""
+        """Take note of a series that has the names (`HOST_INFO`)."""
         name = bare_host(labels.get("nodename", ""))
         if name and node_label(labels, ["nodename"]):  # and not an exporter's pod, which may call itself by its own
             for address in filter(None, map(labels.get, ADDRESS_LABELS)):
                 self._names.setdefault(address, set()).add(name)
                 self._names.setdefault(bare_host(address), set()).add(name)
 
-    def node(self, told: Told) -> tuple[str, str]:
-        """The node of a series, and why that cannot be told (one of both is empty).
+    def node(self, identity: Identity) -> tuple[str, str]:
+        """The node of a series, and why that is unknown (one of both is empty).
 
         Another exporter of the same host has the same address but for the port.
         """
-        if not told.name:
+        if not identity.name:
             return "", NO_NODE
-        host = bare_host(told.name)
-        if not told.by_address:
+        host = bare_host(identity.name)
+        if not identity.by_address:
             return host, ""
-        names = self._names.get(told.name) or self._names.get(host) or {host}
+        names = self._names.get(identity.name) or self._names.get(host) or {host}
         if len(names) > 1:
             several = ", ".join(sorted(names)[:3])
-            return "", f"several hosts say that they are {told.name}: {several}; scrape them under names of their own"
+            return "", f"several hosts have the name {identity.name}: {several}; scrape them under names of their own"
         return next(iter(names)), ""

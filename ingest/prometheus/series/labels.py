@@ -1,4 +1,4 @@
-"""What tells GPUs apart and which of their values can be believed: labels of node, GPU and MIG instance, blanks, units.
+"""What distinguishes GPUs and which of their values are plausible: labels of node, GPU and MIG instance, blanks, units.
 
 Which metric fills which column stands in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
 `etc/default-counters.csv` and its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that
@@ -28,7 +28,7 @@ SOURCE: Final = "prometheus.gpu"
 """Name of the source in `loads`, `rejects` and `health_events`."""
 
 BLANK_INT32: Final = 0x7FFFFFF0
-"""DCGM's blank value of 32 bits, which with its fifteen successors says why there is no value."""
+"""DCGM's blank value of 32 bits, which with its fifteen successors gives why there is no value."""
 
 BLANK_REAL: Final = 2.0**47
 """DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No value of ours is as large."""
@@ -68,10 +68,10 @@ EXPORTER: Final = "exporter"
 UUID_LABELS: Final = ("UUID", "uuid", "gpu_uuid")
 
 INDEX_LABELS: Final = ("gpu", "ordinal", "gpu_id", "card")
-"""Labels that may say which of a node's GPUs it is: DCGM's and NVML's index."""
+"""Labels that may give a GPU's index in its node: DCGM's and NVML's index."""
 
 MINOR_LABELS: Final = ("minor_number", "device")
-"""Labels that may tell the device's minor number, which is another one after a GPU fell off; `device` is nvidia3."""
+"""Labels that may give the device's minor number, which is another one after a GPU fell off; `device` is nvidia3."""
 
 GPU_LABELS: Final = (*INDEX_LABELS, *MINOR_LABELS, *UUID_LABELS)
 
@@ -107,7 +107,7 @@ class Place(NamedTuple):
 
 
 def place(labels: Labels[str, str]) -> Place | None:
-    """Node, GPU and MIG instance of a series; None where no label tells the node or the GPU.
+    """Node, GPU and MIG instance of a series; None where no label names the node or the GPU.
 
     >>> place({"gpu": "3", "Hostname": "n7.cluster.local", "instance": "10.0.0.7:9400"})
     Place(node='n7', gpu='3', instance='')
@@ -140,8 +140,10 @@ def node_label(labels: Labels[str, str], among: Sequence[str] = NODE_LABELS) -> 
     'instance'
     """
     pods = {labels[label] for label in POD_LABELS if labels.get(label)}
-    told = [label for label in among if labels.get(label) and not (labels[label] in pods and EXPORTER in labels[label])]
-    return min(told, key=lambda label: (label in ADDRESS_LABELS, labels[label] in pods), default="")
+    present = [
+        label for label in among if labels.get(label) and not (labels[label] in pods and EXPORTER in labels[label])
+    ]
+    return min(present, key=lambda label: (label in ADDRESS_LABELS, labels[label] in pods), default="")
 
 
 def _gpu_of(labels: Labels[str, str]) -> str:
@@ -149,7 +151,7 @@ def _gpu_of(labels: Labels[str, str]) -> str:
 
 
 def uuid_alone(labels: Labels[str, str]) -> str:
-    """The UUID of a GPU whose index a series does not tell; empty where it does, or has no UUID."""
+    """The UUID of a GPU whose index a series lacks; empty where it does, or has no UUID."""
     return "" if _first(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
 
 
@@ -160,9 +162,9 @@ def _short(uuid: str) -> str:
 
 @dataclass
 class Indexes:
-    """Which GPU has which UUID: some exporters tell the index, some the UUID, and some both.
+    """Which GPU has which UUID: some exporters give the index, some the UUID, and some both.
 
-    Where none tells a GPU's index, its minor number stands for it. A UUID that is told with several of them (a GPU that
+    Where none gives a GPU's index, its minor number stands for it. A UUID that is told with several of them (a GPU that
     was numbered anew) has none.
     """
 
@@ -172,25 +174,25 @@ class Indexes:
     def hear(self, labels: Labels[str, str]) -> None:
         """Take note of a series."""
         uuid = _short(_first(labels, UUID_LABELS))
-        for names, told in ((INDEX_LABELS, self._known), (MINOR_LABELS, self._minor)):
+        for names, identities in ((INDEX_LABELS, self._known), (MINOR_LABELS, self._minor)):
             number = _first(labels, names).removeprefix("nvidia")
             if uuid and number:
-                told.setdefault(uuid, set()).add(number)
+                identities.setdefault(uuid, set()).add(number)
 
     def of(self, uuid: str) -> str | None:
-        """The index of a GPU, as far as one is known."""
-        known = self._known.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
-        return next(iter(known)) if len(known) == 1 else None
+        """The index of a GPU; None where it is unknown."""
+        indexes = self._known.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
+        return next(iter(indexes)) if len(indexes) == 1 else None
 
     def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A frame with `gpu`, in which UUIDs whose index is known are replaced by that."""
         names = frame["gpu"].unique().to_list()
-        found = {name: index for name in names if (index := self.of(name)) is not None}
-        return frame.with_columns(pl.col("gpu").replace(found)) if found else frame
+        indexes_of = {name: index for name in names if (index := self.of(name)) is not None}
+        return frame.with_columns(pl.col("gpu").replace(indexes_of)) if indexes_of else frame
 
 
 def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Labels of series, with the index of the GPU where they do not tell it, and another with the same UUID does.
+    """Labels of series, with the index of the GPU where they lack it, and another with the same UUID has it.
 
     >>> with_indexes([{"UUID": "GPU-1f", "gpu": "3"}, {"uuid": "1f"}])
     [{'UUID': 'GPU-1f', 'gpu': '3'}, {'uuid': '1f', 'gpu': '3'}]
@@ -198,12 +200,12 @@ def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     indexes = Indexes()
     for labels in series:
         indexes.hear(labels)
-    told = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
-    return [labels if index is None else {**labels, "gpu": index} for labels, index in told]
+    identities = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
+    return [labels if index is None else {**labels, "gpu": index} for labels, index in identities]
 
 
 def identity(name: str, labels: Labels[str, str]) -> str:
-    """What tells the series of an XID metric apart, whatever the order of its labels. That of others is empty.
+    """What distinguishes the series of an XID metric, whatever the order of its labels. That of others is empty.
 
     XIDs are edges, and every series has its own: those of two exporters, MIG instances or jobs of one GPU.
 
@@ -237,7 +239,7 @@ def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.D
     if it is not given.
     """
     metrics = (mapping or builtin()).of_gpus.values()
-    told = pl.DataFrame(
+    identities = pl.DataFrame(
         [
             (each.name, each.column, each.scale, each.low, math.inf if each.high is None else each.high, each.one_minus)
             for each in metrics
@@ -249,7 +251,7 @@ def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.D
     plausible = value.is_finite() & value.is_between(pl.col("low"), pl.col("high") * (1 + SLACK))
     scaled = pl.min_horizontal(value, pl.col("high")) * pl.col("scale")
     turned = pl.when("one_minus").then(1 - scaled).otherwise(scaled)
-    return samples.join(told, on="name", maintain_order="left").select(
+    return samples.join(identities, on="name", maintain_order="left").select(
         *("name", "column", "node", "gpu", "instance", "ts"),
         is_blank("value").alias("blank"),
         pl.when(plausible).then(turned).alias("value"),
@@ -268,8 +270,8 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
     metrics = (mapping or builtin()).of_gpus.values()
     as_ratios = sorted(metric.name for metric in metrics if metric.column in RATIOS and metric.high == 1)
     value = pl.col("value")
-    told = pl.col("name").is_in(as_ratios) & value.is_between(0, 100 * (1 + SLACK), closed="right")
-    above = samples.filter(told).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
+    identities = pl.col("name").is_in(as_ratios) & value.is_between(0, 100 * (1 + SLACK), closed="right")
+    above = samples.filter(identities).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
     return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
 
 

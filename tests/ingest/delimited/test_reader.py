@@ -195,7 +195,8 @@ def test_of_texts_side_by_side_nobody_can_tell_which_holds_the_delimiter_so_they
     attempts = parsed.frames["attempts"].sort("job_id")
     assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
     assert parsed.warnings == [
-        "1 rows: which text holds the delimiter cannot be decided; what may be part of it is left out (Comment, JobName). "
+        "1 rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "(Comment, JobName). "
         r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"
     ]
 

@@ -197,17 +197,17 @@ def test_readings_rarer_than_the_interval_are_warned_of() -> None:
 def test_text_without_a_metric_that_we_know_says_so() -> None:
     parsed = parse(f"up 1 {T}")
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.covers_until) == (0, 1, None)
-    assert any("no metric that we know" in warning for warning in parsed.warnings)
+    assert any("it has no known metric" in warning for warning in parsed.warnings)
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         *((data, "x: empty") for data in (b"", b"\n\n", b"# EOF\n")),
-        (b"JobID|State\n7|RUNNING\n", "not telemetry that we know; it begins with"),
-        (b"\x00\x01\xff\xfe", "not telemetry that we know; it begins with"),
-        (b"<html>", "not telemetry that we know; it begins with"),
-        (b"hello world\nfoo bar\n", "not telemetry that we know; it begins with"),
+        (b"JobID|State\n7|RUNNING\n", "not telemetry of a known kind; it begins with"),
+        (b"\x00\x01\xff\xfe", "not telemetry of a known kind; it begins with"),
+        (b"<html>", "not telemetry of a known kind; it begins with"),
+        (b"hello world\nfoo bar\n", "not telemetry of a known kind; it begins with"),
     ],
 )
 def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, said: str) -> None:

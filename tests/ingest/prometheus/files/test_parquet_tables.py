@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, MissingColumnError
 from ingest.prometheus.files.parquet_tables import parse_table
-from ingest.prometheus.files.table_rules import TABLES, told_by
+from ingest.prometheus.files.table_rules import TABLES, table_of_columns
 from ingest.prometheus.gpu.samples import end
 from ingest.tables import SCHEMAS
 from tests.support.parsing import at
@@ -74,7 +74,7 @@ def test_a_good_row_is_loaded_into_the_table_that_its_columns_tell(table: str) -
 
 @pytest.mark.parametrize("table", ROWS)
 def test_all_columns_of_a_table_tell_that_table(table: str) -> None:
-    found = told_by(list(SCHEMAS[table]))
+    found = table_of_columns(list(SCHEMAS[table]))
     assert found is not None
     assert found.name == table
 
@@ -186,7 +186,7 @@ def test_of_rows_that_speak_for_the_same_time_the_first_stays() -> None:
     parsed = parse(frame.sample(fraction=1, shuffle=True, seed=5))
     kept = parsed.frames["gpu_samples"].filter(pl.col("gpu") == "0").sort("ts")
     assert kept["power_w"].to_list() == [0.0, 2.0, 4.0]
-    assert parsed.rejects["reason"].to_list() == ["speaks for time that another row speaks for"] * 3
+    assert parsed.rejects["reason"].to_list() == ["covers time that another row covers"] * 3
 
 
 @settings(max_examples=60, deadline=None)

@@ -344,7 +344,7 @@ def test_names_are_told_once_and_by_table() -> None:
         ("node_load5", "mine, entry 1: not a table; write [[prometheus.metric]] and its keys below"),
         ({}, "mine, entry 1: name is missing; write a metric's name as the exporter has it"),
         ({"name": "my_metric"}, 'mine, entry 1 (my_metric): fills is missing; write "TABLE.NAME"'),
-        ({**HEAD, "nmae": 1}, "mine, entry 1 (my_metric): nmae: no such key; there are name, fills, counter, scale"),
+        ({**HEAD, "nmae": 1}, "mine, entry 1 (my_metric): nmae: no such key; the keys are name, fills, counter, scale"),
         ({**HEAD, "name": "gcm.gpu.0.util"}, "name is 'gcm.gpu.0.util'; write a metric's name"),
         ({**HEAD, "name": 'x"}) or vector(1'}, "name is 'x\"}) or vector(1'; write a metric's name"),
         (
@@ -404,7 +404,7 @@ def test_a_wrong_entry_is_told_where_it_stands_what_is_wrong_and_what_to_write(e
 
 
 def test_entries_that_say_the_same_are_told() -> None:
-    with pytest.raises(MappingError, match=r"mine, entry 3 \(my_metric\): says the same as entry 1; leave one"):
+    with pytest.raises(MappingError, match=r"mine, entry 3 \(my_metric\): the same as entry 1; leave one"):
         builtin().and_more([HEAD, {**HEAD, "where": {"a": "b"}}, {**HEAD, "scale": 2}], origin="mine")
 
 

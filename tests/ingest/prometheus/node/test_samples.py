@@ -136,7 +136,7 @@ def test_an_address_that_several_hosts_claim_is_nobodys() -> None:
     assert found.frame.is_empty()
     [(shown, why)] = found.refused.items()
     assert shown == "used_percent {'instance': 'localhost:9100'}"
-    assert why.startswith("several hosts say that they are localhost:9100: n1, n2;")
+    assert why.startswith("several hosts have the name localhost:9100: n1, n2;")
 
 
 def test_two_exporters_at_one_address_are_told_apart_by_their_ports_where_hosts_differ() -> None:
@@ -239,7 +239,7 @@ def test_series_without_a_second_in_common_make_no_sum() -> None:
 def test_counters_that_are_read_too_seldom_are_a_warning() -> None:
     found = made(series("rx_total", *every(GONE_S + 1, 1000, start=1, rate=5), node="n1"))
     assert found.frame.is_empty()
-    assert found.warnings == ["counters are read less often than every 300 s, so nothing can be told of them"]
+    assert found.warnings == ["counters are read less often than every 300 s, so they give no rows"]
 
 
 # --- gauges

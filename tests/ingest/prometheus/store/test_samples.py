@@ -213,7 +213,7 @@ def test_a_bad_file_leaves_nothing_behind_and_the_others_are_loaded(tmp_path: Pa
         *(str(tmp_path / "bad.om"), good, str(tmp_path / "none.om")),
     )
     assert done.returncode == 30
-    assert "not telemetry that we know" in done.stderr
+    assert "not telemetry of a known kind" in done.stderr
     assert "none.om: No such file" in done.stderr
     assert "5 rows: 4 loaded, 1 rejected" in done.stderr
     with open_reader(tmp_path / "w") as reader:
