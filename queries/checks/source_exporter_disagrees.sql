@@ -1,4 +1,4 @@
--- warn: for hours on end Slurm's exporter counted other GPUs as allocated than accounting says: is accounting loaded for all of that time, and of this cluster?
+-- warn: for hours on end Slurm's exporter counted other GPUs as allocated than accounting records: is accounting loaded for all of that time, and of this cluster?
 WITH counted AS (
     -- The exporter's mean of an hour (of the epoch), where it was read for most of it.
     SELECT
@@ -29,7 +29,7 @@ accounted AS (
     GROUP BY ALL
 ),
 compared AS (
-    -- Only hours that the ledger speaks for wholly.
+    -- Only hours that the ledger covers wholly.
     SELECT c.cluster, c.hour, c.gpus AS by_exporter, COALESCE(a.gpus, 0) AS by_accounting
     FROM counted AS c
     JOIN computes AS p

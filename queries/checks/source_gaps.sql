@@ -1,4 +1,4 @@
--- warn: time between loads that no load speaks for; trackside status lists it with the command that reads it.
+-- warn: time between loads that no load covers; trackside status lists it with the command that reads it.
 SELECT g.cluster, g.source, g.started_at, g.ended_at
 FROM load_gaps AS g
 LEFT JOIN computes AS c USING (cluster)

@@ -1,2 +1,2 @@
--- warn: accounting has far fewer rows than usual: a source that fell silent says nothing, and looks like an idle cluster; trackside status says more.
+-- warn: accounting has far fewer rows than usual: a silent source looks like an idle cluster; see trackside status.
 SELECT cluster, source, says FROM source_warnings WHERE kind = 'silent';

@@ -1,4 +1,4 @@
--- One row is a cluster whose accounting records GPUs (gres/gpu in AccountingStorageTRES), with the time from which on it is known to. An attempt that started later and names no GPU held none; of an earlier one that is unknown.
+-- One row is a cluster whose accounting records GPUs (gres/gpu in AccountingStorageTRES), with the time from which on it is known to do so. An attempt that started later and names no GPU held none; of an earlier one that is unknown.
 CREATE OR REPLACE VIEW accounted_gpus AS
 WITH first_recorded AS (
     SELECT cluster, MIN(COALESCE(started_at, submitted_at)) AS ts
@@ -29,7 +29,7 @@ configured AS (
 )
 SELECT
     cluster,                                                                         -- cluster
-    -- The jobs that began shortly before the first one with a GPU were CPU jobs, unless something tells otherwise.
+    -- The jobs that began shortly before the first one with a GPU were CPU jobs, without evidence to the contrary.
     LEAST(f.ts - CASE WHEN c.cluster IS NULL THEN INTERVAL 1 DAY ELSE INTERVAL 0 DAY END, s.ts) AS since -- from when on; a day before the first record of a GPU, or when scontrol show config was read
 FROM first_recorded AS f
 LEFT JOIN contradicted AS c USING (cluster)

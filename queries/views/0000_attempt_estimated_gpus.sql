@@ -1,4 +1,4 @@
--- One row is an attempt that held nodes and of which accounting records no GPUs, with its GPUs by the best other source: null where none tells.
+-- One row is an attempt that held nodes and of which accounting records no GPUs, with its GPUs by the best other source: null where none has them.
 CREATE OR REPLACE VIEW attempt_estimated_gpus AS
 WITH unrecorded AS (
     SELECT
@@ -50,6 +50,6 @@ SELECT
         WHEN u.gpus_steps IS NOT NULL THEN 'steps'
         WHEN u.gpus_asked IS NOT NULL THEN 'request'
         ELSE 'unknown'
-    END AS gpus_from                                                                 -- which source tells, see attempts
+    END AS gpus_from                                                                 -- which source, see attempts
 FROM unrecorded AS u
 LEFT JOIN of_nodes AS o USING (cluster, node_list);

@@ -1,4 +1,4 @@
--- One row is a source of a cluster: how much of it was read, refused and skipped, and the time it speaks for.
+-- One row is a source of a cluster: how much of it was read, refused and skipped, and the time it covers.
 CREATE OR REPLACE VIEW data_quality AS
 SELECT
     cluster,

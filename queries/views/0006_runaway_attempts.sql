@@ -1,7 +1,7 @@
 -- One row is an attempt that accounting never closed though the controller no longer knew the job (sacctmgr show runawayjobs), with the latest time at which it can have ended.
 CREATE OR REPLACE VIEW runaway_attempts AS
--- Mending it by `sacctmgr show runawayjobs` closes the row at its own start; how long it ran is no better known then.
--- An open job that a later list lacks was listed by mistake: the controller knows it. A list of which rows were refused
+-- Mending it by `sacctmgr show runawayjobs` closes the row at its own start; how long it ran stays unknown.
+-- An open job that a later list lacks was listed by mistake: the controller has it. A list of which rows were refused
 -- lacks nothing: what is missing may be among those.
 WITH refused AS (
     SELECT DISTINCT digest FROM loads WHERE source = 'slurm.runaway' AND rows_rejected > 0

@@ -1,5 +1,5 @@
--- One row is time between the first and the last load of Slurm's accounting or node events, or of telemetry, of a cluster that no load speaks for.
--- Where node events are asked for live, they are wanted for all the time of the accounting. A dump of them does not say from when on.
+-- One row is time between the first and the last load of Slurm's accounting or node events, or of telemetry, of a cluster that no load covers.
+-- Where node events are read live, they are needed for all the time of the accounting. A dump of them does not record its beginning.
 -- GPU telemetry by the hour is GPU telemetry.
 CREATE OR REPLACE VIEW load_gaps AS
 WITH spans AS (
@@ -7,7 +7,7 @@ WITH spans AS (
         cluster,
         CASE source WHEN 'prometheus.gpu_hours' THEN 'prometheus.gpu' ELSE source END AS source,
         covers_from,
-        -- A file of node events does not say when it was made: it is taken to reach as far as the accounting does.
+        -- A file of node events does not record when it was made: it is taken to reach as far as the accounting does.
         CASE source
             WHEN 'slurm.events' THEN COALESCE(
                 covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER (PARTITION BY cluster)

@@ -1,4 +1,4 @@
--- One row is something about a source of a cluster that somebody should look at: it fell silent, is behind the others, or has other columns than before.
+-- One row is something about a source of a cluster that needs attention: it fell silent, is behind the others, or has other columns than before.
 CREATE OR REPLACE VIEW source_warnings AS
 WITH windows AS (
     -- Shorter windows may well be empty.
@@ -19,7 +19,7 @@ newest AS (
 first_jobs AS (
     SELECT cluster, MIN(submitted_at) AS submitted_at FROM attempts WHERE scheduler = 'slurm' GROUP BY cluster
 ),
-heard AS (
+loaded_since AS (
     -- What was before the first job that is known was purged, or there was no cluster yet.
     SELECT
         w.cluster,
@@ -40,7 +40,7 @@ quiet AS (
         ANY_VALUE(n.covers_until) AS ended_at,
         ANY_VALUE(h.since) AS known_since
     FROM newest AS n
-    JOIN heard AS h USING (cluster, source)
+    JOIN loaded_since AS h USING (cluster, source)
     LEFT JOIN windows AS w
         ON w.cluster = n.cluster AND w.source = n.source AND w.rows_read = 0 AND w.covers_until > h.until
     GROUP BY n.cluster, n.source
@@ -54,7 +54,7 @@ lengths AS (
         CAST(epoch(started_at) // 3600 AS BIGINT) AS first_hour
     FROM quiet
 ),
-stretches AS (
+usual_days AS (
     -- As long and at the same time of day, on each of the 28 days before it that are known.
     SELECT
         l.cluster,
@@ -67,7 +67,7 @@ stretches AS (
     WHERE l.started_at - to_days(CAST(CEIL(l.compared_days) + e.day AS INTEGER)) >= l.known_since
 ),
 submitted AS (
-    -- What was submitted in a stretch is the least that accounting showed of it.
+    -- What was submitted in an interval is the least that accounting showed of it.
     SELECT a.cluster, CAST(epoch(a.submitted_at) // 3600 AS BIGINT) AS hour, COUNT(*) AS jobs
     FROM attempts AS a
     JOIN quiet AS q USING (cluster)
@@ -76,7 +76,7 @@ submitted AS (
 ),
 busy AS (
     SELECT t.cluster, t.source, t.first_hour, COALESCE(SUM(s.jobs), 0) AS jobs
-    FROM stretches AS t
+    FROM usual_days AS t
     LEFT JOIN submitted AS s ON s.cluster = t.cluster AND s.hour >= t.first_hour AND s.hour < t.end_hour
     GROUP BY t.cluster, t.source, t.first_hour
 ),

@@ -1,4 +1,4 @@
--- One row is what was written at an attempt of a cluster that may say which run it belongs to.
+-- One row is what was written at an attempt of a cluster that may name its run.
 SELECT
     cluster,
     scheduler,

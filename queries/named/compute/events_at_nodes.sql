@@ -1,4 +1,4 @@
--- One row is a health event of a cluster that may tell why an attempt ended, as the diagnosis of interruptions reads it: critical ones, warnings, and XIDs of the user's program. One that was there when its GPU was first seen tells nothing of when it happened.
+-- One row is a health event of a cluster that may explain an attempt's end, as the diagnosis of interruptions reads it: critical ones, warnings, and XIDs of the user's program. One that was already there when its GPU was first seen has an unknown time.
 SELECT
     cluster,
     node,

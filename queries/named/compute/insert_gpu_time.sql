@@ -1,4 +1,4 @@
--- Writes a part of the ledger of a cluster (the frame `ledger`): exact GPU-seconds from whole microseconds and milli-GPUs. How much of productive time by logs went to stragglers is told beside it (the frame `straggling`: share of an attempt's day).
+-- Writes a part of the ledger of a cluster (the frame `ledger`): exact GPU-seconds from whole microseconds and milli-GPUs. How much of productive time by logs went to stragglers is stored with it (the frame `straggling`: share of an attempt's day).
 INSERT INTO gpu_time BY NAME
 SELECT
     l.cluster,

@@ -1,5 +1,5 @@
 -- One row is an attempt of a cluster on a node, as metrics read it. How long a runaway held its GPUs is assumed, and so is
--- an end that accounting has not told.
+-- an end that accounting has not recorded.
 SELECT
     n.cluster,
     n.scheduler,

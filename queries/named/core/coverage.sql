@@ -1,5 +1,5 @@
--- One row is the window of one load of a source of a cluster. Files of node events do not say when they were made:
--- where nobody said (--until), they are taken to reach as far as the accounting does.
+-- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
+-- where it was not passed (--until), they are taken to reach as far as the accounting does.
 SELECT
     cluster,
     covers_from AS started_at,

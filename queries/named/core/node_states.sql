@@ -1,10 +1,10 @@
 -- One row is a node in one state for an interval, as metrics read it.
--- Where Slurm's events were read they say when a node was down; a snapshot's reason may be older than the state it
--- stands beside (Slurm keeps the first reason), so of snapshots only drains count then: they begin when they are asked
--- for, and events tell of them only once the node's last job is gone.
+-- Where Slurm's events were read they record when a node was down; a snapshot's reason may be older than the state it
+-- stands beside (Slurm keeps the first reason), so of snapshots only drains count then: they begin when they are requested
+-- for, and events record them only once the node's last job is gone.
 -- A reservation that is no longer listed before its end was withdrawn: its maintenance lasts until the first listing
 -- without it, unless that lists the same name with another beginning (Slurm opens a new record when nodes change).
-WITH looks AS (
+WITH snapshots AS (
     SELECT DISTINCT covers_until AS ts
     FROM loads
     WHERE cluster = $cluster AND source = 'slurm.reservations' AND covers_from = covers_until AND rows_rejected = 0
@@ -12,7 +12,7 @@ WITH looks AS (
 withdrawn AS (
     SELECT r.name, r.started_at, MIN(l.ts) AS ts
     FROM reservations AS r
-    JOIN looks AS l ON l.ts > r.last_seen_at AND l.ts < COALESCE(r.ended_at, 'infinity')
+    JOIN snapshots AS l ON l.ts > r.last_seen_at AND l.ts < COALESCE(r.ended_at, 'infinity')
     WHERE r.cluster = $cluster AND r.maintenance
       AND NOT EXISTS (
         SELECT 1 FROM reservations AS o

@@ -1,10 +1,10 @@
 -- One row is a node's inventory as observed, as metrics read it.
 -- An inventory shows all nodes of its cluster, so a node is gone (`gone_at`) from the first one on that lacks it; but one
 -- of which records were refused may have had it among those, and until another one lacks it the node goes on.
-WITH looks AS (
+WITH snapshots AS (
     SELECT ts FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes'
 ),
-spells AS (
+intervals AS (
     SELECT *, LEAD(valid_from) OVER (PARTITION BY node ORDER BY valid_from) AS next_from
     FROM nodes
     WHERE cluster = $cluster
@@ -21,5 +21,5 @@ SELECT
     CAST(s.n_gpus * 1000 AS BIGINT) AS milli_gpus,
     s.gpu_model,
     s.partitions
-FROM spells AS s ASOF LEFT JOIN looks AS l ON s.last_seen_at < l.ts
+FROM intervals AS s ASOF LEFT JOIN snapshots AS l ON s.last_seen_at < l.ts
 ORDER BY s.node, s.valid_from;

@@ -1,5 +1,5 @@
--- Writes gpu_hours: takes out the rows that the frame `incoming` says otherwise, and as well or better: of as much of the
--- hour, or more. One that knows the seconds above a threshold does not go for one that does not.
+-- Writes gpu_hours: takes out the rows that the frame `incoming` replaces by as good or better ones: of as much of the
+-- hour, or more. One with the seconds above a threshold is not replaced by one without.
 DELETE FROM gpu_hours AS h
 USING incoming AS i
 WHERE h.ts BETWEEN $first AND $last

@@ -1,4 +1,4 @@
--- Writes node_hours: takes out the rows that the frame `incoming` says otherwise, and as well or better (see
+-- Writes node_hours: takes out the rows that the frame `incoming` replaces by as good or better ones (see
 -- delete_gpu_hours).
 DELETE FROM node_hours AS h
 USING incoming AS i

@@ -1,4 +1,4 @@
--- Writes gpu_hours: adds the rows of the frame `incoming` whose GPU, hour and metric are not there.
+-- Writes gpu_hours: adds the rows of the frame `incoming` whose GPU, hour and metric do not exist yet.
 INSERT INTO gpu_hours BY NAME
 SELECT i.*
 FROM incoming AS i

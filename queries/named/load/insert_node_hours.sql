@@ -1,4 +1,4 @@
--- Writes node_hours: adds the rows of the frame `incoming` whose node, metric, device and hour are not there.
+-- Writes node_hours: adds the rows of the frame `incoming` whose node, metric, device and hour do not exist yet.
 INSERT INTO node_hours BY NAME
 SELECT i.*
 FROM incoming AS i

@@ -1,5 +1,5 @@
--- One row is a node that counted as there until a moment; `told` says whether an inventory of the moment itself names it.
-WITH looks AS (
+-- One row is a node that counted as present until a moment; `told`: whether an inventory of the moment itself names it.
+WITH snapshots AS (
     SELECT ts FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes'
 ),
 told AS (
@@ -8,11 +8,11 @@ told AS (
     WHERE cluster = $cluster
       AND (
         $moment IN (valid_from, last_seen_at)
-        OR ($moment BETWEEN valid_from AND last_seen_at AND EXISTS (SELECT 1 FROM looks WHERE ts = $moment))
+        OR ($moment BETWEEN valid_from AND last_seen_at AND EXISTS (SELECT 1 FROM snapshots WHERE ts = $moment))
       )
 )
 SELECT DISTINCT n.node, EXISTS (SELECT 1 FROM told AS t WHERE t.node = n.node) AS told
 FROM nodes AS n
 WHERE n.cluster = $cluster AND n.valid_from < $moment
-  AND NOT EXISTS (SELECT 1 FROM looks AS l WHERE l.ts > n.last_seen_at AND l.ts < $moment)
+  AND NOT EXISTS (SELECT 1 FROM snapshots AS l WHERE l.ts > n.last_seen_at AND l.ts < $moment)
 ORDER BY n.node;

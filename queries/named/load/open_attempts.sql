@@ -1,4 +1,4 @@
--- One row is an attempt of a cluster whose end nobody has told yet; those that were asked for by id come last, the latest
+-- One row is an attempt of a cluster without a recorded end; those that were requested by id come last, the latest
 -- at the end.
 SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at
 FROM attempts AS a

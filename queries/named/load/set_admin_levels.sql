@@ -1,6 +1,6 @@
--- Writes users: the administrator level that the latest account change gives a user, where one tells it.
+-- Writes users: the administrator level that the latest account change gives a user, where one has it.
 UPDATE users AS u
-SET admin_level = CASE told.latest.code WHEN '2' THEN 'Operator' WHEN '3' THEN 'Administrator' ELSE 'None' END
+SET admin_level = CASE changes_of_level.latest.code WHEN '2' THEN 'Operator' WHEN '3' THEN 'Administrator' ELSE 'None' END
 FROM (
     SELECT cluster, name, MAX({'ts': ts, 'code': code}) AS latest
     FROM (
@@ -20,5 +20,5 @@ FROM (
     )
     WHERE code IN ('1', '2', '3')
     GROUP BY cluster, name
-) AS told
-WHERE u.cluster = told.cluster AND u."user" = told.name;
+) AS changes_of_level
+WHERE u.cluster = changes_of_level.cluster AND u."user" = changes_of_level.name;

@@ -1,4 +1,4 @@
--- Writes users: the first submission of each user in an account, of all attempts that there are.
+-- Writes users: the first submission of each user in an account, of all attempts.
 WITH firsts AS (
     SELECT u.cluster, u."user", u.account, MIN(a.submitted_at) AS first_job_at
     FROM users AS u

@@ -1,4 +1,4 @@
--- One row is an attempt of a cluster that held GPUs within a window: whose it was, how it ended, what it had asked for,
+-- One row is an attempt of a cluster that held GPUs within a window: whose it was, how it ended, what it had requested,
 -- and the GPU-seconds of it in the window by what they show of work.
 WITH clipped AS (
     SELECT
@@ -18,7 +18,7 @@ spent AS (
         job_id,
         submitted_at,
         SUM(gpu_s) AS allocated_s,
-        -- Standing still that nobody's failure explains; what is assumed is among what nobody saw, and not here, too.
+        -- Standing still without a failure that explains it; what is assumed is among the unobserved, and not here, too.
         SUM(gpu_s) FILTER (
             category = 'stalled' AND cause IN ('inactive', 'hang', 'data_stall', 'suspended', 'idle_gpus')
             AND evidence <> 'assumed'

@@ -1,4 +1,4 @@
--- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was not seen, or no log tells what of its work was kept: its own, and that of the attempt that followed.
+-- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or what of its work was kept is not logged: its own, and that of the attempt that followed.
 WITH wanted AS (
     SELECT run_id, attempt_no FROM run_interruptions
     WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
@@ -34,7 +34,7 @@ spent AS (
             AND COALESCE(g.cause, '') NOT IN ('restart_in_place', 'idle_gpus', 'data_stall', 'inactive', 'lockstep', 'suspended')
         ) AS broken_gpu_s,
         SUM(g.gpu_seconds) FILTER (g.category = 'startup' AND g.before_steps) AS startup_gpu_s,
-        -- Telemetry tells that GPUs worked, not whether the work was kept.
+        -- Telemetry shows that GPUs worked, not whether the work was kept.
         SUM(g.gpu_seconds) FILTER (
             g.category = 'unattributed'
             OR (g.category = 'stalled' AND g.cause = 'lockstep')
@@ -59,7 +59,7 @@ SELECT
     i.n_gpus,
     CASE
         WHEN COALESCE(s.unseen_gpu_s, 0) * 10 <= s.held_gpu_s
-            -- What the next attempt did again, and when it began to train, only its log tells.
+            -- What the next attempt did again, and when it began to train, only its log records.
             AND (s.productive_gpu_s IS NULL OR n.held_gpu_s IS NULL OR n.logged_gpu_s > 0)
             THEN CAST(COALESCE(s.broken_gpu_s, 0) + COALESCE(n.startup_gpu_s, 0) AS DOUBLE)
     END AS cost_gpu_s

@@ -1,4 +1,4 @@
--- One row is how many attempts of a cluster that held nodes ran in a window, by where their GPUs are known from (attempts.gpus_from), without those that accounting records.
+-- One row is how many attempts of a cluster that held nodes ran in a window, by the source of their GPUs (attempts.gpus_from), without those that accounting records.
 SELECT a.gpus_from, COUNT(*) AS n, ANY_VALUE(s.n) AS n_ran
 FROM attempts AS a
 CROSS JOIN (

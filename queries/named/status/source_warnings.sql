@@ -1,2 +1,2 @@
--- One row is something about a source of a cluster that somebody should look at, in words.
+-- One row is something about a source of a cluster that needs attention, in words.
 SELECT * FROM source_warnings ORDER BY cluster, source, kind, says;
