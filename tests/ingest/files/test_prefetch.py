@@ -35,7 +35,7 @@ def test_when_the_caller_stops_the_making_ends_and_lets_go_of_what_it_has() -> N
 WAITING = """
 import os, signal, threading, time
 import polars as pl
-from ingest.files.prefetch import one_ahead, started
+from ingest.files.prefetch import prefetch_one, started
 
 pl.LazyFrame({"a": [1]}).select(pl.col("a") + 1).collect()  # from now on polars handles signals, too
 
@@ -44,7 +44,7 @@ def hang():
     time.sleep(60)
     yield 1
 
-for wait in (lambda: next(one_ahead(hang())), lambda: started(lambda: next(hang()))()):
+for wait in (lambda: next(prefetch_one(hang())), lambda: started(lambda: next(hang()))()):
     try:
         wait()
     except KeyboardInterrupt:

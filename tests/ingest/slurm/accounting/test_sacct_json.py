@@ -238,7 +238,7 @@ def test_sluid_is_read_where_a_newer_slurm_tells_it() -> None:
         ("0.0.41", "not tried on a real Slurm"),
         ("0.0.45", "JSON v0.0.45 is not supported; it was read as the newest supported version, v0.0.44"),
         ("0.1.0", "read as the newest supported version"),
-        ("0.0.37", "read as the oldest one known, v0.0.38"),
+        ("0.0.37", "read as the oldest supported version, v0.0.38"),
     ],
 )
 def test_a_version_that_was_not_tried_or_is_not_known_is_read_and_warned_of(version: str, said: str) -> None:
@@ -352,7 +352,7 @@ def test_a_refused_job_is_kept_as_it_came_though_its_characters_are_damaged_or_t
 
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
-    [said] = [each for each in found.warnings if "run and tell an End" in each]
+    [said] = [each for each in found.warnings if "run and have an End" in each]
     assert said.startswith("1 jobs run and have an End")
     assert "disable_truncate_usage_time=true" in said
     assert "sacct" not in said

@@ -109,7 +109,7 @@ def test_a_server_with_unknown_versions_only_is_asked_in_its_newest_which_the_re
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         assert server.questions[-1][1]["show_duplicates"] == "true"
     assert "/slurmdb/v0.0.100/jobs" in fetched.origin
-    assert "not known" in parse_accounting_json(fetched.data, origin="x").warnings[0]
+    assert "not supported" in parse_accounting_json(fetched.data, origin="x").warnings[0]
 
 
 def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
