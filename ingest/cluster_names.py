@@ -64,6 +64,6 @@ def foreign(cluster: str | None, clusters: Iterable[str]) -> list[str]:
     >>> foreign("alpha", {"alpha", "beta"}), foreign(None, {"beta"})
     (['rows name other clusters than alpha: beta'], [])
     """
-    others = sorted(set(told) - {str(cluster)})
+    others = sorted(set(clusters) - {str(cluster)})
     detail = f"{cluster}: {', '.join(others)}"
     return [LoadWarning("other_clusters", len(others), detail)] if cluster and others else []

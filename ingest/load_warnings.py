@@ -12,11 +12,11 @@ MESSAGES: Final[Mapping[str, str]] = {
     "text": "{detail}",
     "characters_replaced": "{count} damaged characters (not UTF-8) were replaced",
     "delimiter_in_text": (
-        "{count} rows: which text holds the delimiter cannot be told; what may be part of it is left out ({detail})"
+        "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out ({detail})"
     ),
     "delimiter_in_sacct_text": (
-        "{count} rows: which text holds the delimiter cannot be told; what may be part of it is left out ({detail}). "
-        "Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
+        "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "({detail}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
     ),
     "other_clusters": "rows name other clusters than {detail}",
     "header_only": "{count} rows: header only; {detail}",
@@ -24,26 +24,26 @@ MESSAGES: Final[Mapping[str, str]] = {
     # Slurm: accounting
     "values_unread": "{detail}: {count} values could not be read",
     "state_unknown": "unknown state {detail}: {count} rows",
-    "nodes_miscounted": "{count} rows tell another number of nodes than their node list; the list was believed",
-    "end_guessed": "{count} rows have ended but tell no End; Start + Elapsed was taken for it",
+    "nodes_miscounted": "{count} rows give another number of nodes than their node list; the list was used",
+    "end_guessed": "{count} rows have ended but have no End; Start + Elapsed was taken for it",
     "times_truncated": (
-        "{count} rows run and tell an End: this comes of sacct --truncate (-T), which cuts Start and End to the window "
-        "asked for. Their End is not believed, but what their Start was cannot be told. Export again without it"
+        "{count} rows run and have an End: this comes of sacct --truncate (-T), which cuts Start and End to the "
+        "requested window. Their End is not believed, but their real Start is unknown. Export again without it"
     ),
     "times_truncated_in_list": (
-        "{count} jobs run and tell an End: slurmdbd cuts Start and End to the window of a request, unless it says "
-        "otherwise. Their End is not believed, but what their Start was cannot be told. Request the list again with "
+        "{count} jobs run and have an End: slurmdbd cuts Start and End to the window of a request, unless it asks "
+        "otherwise. Their End is not believed, but their real Start is unknown. Request the list again with "
         "disable_truncate_usage_time=true"
     ),
     "end_before_start": (
-        "{count} rows tell an End up to a minute before their Start (a clock was set back); they are taken to end when "
+        "{count} rows have an End up to a minute before their Start (a clock was set back); they are taken to end when "
         "they start"
     ),
     "local_time_ambiguous": (
-        "{count} rows have a local time in the hour that occurs twice in autumn, and nothing tells which was meant; "
+        "{count} rows have a local time in the hour that occurs twice in autumn, and which was meant is unknown; "
         "the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
     ),
-    "resources_implausible": ("{count} rows tell more CPUs or memory than their nodes can have, which are left out"),
+    "resources_implausible": ("{count} rows give more CPUs or memory than their nodes can have, which are left out"),
     "gpu_parts": "{count} rows hold only parts of GPUs (shard or mps), which count as no GPU here",
     "running_for_long": (
         "{count} rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
@@ -51,18 +51,18 @@ MESSAGES: Final[Mapping[str, str]] = {
     "ran_without_node": "{count} rows ran for some time but name no node, or no Start; they hold no GPUs here",
     "no_gpus_accounted": (
         "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
-        "in slurm.conf; until then their use cannot be known from accounting"
+        "in slurm.conf; until then accounting does not record their use"
     ),
     "steps_only": (
-        "no job rows: all {count} rows are job steps (9.batch, 9.0), and steps do not tell what a job held. "
+        "no job rows: all {count} rows are job steps (9.batch, 9.0), and steps do not record what jobs held. "
         "Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
     ),
     # Slurm: the rest
     "command_message": "{detail}",
     "columns_lacking": (
-        "this sacct knows no column {detail} (sacct -e lists them): was Slurm upgraded? They stay empty."
+        "this sacct has no column {detail} (sacct -e lists them): was Slurm upgraded? They stay empty."
     ),
-    "exit_codes_lacking": "JSON v{detail} tells no plain exit codes, they are null; sacct -P tells them",
+    "exit_codes_lacking": "JSON v{detail} has no plain exit codes, they are null; sacct -P has them",
     "json_version_unverified": "{detail}",
     "others_jobs_hidden": (
         "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts "
@@ -87,7 +87,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "counters_sparse": "{detail}",
     "values_conflict": "{count:,} readings have another value than one of the same series and time: the larger counts",
     "file_cut": "the file ends in the middle of a line; what came before is loaded",
-    "no_known_metric": "no metric that we know is in it, so there is nothing to load",
+    "no_known_metric": "it has no known metric, so there is nothing to load",
     "no_samples": "{detail}",
     "server_message": "{detail}",
     # Run logs

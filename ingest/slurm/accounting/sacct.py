@@ -297,9 +297,9 @@ def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
     if not columns:
         message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
         raise SourceError(message)
-    lacking = [name for name in WANTED if name.lower() not in known and name not in NOT_EVERYWHERE]
-    said = LoadWarning("columns_lacking", len(lacking), ", ".join(lacking))
-    return columns, [said] if lacking else []
+    lacking = [name for name in WANTED if name.lower() not in available and name not in NOT_EVERYWHERE]
+    warning = LoadWarning("columns_lacking", len(lacking), ", ".join(lacking))
+    return columns, [warning] if lacking else []
 
 
 def _utc(moment: datetime) -> str:

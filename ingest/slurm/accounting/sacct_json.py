@@ -122,7 +122,7 @@ def parse_accounting_json(
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
     foreign = [LoadWarning("other_clusters", len(others), f"{cluster}: {', '.join(others)}")] if others else []
-    said = [_of_list(warning) for warning in facts.warnings]
+    warnings = [_of_list(warning) for warning in facts.warnings]
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),

@@ -98,8 +98,8 @@ def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mappi
     done = runner(list(command), environment)
     stderr = done.stderr.decode(errors="replace")
     if done.returncode != 0:
-        raise SourceDownError(command, done.returncode, said, hint)
-    lines = filter(None, map(str.strip, said.splitlines()))
+        raise SourceDownError(command, done.returncode, stderr, hint)
+    lines = filter(None, map(str.strip, stderr.splitlines()))
     return Fetched(done.stdout, origin_of(command), tuple(LoadWarning("command_message", 1, line) for line in lines))
 
 

@@ -354,18 +354,20 @@ def judged(version_text: str) -> tuple[str, list[str]]:
     """
     match = _VERSION.search(version_text)
     newest, oldest = KNOWN[-1], KNOWN[0]
-    if found is None:
-        return newest, [_unverified(f"the JSON names no version; it was read as the newest one known, v{newest}")]
-    version = found[0][1:]
+    if match is None:
+        return newest, [_unverified(f"the JSON names no version; it was read as the newest supported one, v{newest}")]
+    version = match[0][1:]
     if version in VERIFIED:
         return version, []
     if version in KNOWN:
         return version, [
             _unverified(f"JSON v{version} was read by its documented field names; it was not tried on a real Slurm")
         ]
-    older = tuple(map(int, found.groups())) < tuple(map(int, oldest.split(".")))
+    older = tuple(map(int, match.groups())) < tuple(map(int, oldest.split(".")))
     nearest, which = (oldest, "oldest") if older else (newest, "newest")
-    return nearest, [_unverified(f"JSON v{version} is not known; it was read as the {which} one known, v{nearest}")]
+    return nearest, [
+        _unverified(f"JSON v{version} is not supported; it was read as the {which} supported version, v{nearest}")
+    ]
 
 
 def _unverified(message: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from ingest.context import Given
+from ingest.context import ParseContext
 from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.sacct import fetch_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
