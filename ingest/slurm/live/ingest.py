@@ -290,7 +290,7 @@ class _Live:
             self.seen.append(recheck.still_open(parsed.frames["attempts"]))
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
             request = replace(request, partial=bool(self.hidden))
-        parsed = load(self.writer, parsed, request=request, data=data, now=self.now, cluster=self.cluster)
+        parsed = write_input(self.writer, parsed, request=request, data=data, now=self.now, cluster=self.cluster)
         self.loads.append(Loaded(part.title, live_summary.without_rows(parsed), window))
         return parsed, len(data)
 
