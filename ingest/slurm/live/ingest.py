@@ -21,6 +21,7 @@ from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
 from ingest.slurm.live.questions import Ask, Part, answer, request_of
 from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_large
+from ingest.slurm.write import write_input
 from ingest.store import summary as live_summary
 from ingest.store import windows as load_windows
 from ingest.store.report import Note, Report
