@@ -414,7 +414,7 @@ class NodeReadings:
         read = _room(self._n_read, len(self._known))[[self._uses[use].series for use in counters]]
         if self._n_rates or not np.any(read > 1):
             return []
-        detail = f"counters are read less often than every {GONE_S} s, so nothing can be told of them"
+        detail = f"counters are read less often than every {GONE_S} s, so they give no rows"
         return [LoadWarning("counters_sparse", None, detail)]
 
 

@@ -263,7 +263,7 @@ def test_a_real_answer_with_another_version_in_its_meta_is_read_all_the_same() -
     told["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
     found = parse_accounting_json(json.dumps(told).encode(), origin="x")
     assert found.rows_loaded == plain.rows_loaded
-    assert "JSON v0.0.99 is not known" in found.warnings[0]
+    assert "JSON v0.0.99 is not supported" in found.warnings[0]
 
 
 # --- answers that are none -----------------------------------------------------------------------------

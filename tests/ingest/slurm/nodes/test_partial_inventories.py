@@ -70,7 +70,7 @@ def spells(root: Path) -> pl.DataFrame:
 def test_a_part_of_an_inventory_is_warned_of_with_the_nodes_that_it_lacks(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
     said = (
-        "this inventory lacks 2 of the 3 nodes of before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
+        "this inventory lacks 2 of the 3 nodes known before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
         "UTC on. If it was only a part, load a whole one of the same time."
     )
     assert warned == [[], [said], [said]]
@@ -84,7 +84,7 @@ def test_the_account_of_the_load_and_the_report_keep_the_warning(
         path = tmp_path / f"{number}.txt"
         path.write_bytes(inventory(names).replace(b"State", b"BootTime=%d State" % (T + number)))
         assert cli.main(["ingest", "slurm", str(path), "--cluster", "c", "--warehouse", str(tmp_path / "w")]) == 0
-    assert "warning: this inventory lacks 2 of the 3 nodes of before (n1, n3)" in capsys.readouterr().err
+    assert "warning: this inventory lacks 2 of the 3 nodes known before (n1, n3)" in capsys.readouterr().err
     with open_reader(tmp_path / "w") as reader:
         kept = reader.table("loads").filter(source="slurm.nodes").sort("covers_until")["warnings"].to_list()
     assert [len(warnings) for warnings in kept] == [0, 1]
@@ -109,7 +109,7 @@ def test_a_node_that_was_gone_before_is_not_said_to_be_gone_again(tmp_path: Path
 def test_many_missing_nodes_are_counted_and_some_of_them_named(tmp_path: Path) -> None:
     names = " ".join(f"n{number:02}" for number in range(20))
     [_, [said]] = load(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
-    assert "lacks 19 of the 20 nodes of before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in said
+    assert "lacks 19 of the 20 nodes known before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in said
 
 
 def test_a_node_whose_record_was_refused_is_not_removed(tmp_path: Path) -> None:
