@@ -276,6 +276,34 @@ def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path
     assert set(told["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
 
 
+def test_exclusions_and_corrections_stand_on_the_page(warehouse: Path, tmp_path: Path) -> None:
+    claims = tmp_path / "sla.toml"
+    claims.write_text(
+        '[[claim]]\nid = "busy"\nmetric = "occupancy"\nquoted = "busy"\nread_as = "busy"\nkind = "delivered"\n'
+        'target = 0.5\ndirection = "at_least"\n'
+        '[[claim.exclusions]]\nreason = "power cut"\nfrom = "2026-10-03T00:00:00Z"\nuntil = "2026-10-04T00:00:00Z"\n'
+    )
+    document = made(warehouse, COVERED, claims)
+    excluded = document["exclusions"]
+    assert [each["claim"] for each in excluded["declared"]] == ["busy"]
+    assert float(excluded["gpu_seconds"]) > 0
+    text = page.render(document).decode()
+    assert "power cut" in text
+    assert "No exclusions are declared" not in text
+    assert "No correction by hand counts" in text
+    author = {
+        "id": 7,
+        "author": "A. Person",
+        "made_at": "2026-10-20T10:00:00Z",
+        "says": "job 1 failed",
+        "reason": "<disk>",
+    }
+    text = page.render({**document, "adjudications": [author]}).decode()
+    assert "No correction by hand counts" not in text
+    assert all(each in text for each in ("A. Person", "job 1 failed", "&lt;disk&gt;"))
+    assert "No exclusions are declared" in html(warehouse, COVERED)
+
+
 @pytest.mark.slow
 def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
     evil = "<img/onerror=x>"
