@@ -233,18 +233,21 @@ def run_kinds(lab: SlurmLab) -> Kinds:
     lab.wait_for(kinds.jobs["timeout"].job_id, "TIMEOUT", timeout=150)
     _split_array(kinds, array)
     time.sleep(2)  # the last news are on their way to slurmdbd
-    lab.wait_until(lambda: _reasons_recorded(kinds), 60, "accounting to have the reason of every job that waits")
+    lab.wait_until(lambda: _reasons_recorded(kinds), 120, "accounting to have the reason of every job that waits")
     return kinds
 
 
 def _reasons_recorded(kinds: Kinds) -> bool:
-    """Whether slurmdbd has each reason for waiting: slurmctld sends those of held jobs some seconds after the rest."""
+    """Whether slurmdbd has each reason for waiting: slurmctld sends those of held jobs some seconds after the rest.
+
+    Only of jobs that still wait: a task that runs may have been started before a reason was recorded.
+    """
     lines = kinds.lab.sacct("-a", "-D", "-X", "-n", "-P", "-j", kinds.ids, "-o", "JobIDRaw,Reason").splitlines()
     recorded = {tuple(line.split("|")) for line in lines}
-    foreseen = {
-        (str(job.job_id), end.reason) for job in kinds.jobs.values() for end in job.order.ends if end.reason is not None
+    expected = {
+        (str(job.job_id), end.reason) for job in kinds.jobs.values() for end in job.order.ends if end.state == "PENDING"
     }
-    return foreseen <= recorded
+    return expected <= recorded
 
 
 def _refuse(kinds: Kinds) -> None:
