@@ -131,7 +131,7 @@ def test_a_category_is_left_out_of_both_parts(reader: Reader, window: Window) ->
 def test_what_is_not_there_is_said_and_judges_nothing(reader: Reader, window: Window) -> None:
     (judged,) = verifying.verify(reader, window, [claim("occupancy", Scope(nodes="nowhere[1-2]"))])
     assert judged.verdict == "undetermined"
-    assert (judged.measured.needed or "").startswith("a node in scope: none of ")
+    assert (judged.measured.needed or "").startswith("a node in scope: no node of ")
 
 
 def test_a_claim_is_judged_by_its_own_window(reader: Reader, window: Window) -> None:
@@ -139,7 +139,7 @@ def test_a_claim_is_judged_by_its_own_window(reader: Reader, window: Window) -> 
     rolling, unknown = verifying.verify(reader, window, asked)
     assert (rolling.since, rolling.until) == (window.until - timedelta(days=2), window.until)
     assert unknown.verdict == "undetermined"
-    assert "nothing is known between 2031-01-01" in (unknown.measured.needed or "")
+    assert "there are no data between 2031-01-01" in (unknown.measured.needed or "")
     rows = verifying.as_rows([rolling], window)
     assert rows["window_from"].to_list() == [rolling.since]
 

@@ -172,7 +172,7 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
     with open_reader(patchy) as reader:
         kept = reader.table("verdicts").to_dicts()
     assert [(row["claim"], row["verdict"]) for row in kept] == [("up", "undetermined")]
-    assert kept[0]["needed"] == "data for the whole period: 75.0% of it is covered"
+    assert kept[0]["needed"] == "data for the whole period: they cover 75.0% of it"
 
 
 def test_the_verify_command_that_a_report_prints_gives_its_verdict(patchy: Path, claims: Path) -> None:
@@ -225,14 +225,17 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"metric": "mttf"}, "claim 1.gpus: an MTTF is that of jobs of a size: say of how many GPUs"),
+        (
+            {"metric": "mttf"},
+            "claim 1.gpus: an MTTF holds for one job size: add the number of GPUs",
+        ),
         ({"metric": "mttf", "gpus": 0.0}, "claim 1.gpus: "),
         ({"metric": "mttf", "gpus": math.inf}, "claim 1.gpus: "),
-        ({"gpus": 8.0}, "claim 1.gpus: it is for claims on mttf, and would change nothing for ettr; leave it out"),
-        ({"metric": "occupancy", "min_run_hours": 24.0}, "claim 1.min_run_hours: it is for claims on ettr and "),
+        ({"gpus": 8.0}, "claim 1.gpus: it applies to claims on mttf and has no effect on ettr; leave it out"),
+        ({"metric": "occupancy", "min_run_hours": 24.0}, "claim 1.min_run_hours: it applies to claims on ettr and "),
         ({"min_run_hours": math.nan}, "claim 1.min_run_hours: "),
         ({"min_run_hours": math.inf}, "claim 1.min_run_hours: "),
-        ({"flop_convention": "causal_half"}, "claim 1.flop_convention: it is for claims on mfu, "),
+        ({"flop_convention": "causal_half"}, "claim 1.flop_convention: it applies to claims on mfu and "),
         ({"target": 99.0}, "claim 1.target: the target of ettr is a ratio between 0 and 1; 99 % is 0.99"),
         ({"target": math.nan}, "claim 1.target: the target of ettr is a ratio between 0 and 1, not nan"),
         ({"target": -0.1}, "claim 1.target: the target of ettr is a ratio between 0 and 1, not -0.1"),
@@ -240,8 +243,8 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
         ({"metric": "mttf", "gpus": 8.0, "target": math.inf}, "claim 1.target: the target of mttf is a number of days"),
         ({"metric": "time_to_job_restart", "target": 0.0}, "claim 1.target: the target of time_to_job_restart is a "),
         ({"id": ""}, "claim 1.id: "),
-        ({"failure_class": "unplanned"}, "claim 1.failure_class: it is for claims on mttf, "),
-        ({"population": "bucket"}, "claim 1.population: it is for claims on mttf, "),
+        ({"failure_class": "unplanned"}, "claim 1.failure_class: it applies to claims on mttf and "),
+        ({"population": "bucket"}, "claim 1.population: it applies to claims on mttf and "),
         ({"window": "October"}, "claim 1.window: 'October' is not a period"),
         ({"window": "999999d"}, "claim 1.window: '999999d' is longer than 36,500 days"),
         (
@@ -250,10 +253,13 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
         ),
         ({"metric": "occupancy", "scope": {"user": "u"}}, "claim 1.scope.user: occupancy cannot be limited by user"),
         ({"metric": "occupancy", "scope": {"nodes": "n[3-1]"}}, "claim 1.scope.nodes: "),
-        ({"metric": "occupancy", "scope": {"nodes": "n[1-3]*"}}, "claim 1.scope.nodes: 'n[1-3]*' has brackets and "),
+        (
+            {"metric": "occupancy", "scope": {"nodes": "n[1-3]*"}},
+            "claim 1.scope.nodes: 'n[1-3]*' has both brackets",
+        ),
         ({"scope": {"gpus_min": 8, "gpus_max": 4}}, "claim 1.scope: gpus_min 8 is above gpus_max 4"),
         ({"scope": {"rack": "r"}}, "claim 1.scope.rack: Extra inputs"),
-        ({"exclusions": [{"reason": "x"}]}, "claim 1.exclusions.1: say from and until (or category"),
+        ({"exclusions": [{"reason": "x"}]}, "claim 1.exclusions.1: from and until are missing (or category"),
         (
             {"exclusions": [{"reason": "x", "from": "soon", "until": "2026-10-01"}]},
             "claim 1.exclusions.1.from: 'soon' is ",
@@ -262,7 +268,10 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
             {"exclusions": [{"from": "2026-09-01", "until": "2026-10-01"}]},
             "claim 1.exclusions.1.reason: Field required",
         ),
-        ({"exclusions": [{"reason": "x", "category": "maintenance"}]}, "claim 1.exclusions.1.category: of ettr these "),
+        (
+            {"exclusions": [{"reason": "x", "category": "maintenance"}]},
+            "claim 1.exclusions.1.category: ettr can exclude",
+        ),
         (
             {"metric": "mfu", "exclusions": [{"reason": "x", "category": "lost"}]},
             "claim 1.exclusions.1.category: mfu is ",
@@ -300,7 +309,7 @@ def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Pat
 
 def test_two_claims_of_one_name_are_refused_with_all_other_mistakes(tmp_path: Path) -> None:
     _, first, second, third = mistakes(tmp_path, entry(), entry(target=2.0, gpus=8.0), entry(id="y"), entry(id="z"))
-    assert first == "  claim 2.id: a claim before it is called 'x' too; verdicts are told apart by it, so change one"
+    assert first == "  claim 2.id: an earlier claim has the id 'x', too; an id names one verdict, so change one of them"
     assert "claim 2.target" in second
     assert "claim 2.gpus" in third
 

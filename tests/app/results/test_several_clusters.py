@@ -88,10 +88,10 @@ def test_a_cluster_without_data_in_the_period_is_reported_and_the_others_are_sho
     period = ("--since", "2026-10-20")
     status, out, err = run(capsys, root, "show", "goodput", *period, "--format", "json")
     assert (status, {row["cluster"] for row in json.loads(out)}) == (0, {"east"})
-    assert "west: nothing is known" in err
+    assert "west: there are no data" in err
     status, _, err = run(capsys, root, "verify", *period)  # a verdict on all would lack one
     assert status == 2
-    assert "west: nothing is known" in err
+    assert "west: there are no data" in err
 
 
 def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixtur
     assert "job 2 of 2026-10-24" in out
     status, _, err = run(capsys, root, "adjudicate", "cause", "--job", "1", *said, *who)
     assert status == 2
-    assert "say --cluster NAME" in err
+    assert "Say which: --cluster NAME" in err
 
 
 def test_the_page_of_a_run_finds_its_cluster(root: Path) -> None:

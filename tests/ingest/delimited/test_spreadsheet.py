@@ -53,7 +53,7 @@ def test_sacct_with_commas_between_resources_and_columns_is_refused_with_the_exp
     with pytest.raises(DelimiterError) as caught:
         parse_accounting(data, origin="x", cluster="c1", delimiter=given)
     assert "line 2" in str(caught.value)
-    said = str(caught.value).partition("which is which")[0]
+    said = str(caught.value).partition("cannot be distinguished")[0]
     assert "AllocTRES" in said
     assert "NodeList" in said
     assert "--delimiter='|'" in str(caught.value)

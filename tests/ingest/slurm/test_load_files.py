@@ -121,7 +121,7 @@ def test_where_rows_were_refused_or_a_file_could_not_be_read_nobody_says_that_no
     good = SACCT.read_text(encoding="utf-8")
     (tmp_path / "other.txt").write_text(good + "1|x\n" if how == "torn row" else "no dump\n")
     shell("ingest", "slurm", SACCT, str(tmp_path / "other.txt"), "--since", "2026-11-21", "--until", "2026-11-22")
-    assert "taken as what the files were asked for" in shell.err
+    assert "the files count as requested for" in shell.err
     assert "left out" not in shell.err
     shell("ingest", "slurm", str(tmp_path / "none.txt"), "--since", "2026-11-21")
     assert "taken as" not in shell.err
@@ -295,9 +295,9 @@ def test_an_unknown_table_is_answered_with_the_closest_name(name: str, close: st
     ("arguments", "said"),
     [
         ([SACCT, "--again"], "leave it out with files"),
-        (["--timezone", "UTC"], "are about files, and none is named"),
-        (["--delimiter", ";"], "are about files, and none is named"),
-        (["--accept-truncated"], "are about files, and none is named"),
+        (["--timezone", "UTC"], "apply to files, and no file is given"),
+        (["--delimiter", ";"], "apply to files, and no file is given"),
+        (["--accept-truncated"], "apply to files, and no file is given"),
     ],
 )
 def test_what_is_about_files_is_refused_without_and_the_other_way_round(
