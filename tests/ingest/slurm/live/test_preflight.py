@@ -130,4 +130,4 @@ def test_doctor_says_that_there_is_no_accounting(
     told = capsys.readouterr().out
     assert said in told
     assert "Live ingest will not work" in told
-    assert "there is accounting" not in told
+    assert "sacct has accounting" not in told
