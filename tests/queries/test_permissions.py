@@ -58,7 +58,7 @@ def test_an_older_warehouse_is_closed_by_the_next_writer_and_doctor_reports_it(t
     for path in [root, *root.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
-    assert any(each.state == "warn" and "everybody" in each.text for each in integrity.examine(root))
+    assert any(each.state == "warn" and "every user" in each.text for each in integrity.examine(root))
     put(root, "bob")
     assert modes(root) == {"directories": {0o700}, "files": {0o600}}
     assert any(each.state == "ok" and "alone" in each.text for each in integrity.examine(root))
