@@ -70,9 +70,9 @@ ACCEPTED: Final = """Accepted are, as the commands print them:
 def detect_kind(data: bytes, *, origin: str = "input") -> SourceName:
     r"""The source that a text belongs to, detected from its beginning.
 
-    >>> kind_of(b"NodeName=n1 Arch=x86_64 CPUTot=64\n")
+    >>> detect_kind(b"NodeName=n1 Arch=x86_64 CPUTot=64\n")
     'slurm.nodes'
-    >>> kind_of(b"Cluster|NodeName|TimeStart|TimeEnd|State\n")
+    >>> detect_kind(b"Cluster|NodeName|TimeStart|TimeEnd|State\n")
     'slurm.events'
 
     Raises:

@@ -386,7 +386,7 @@ def _problems(raw: msgspec.Raw) -> list[dict[str, Any]]:
 def reported_problems(data: bytes) -> list[tuple[int | None, str]]:
     """The errors that an answer in JSON reports, with Slurm's number of each; empty where it is no JSON.
 
-    >>> told_problems(b'{"errors": [{"error": "Unknown Query field", "error_number": 9000}]}')
+    >>> reported_problems(b'{"errors": [{"error": "Unknown Query field", "error_number": 9000}]}')
     [(9000, 'Unknown Query field (9000)')]
     """
     try:

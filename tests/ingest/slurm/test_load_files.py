@@ -109,7 +109,7 @@ def test_the_window_of_a_file_is_what_its_dump_was_asked_for_and_leaves_nothing_
     assert shell.loads() == {"kinds.sacct.txt": (since, until)}
     with open_reader(shell.root) as reader:
         assert reader.table("attempts").height == 43
-    assert "asked for: 2026-11-21T18:04:30Z to 2026-11-21T18:05:00Z; no row was left out" in shell.err
+    assert "requested for: 2026-11-21T18:04:30Z to 2026-11-21T18:05:00Z; no row was left out" in shell.err
     assert shell("ingest", "slurm", SACCT) == 0
     assert "left out" not in shell.err
 
