@@ -29,6 +29,14 @@ FIRST_SHORT: Final = 'if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 300; el
 
 FIRST_42: Final = 'sleep 2; if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then exit 42; fi'
 
+FAILS_A_STEP: Final = """
+until srun bash -c "exit 5"; [ $? = 5 ]; do sleep 0.5; done
+while squeue --noheader --steps --jobs "$SLURM_JOB_ID" --format %i | grep -q '[.][0-9]'; do sleep 0.2; done
+exit 0
+"""
+"""A step that exits with 5 in a job that exits with 0. The job ends once the controller no longer lists the step: of a
+step that completes after its job, the job gets no derived exit code."""
+
 EATS_MEMORY: Final = "perl -e '$x = \"x\" x (300 << 20); sleep 30'"
 
 
@@ -114,7 +122,7 @@ def orders(lab: SlurmLab) -> dict[str, Order]:
         "preempted": Order((End("PREEMPTED"), COMPLETED), FIRST_SHORT, "n4", gpus=8, partition="scav", user="bob"),
         "prolog_fails": Order((End("REQUEUED"), waiting("JobHeldUser")), nodes="n5", partition="scav"),
         "running": Order((End("RUNNING"),), "sleep 900", "n2"),
-        "failed_step": Order((End("COMPLETED", derived=(5, 0)),), 'sleep 1; srun bash -c "exit 5"; exit 0'),
+        "failed_step": Order((End("COMPLETED", derived=(5, 0)),), FAILS_A_STEP),
         "failed": Order((End("FAILED", (3, 0)),), "sleep 2; exit 3"),
         "signalled": Order((End("FAILED", (0, 11)),), "ulimit -c 0; sleep 2; kill -SEGV $$"),
         "unwritable": Order((End("FAILED", (0, 53)),), more=(unwritable,)),
