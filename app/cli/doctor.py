@@ -191,7 +191,7 @@ def _slurmrestd(settings: Config) -> int:
     settings = settings.model_copy(update={"slurm": limited})
     try:
         probe(subprocess_runner, settings)
-        client = rest.road(settings)
+        client = rest.connect(settings)
         client.settings()
         client.nodes()
     except SourceError as error:
@@ -228,7 +228,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
             _line("warn", nothing_there(server.url, scrape, server.names(since=since, until=now)))
             _others(exported)
             return 0
-        transport_name = server.road()
+        transport_name = server.describe_transport()
         newest = max(filter(None, (server.latest(scrape.series(name), at=now) for name in names)), default=None)
     except SourceError as error:
         for line in str(error).splitlines():

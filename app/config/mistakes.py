@@ -1,4 +1,4 @@
-"""What is wrong with a setting, what would be right, and where it stands: pydantic's findings in a person's words."""
+"""What is wrong with a setting, what is allowed, and which table it is in: pydantic's errors in plain words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WRONG: Final[Mapping[str, str]] = {
     "less_than_equal": "too large",
     "literal_error": "no such choice",
 }
-"""pydantic's kinds of errors; the words of others are shown as they are."""
+"""Messages of pydantic's error types; other types are shown with pydantic's own message."""
 
 _KINDS: Final[Mapping[Any, str]] = {
     float: "a number",
@@ -50,7 +50,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 
 def problem(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
-    """What is wrong with a value and what is allowed; our own checks say both themselves."""
+    """What is wrong with a value and what is allowed; messages of our own checks have both."""
     if mistake["type"] == "value_error":
         return str(mistake["msg"]).removeprefix("Value error, ")
     wrong = _WRONG.get(mistake["type"], mistake["msg"])
@@ -60,11 +60,11 @@ def problem(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
     return f"{wrong}; allowed: {right}" if right else wrong
 
 
-def place(loc: Sequence[str | int], model: type[BaseModel]) -> str:
-    """Where in the file a setting stands.
+def table(loc: Sequence[str | int], model: type[BaseModel]) -> str:
+    """The table of the file that a setting belongs to.
 
     >>> from app.config.settings import Config
-    >>> place(("slurm", "window_days"), Config), place(("cluster",), Config)
+    >>> table(("slurm", "window_days"), Config), table(("cluster",), Config)
     ('in the table [slurm]', 'at the top, above all tables')
     """
     tables: list[str] = []
@@ -79,10 +79,10 @@ def place(loc: Sequence[str | int], model: type[BaseModel]) -> str:
 
 
 def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
-    """What may stand at a place; None where nothing is known of it.
+    """Which values a setting takes; None where that is not known.
 
     >>> from app.config.settings import Config
-    >>> allowed(("prometheus", "interval_s"), Config), allowed(("slurm", "road"), Config)
+    >>> allowed(("prometheus", "interval_s"), Config), allowed(("slurm", "transport"), Config)
     ('a whole number, at least 10, at most 3600', "'commands' or 'rest'")
     """
     kind: Any = model
@@ -96,11 +96,11 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
         if typing.get_origin(kind) not in {tuple, dict} or not inside:
             return None
         kind, limits = _bare(inside[0] if typing.get_origin(kind) is tuple else inside[-1])
-    said = _named(kind)
-    return None if said is None else ", ".join([said, *filter(None, map(_limit, limits))])
+    description = _described(kind)
+    return None if description is None else ", ".join([description, *filter(None, map(_limit, limits))])
 
 
-def _named(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
+def _described(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
     if typing.get_origin(kind) is Literal:
         return " or ".join(map(repr, typing.get_args(kind)))
     if typing.get_origin(kind) is tuple and typing.get_origin(_bare(typing.get_args(kind)[0])[0]) is dict:
@@ -115,14 +115,14 @@ def _named(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
 
 
 def _limit(limit: Any) -> str | None:  # noqa: ANN401 - pydantic's metadata
-    for kind, words, name in (
+    for kind, relation, name in (
         (annotated_types.Gt, "above", "gt"),
         (annotated_types.Ge, "at least", "ge"),
         (annotated_types.Lt, "below", "lt"),
         (annotated_types.Le, "at most", "le"),
     ):
         if isinstance(limit, kind):
-            return f"{words} {getattr(limit, name):g}"
+            return f"{relation} {getattr(limit, name):g}"
     return None
 
 
@@ -138,10 +138,10 @@ def _kind(annotation: Any) -> Any:  # noqa: ANN401 - any annotation
 
 
 def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:  # noqa: ANN401 - any annotation
-    """An annotation and what is said beside it."""
+    """An annotation and its metadata."""
     if typing.get_origin(annotation) is typing.Annotated:
-        inside, *beside = typing.get_args(annotation)
-        return inside, beside
+        inside, *metadata = typing.get_args(annotation)
+        return inside, metadata
     return annotation, ()
 
 

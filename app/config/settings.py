@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEFAULT_PATH = Path("trackside.toml")
+RENAMED = {"slurm.road": "transport"}
+"""New names of settings that development versions had under another name."""
 CRITICAL_REASONS = (
     r"^k8s:",
     r"^slurm-operator:",
@@ -242,16 +244,16 @@ def load(path: Path | None = None) -> Config:
     $TRACKSIDE_WAREHOUSE beats the file's `warehouse`.
 
     Raises:
-        ConfigError: the file named is not there, is not TOML, or has mistakes; all are listed.
+        ConfigError: the named file does not exist, is not TOML, or has mistakes; all are listed.
     """
     named = path or (Path(os.environ["TRACKSIDE_CONFIG"]) if os.environ.get("TRACKSIDE_CONFIG") else None)
     if named is None and not DEFAULT_PATH.exists():
         config = Config()
     else:
-        found = named or DEFAULT_PATH
-        config = _beside(parse(_read(found), origin=str(found)), found.parent)
-    place = os.environ.get("TRACKSIDE_WAREHOUSE")
-    return config.model_copy(update={"warehouse": Path(place)}) if place else config
+        existing = named or DEFAULT_PATH
+        config = _resolve_paths(parse(_read(existing), origin=str(existing)), existing.parent)
+    warehouse = os.environ.get("TRACKSIDE_WAREHOUSE")
+    return config.model_copy(update={"warehouse": Path(warehouse)}) if warehouse else config
 
 
 def parse(values: dict[str, Any], *, origin: str) -> Config:
@@ -263,12 +265,12 @@ def parse(values: dict[str, Any], *, origin: str) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        mistakes = "\n".join(f"  {_said(mistake)}" for mistake in error.errors())
+        mistakes = "\n".join(f"  {_describe(mistake)}" for mistake in error.errors())
         raise ConfigError(f"{origin} has {error.error_count()} mistake(s):\n{mistakes}") from None
 
 
-def _beside(config: Config, folder: Path) -> Config:
-    """Paths in a file are meant from where the file is, not from where somebody stands."""
+def _resolve_paths(config: Config, folder: Path) -> Config:
+    """Relative paths of a configuration file are relative to its folder, not to the working directory."""
     claims = None if config.claims is None else folder / config.claims
     runlogs = tuple(str(Path(glob.escape(str(folder)), pattern)) for pattern in config.serve.runlogs)
     serve = config.serve.model_copy(update={"runlogs": runlogs})
@@ -286,24 +288,31 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from None
 
 
-def _said(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
-    where = ".".join(str(part) for part in mistake["loc"])
-    there = config_mistakes.place(mistake["loc"], Config)
+def _describe(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
+    setting = ".".join(str(part) for part in mistake["loc"])
+    table = config_mistakes.table(mistake["loc"], Config)
     if mistake["type"] != "extra_forbidden":
-        return f"{where}{_given(where, mistake['input'])}: {config_mistakes.problem(mistake, Config)} ({there})"
-    *sections, name = mistake["loc"]
-    known = list(_fields(tuple(str(section) for section in sections)))
-    close = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-    return f"{where}: no such setting; {hint} ({there})"
+        return (
+            f"{setting}{_shown_value(setting, mistake['input'])}: {config_mistakes.problem(mistake, Config)} ({table})"
+        )
+    return f"{setting}: no such setting; {_hint(setting, mistake['loc'])} ({table})"
 
 
-def _given(where: str, value: object) -> str:
-    """What stands behind the name of a setting; nothing for a whole section, of which any part may be a secret."""
+def _hint(setting: str, loc: Sequence[str | int]) -> str:
+    if setting in RENAMED:
+        return f"it is called {RENAMED[setting]}"
+    *sections, name = loc
+    names = list(_fields(tuple(str(section) for section in sections)))
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
+
+
+def _shown_value(setting: str, value: object) -> str:
+    """The value for a message: nothing for a whole section (any part may be a secret) or where it may hold one."""
     inside = value if isinstance(value, list) else [value]
-    if any(isinstance(one, dict | list) for one in inside):
+    if any(isinstance(part, dict | list) for part in inside):
         return ""
-    if f"{where}.".startswith(_SECRETIVE) or _CREDENTIALS.search(repr(value)):
+    if f"{setting}.".startswith(_SECRETIVE) or _CREDENTIALS.search(repr(value)):
         return " = (not shown: it may hold a password)"
     return f" = {value!r}"
 

@@ -26,8 +26,8 @@ class Slurm(Section):
     recheck_jobs: int = Field(
         default=1000, ge=0, description="open jobs that windows miss: so many are requested by id"
     )
-    road: Literal["commands", "rest"] = Field(
-        default="commands", description="how to ask: Slurm's commands on this machine, or slurmrestd"
+    transport: Literal["commands", "rest"] = Field(
+        default="commands", description="how Slurm is queried: its commands on this machine, or slurmrestd"
     )
     rest_url: str | None = Field(default=None, description="slurmrestd: unix:/path/of/the.socket or http://HOST:PORT")
     rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
@@ -37,13 +37,13 @@ class Slurm(Section):
     rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")
 
     @model_validator(mode="after")
-    def _road_has_an_address(self) -> Self:
-        """One slurmrestd, of one cluster."""
-        if self.road == "rest" and not self.rest_url:
-            message = "road is rest, but rest_url does not say where slurmrestd is"
+    def _transport_has_an_address(self) -> Self:
+        """Slurmrestd needs an address and serves one cluster."""
+        if self.transport == "rest" and not self.rest_url:
+            message = "transport is rest, but rest_url, the address of slurmrestd, is missing"
             raise ValueError(message)
-        if self.road == "rest" and len(self.clusters) > 1:
-            message = "road is rest, and one slurmrestd tells of one cluster; name one, or use the commands"
+        if self.transport == "rest" and len(self.clusters) > 1:
+            message = "transport is rest, and one slurmrestd serves one cluster; name one, or use the commands"
             raise ValueError(message)
         return self
 

@@ -1,4 +1,4 @@
-"""Two roads from samples to sums per attempt, on the same files. Run as a program: `ours` or `asof`, folder, answer."""
+"""Two ways from samples to sums per attempt, on the same files. Run as a program: `ours` or `asof`, folder, answer."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _holders(folder: Path) -> Holders:
 
 
 def main() -> None:
-    """Arguments: which road, the folder with the samples, where to write the answer."""
-    road, folder, answer = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    if road == "ours":
+    """Arguments: which way, the folder with the samples, where to write the answer."""
+    way, folder, answer = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    if way == "ours":
         ours(folder, answer)
         return
     with duckdb.connect() as connection:

@@ -92,7 +92,7 @@ def bench_attribution(
     """Rows for the table: both lengths against the ASOF join; growth of time and memory.
 
     Raises:
-        RuntimeError: The two roads give different answers.
+        RuntimeError: The two ways give different answers.
     """
     found: list[dict[str, Any]] = []
     measured: list[Run] = []

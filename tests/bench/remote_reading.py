@@ -1,4 +1,4 @@
-"""Raw samples from a real Prometheus: our roads against `curl` of the same in JSON, and against the library."""
+"""Raw samples from a real Prometheus: our transports against `curl` of the same in JSON, and against the library."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def bench_remote_read(gpus: int, *, repeats: int = 5) -> list[dict[str, Any]]:
                 found.append(_seconds(work, fleet))
         library = _seconds(_frames, fleet) if importlib.util.find_spec("pandas") is not None else None
     curl, rows = min(times[_curl]), []
-    for work, road, of_curl, of_library in ((_ours, "remote read", 1.4, 35), (_ours_in_json, "JSON", 0.6, 15)):
-        name, ours = f"{samples:,} samples by {road}", min(times[work])
+    for work, transport, of_curl, of_library in ((_ours, "remote read", 1.4, 35), (_ours_in_json, "JSON", 0.6, 15)):
+        name, ours = f"{samples:,} samples by {transport}", min(times[work])
         rows.append(row(name, ours, curl, "curl of them as JSON", 1 / of_curl))
         if library is not None:
             rows.append(row(name, ours, library, "MetricRangeDataFrame", 1 / of_library))

@@ -38,7 +38,7 @@ def traps(*all_of_them: Trap) -> list[ParameterSet]:
 
 
 def spring(trap: Trap, **options: object) -> None:
-    """Read the row through the public road, and hold the attempt and its nodes to what is wanted."""
+    """Read the row through the public functions, and hold the attempt and its nodes to what is wanted."""
     parsed = parse(text(trap.raw), **options)  # type: ignore[arg-type]  # options of `helpers.parse`
     assert refusals(parsed) == []
     attempts = parsed.frames["attempts"]

@@ -1,4 +1,4 @@
-"""Raw readings of any series, whatever road they come by: what everything but averages of GPUs is made of."""
+"""Raw readings of any series by any transport: the input of everything but averages of GPUs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 GONE_S: Final = 300
-"""A series that was not read for longer than that was gone; Prometheus' own limit. Nothing is told of the time."""
+"""A series that was not read for longer than that was gone; Prometheus' own limit. That time is unobserved."""
 
 
-class Road(Protocol):
-    """Who gives raw readings."""
+class RawReader(Protocol):
+    """Reads raw readings."""
 
     def raw(
         self,
@@ -36,12 +36,12 @@ class Road(Protocol):
         batches, later readings in later ones; no reading comes twice.
 
         Raises:
-            SourceError: they cannot be had.
+            SourceError: The server does not give them.
         """
 
 
 @dataclass
-class ServerRoad:
+class ServerReader:
     """Readings from a server, by the quickest way it has. `selector` is label matchers, without braces."""
 
     server: Server
@@ -56,14 +56,14 @@ class ServerRoad:
         until: datetime,
         each: Callable[[Samples], Answer],
     ) -> list[Answer]:
-        """See `Road.raw`."""
+        """See `RawReader.raw`."""
         if not names:
             return []
         matchers = ",".join(filter(None, [f'__name__=~"{"|".join(names)}"', self.selector]))
         selector = f"{{{matchers}}}"
-        found = self.server.samples(selector, first=since + self.step, last=until, step=self.step, each=each)
-        if found is not None:
-            return found
+        streamed = self.server.samples(selector, first=since + self.step, last=until, step=self.step, each=each)
+        if streamed is not None:
+            return streamed
         answers = self.server.each_readings(selector, since=since, until=until, step=self.step)
         return [each(samples) for samples in answers]
 

@@ -1,6 +1,6 @@
 """A server that speaks Prometheus' HTTP API, asked politely: Prometheus, VictoriaMetrics, Thanos, Mimir.
 
-How one question is asked is in `ingest.prometheus.client.http`. Here is which ones: raw readings by the quickest road
+`ingest.prometheus.client.http` sends one request. Here is which ones: raw readings by the quickest transport
 that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller pieces
 where a question is too much (shorter times first, then fewer metrics), and several questions in JSON at the same time,
 within a limit. What is held at once is bounded: of a stream a few batches, of an answer in JSON `LARGEST_ANSWER` bytes,
@@ -245,8 +245,8 @@ class Server:
                 self._exports = False
         return self._exports
 
-    def road(self) -> str:
-        """How raw readings come from it, in words.
+    def describe_transport(self) -> str:
+        """The name of the transport of its raw readings, for messages.
 
         Raises:
             ServerDownError: it cannot be asked.

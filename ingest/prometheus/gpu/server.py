@@ -50,7 +50,7 @@ XID_LOOKBACK_S: Final = 3600
 """How far before a piece of time the last XID is looked for, so that one that was there is not taken for a new one."""
 
 RAW_UP_TO_S: Final = 300
-"""Intervals up to this long are averaged here. With a reading every 15 s that took 0.2 of the time of the road in JSON
+"""Intervals up to this long are averaged here. With a reading every 15 s that took 0.2 of the time of queries in JSON
 for a minute, 0.5 for five, and as long for half an hour."""
 
 HOSTS_AT_ONCE: Final = 40

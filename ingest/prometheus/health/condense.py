@@ -103,7 +103,7 @@ class _About(NamedTuple):
 class Gathering:
     """Takes batches of readings; then gives what is kept of them. Those up to `counted_from` do not count as read.
 
-    A road that meets an obstacle begins anew, and what it gave before is void: `condensed` only makes a part, and
+    A transport that fails midway begins anew, and its earlier batches are void: `condensed` only makes a part, and
     `take` takes it in.
     """
 

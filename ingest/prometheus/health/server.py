@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.health.condense import Gathering
 from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, told
 from ingest.prometheus.health.rules import builtin
@@ -46,7 +46,7 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """
     gathering = Gathering(builtin(), since)
     if set(names) != {HOST_INFO}:
-        transport = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+        transport = ServerReader(server, wanted.selector, timedelta(seconds=wanted.interval_s))
         looked_back = since - timedelta(seconds=LOOKBACK_S)
         for part in transport.raw(names, since=looked_back, until=until, each=gathering.condensed):
             gathering.take(part)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from ingest.prometheus.client.raw import GONE_S, ServerRoad
+from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.reader import Reader, Wanted
 from ingest.prometheus.series.labels import bare_host
 from ingest.tables import NODE_ALIASES, REJECTS, Parsed, SourceName, empty
@@ -92,7 +92,7 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    transport = ServerRoad(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+    transport = ServerReader(server, wanted.selector, timedelta(seconds=wanted.interval_s))
     readings = transport.raw(names, since=since, until=until, each=lambda samples: samples)
     return from_raw(readings, cluster=wanted.cluster, interval_s=wanted.interval_s, names=names)
 

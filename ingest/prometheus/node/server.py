@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from ingest.prometheus.client.raw import GONE_S, ServerRoad
+from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.node.samples import Counts, Made, NodeReadings, one_frame
 from ingest.prometheus.reader import Reader, Wanted
@@ -78,7 +78,7 @@ def read_table(
     for some, matchers in questions(wanted.mapping, table, names):
         metrics = wanted.mapping.of(table)
         readings = NodeReadings(metrics, table, wanted.cluster, wanted.interval_s, since, until, hosts)
-        transport = ServerRoad(server, ",".join(filter(None, [wanted.selector, *matchers])))
+        transport = ServerReader(server, ",".join(filter(None, [wanted.selector, *matchers])))
         for low, high in _steps(readings, since - _GONE, until + _GONE):
             for seen in transport.raw(some, since=low, until=high, each=readings.look):
                 readings.add(seen)

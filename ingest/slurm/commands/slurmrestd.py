@@ -357,7 +357,7 @@ def fetch_clusters_rest(client: Client) -> Fetched:
 
 
 @dataclass(frozen=True)
-class RestRoad:
+class RestTransport:
     """What a live ingest requests from slurmrestd, in place of commands. `ingest.slurm.parsers` reads all of it."""
 
     client: Client

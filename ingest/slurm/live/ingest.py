@@ -1,7 +1,7 @@
 """`trackside ingest slurm` without files: a running Slurm, asked part by part and window by window.
 
 What is asked besides accounting is a table, `ingest.slurm.live.questions.PARTS`; `ingest.slurm.live.transport` says by
-which road.
+which transport.
 """
 
 from __future__ import annotations

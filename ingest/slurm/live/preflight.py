@@ -21,7 +21,7 @@ WITHOUT_SLURM: Final = """\
 What can be done instead:
   trackside ingest slurm FILE   load what Slurm's commands printed elsewhere (--help lists them);
   run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
-  or ask slurmrestd, by the configuration (trackside.toml): under [slurm] road = "rest", and
+  or ask slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
   rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
 """What a person may do where a running Slurm cannot be asked."""
 
@@ -53,7 +53,7 @@ def probe(runner: Runner, config: SlurmSettings, *, strict: bool = False) -> Non
         SourceError: no question can be answered here, now or later (`strict`: now).
     """
     if transport.by_rest(config):
-        rest.road(config)
+        rest.connect(config)
         _find_socket(config.slurm.rest_url or "")
         return
     try:

@@ -234,7 +234,7 @@ PARTS: Final[tuple[Part, ...]] = (
 
 
 def accounting(_: SlurmSettings) -> Part:
-    """The part that is asked window by window; which road it takes is a matter of configuration."""
+    """The part that is asked window by window; which transport it takes is a matter of configuration."""
     return Part(
         "sacct",
         "slurm.accounting",

@@ -1,4 +1,4 @@
-"""What slurmrestd is asked for in place of commands (`[slurm] road = "rest"`): accounting, inventory, the name.
+"""Requests to slurmrestd in place of commands (`[slurm] transport = "rest"`): accounting, inventory, cluster name.
 
 Node events, the settings that restart times depend on, topology, associations and the rest are not in slurmrestd, or
 not in JSON that is read: they come from commands or files.
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ingest.load_warnings import LoadWarning
-from ingest.slurm.commands.slurmrestd import Client, RestRoad
+from ingest.slurm.commands.slurmrestd import Client, RestTransport
 from ingest.slurm.live.questions import Part, requested_window
 from ingest.slurm.live.recheck import without_time
 from ingest.slurm.load_files import seen_until_now
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ingest.slurm.settings import SlurmSettings
 
 
-def road(config: SlurmSettings) -> RestRoad:
+def connect(config: SlurmSettings) -> RestTransport:
     """The slurmrestd of the configuration, with the token that the environment has now.
 
     Raises:
         ServerDownError: Its address or the token cannot be used.
     """
     slurm = config.slurm
-    return RestRoad(
+    return RestTransport(
         Client(
             slurm.rest_url or "",
             version=slurm.rest_version,
@@ -41,11 +41,11 @@ def road(config: SlurmSettings) -> RestRoad:
 
 
 def settings() -> Part:
-    """Asked first: it names the cluster."""
+    """The first request: it names the cluster."""
     return Part(
         "slurmrestd clusters",
         "slurm.config",
-        lambda ask: road(ask.config).settings(),
+        lambda ask: connect(ask.config).settings(),
         "slurmdbd",
         needed=True,
         transport="rest",
@@ -54,12 +54,12 @@ def settings() -> Part:
 
 
 def around() -> tuple[Part, ...]:
-    """What is asked besides accounting."""
+    """The requests besides accounting."""
     return (
         Part(
             "slurmrestd nodes",
             "slurm.nodes",
-            lambda ask: road(ask.config).nodes(),
+            lambda ask: connect(ask.config).nodes(),
             "slurmctld",
             needed=True,
             transport="rest",
@@ -68,7 +68,7 @@ def around() -> tuple[Part, ...]:
         Part(
             "slurmrestd reservations",
             "slurm.reservations",
-            lambda ask: road(ask.config).reservations(),
+            lambda ask: connect(ask.config).reservations(),
             "slurmctld",
             transport="rest",
         ),
@@ -76,11 +76,11 @@ def around() -> tuple[Part, ...]:
 
 
 def accounting() -> Part:
-    """The part that is asked window by window."""
+    """The request that is repeated window by window."""
     return Part(
         "slurmrestd jobs",
         "slurm.accounting",
-        lambda ask: road(ask.config).accounting(ask.since, ask.until),
+        lambda ask: connect(ask.config).accounting(ask.since, ask.until),
         "slurmdbd",
         needed=True,
         transport="rest",
@@ -89,11 +89,11 @@ def accounting() -> Part:
 
 
 def by_id(job_ids: Sequence[str]) -> Part:
-    """The part that asks for single jobs, whenever they were."""
+    """The request for single jobs, whenever they were."""
     return Part(
         "slurmrestd job",
         "slurm.accounting",
-        lambda ask: road(ask.config).jobs(job_ids),
+        lambda ask: connect(ask.config).jobs(job_ids),
         "slurmdbd",
         tells_window=False,
         transport="rest",

@@ -1,4 +1,4 @@
-"""Which road a live ingest of Slurm takes: its commands on this machine, or slurmrestd. A matter of configuration."""
+"""The transport of a live ingest of Slurm: its commands on this machine, or slurmrestd, by the configuration."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 def by_rest(config: SlurmSettings) -> bool:
-    """Whether slurmrestd is asked."""
-    return config.slurm.road == "rest"
+    """Whether slurmrestd is queried."""
+    return config.slurm.transport == "rest"
 
 
 def settings(config: SlurmSettings) -> Part:
-    """Asked first: it names the cluster."""
+    """The first request: it names the cluster."""
     return rest.settings() if by_rest(config) else questions.SETTINGS
 
 
 def around(config: SlurmSettings) -> tuple[Part, ...]:
-    """What is asked besides accounting, in order."""
+    """The requests besides accounting, in order."""
     return rest.around() if by_rest(config) else questions.PARTS
 
 
 def accounting(config: SlurmSettings) -> Part:
-    """The part that is asked window by window."""
+    """The request that is repeated window by window."""
     return rest.accounting() if by_rest(config) else questions.accounting(config)
 
 
 def by_id(config: SlurmSettings, job_ids: Sequence[str]) -> Part:
-    """The part that asks for single jobs, whenever they were."""
+    """The request for single jobs, whenever they were."""
     return rest.by_id(job_ids) if by_rest(config) else questions.by_id(config, job_ids)

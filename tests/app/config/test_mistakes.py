@@ -39,8 +39,12 @@ def said(values: dict[str, Any]) -> str:
             "serve.port = 70000: too large; allowed: a whole number, at least 0, at most 65535 (in the table [serve])",
         ),
         (
-            {"slurm": {"road": "rail"}},
-            "slurm.road = 'rail': no such choice; allowed: 'commands' or 'rest' (in the table [slurm])",
+            {"slurm": {"road": "rest"}},
+            "slurm.road: no such setting; it is called transport (in the table [slurm])",
+        ),
+        (
+            {"slurm": {"transport": "rail"}},
+            "slurm.transport = 'rail': no such choice; allowed: 'commands' or 'rest' (in the table [slurm])",
         ),
         (
             {"rules": {"run_wckey": "perhaps"}},

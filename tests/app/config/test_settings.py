@@ -128,8 +128,8 @@ def test_no_wait_is_longer_than_the_system_can_wait(section: str, name: str, mos
 @pytest.mark.parametrize(
     "values",
     [
-        {"slurm": {"road": "rest", "rest_url": "http://u:sEcReT@h:1", "clusters": ["a", "b"]}},
-        {"slurm": {"road": "rest", "rest_url": "", "rest_user": "sEcReT"}},
+        {"slurm": {"transport": "rest", "rest_url": "http://u:sEcReT@h:1", "clusters": ["a", "b"]}},
+        {"slurm": {"transport": "rest", "rest_url": "", "rest_user": "sEcReT"}},
         {"slurm": {"rest_url": ["http://u:sEcReT@h"]}},
         {"slurm": "http://u:sEcReT@h"},
         {"slurm": [{"rest_url": "sEcReT"}]},
@@ -149,9 +149,9 @@ def test_a_mistake_shows_no_password(values: dict[str, object]) -> None:
 
 def test_a_mistake_of_a_section_as_a_whole_is_told_without_its_values() -> None:
     with pytest.raises(ConfigError) as caught:
-        config.parse({"slurm": {"road": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}}, origin="test")
+        config.parse({"slurm": {"transport": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}}, origin="test")
     said = str(caught.value).splitlines()[1]
-    assert said.startswith("  slurm: road is rest, and one slurmrestd tells of one cluster")
+    assert said.startswith("  slurm: transport is rest, and one slurmrestd serves one cluster")
 
 
 def test_names_are_those_of_hosts() -> None:

@@ -108,18 +108,18 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     assert told["data_end"] is not None
 
 
-@pytest.mark.parametrize("road", ["commands", "rest"])
+@pytest.mark.parametrize("transport", ["commands", "rest"])
 def test_slurmrestd_is_read_where_there_are_no_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, road: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    slurm_there = {"road": road, "rest_url": f"unix:{tmp_path}/none.sock", "retries": 0}
+    slurm_there = {"transport": transport, "rest_url": f"unix:{tmp_path}/none.sock", "retries": 0}
     worker = Worker(tmp_path / "w", config.parse({"slurm": slurm_there}, origin="test"), every=EVERY)
     worker.cycle(now=NOW)
     told = worker.failures(NOW)
-    assert ("slurm" in worker.sources) == (road == "rest")
+    assert ("slurm" in worker.sources) == (transport == "rest")
     assert [failure for failure in told if "no such socket" in failure] == told
-    assert bool(told) == (road == "rest")
+    assert bool(told) == (transport == "rest")
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def names(url: str, login: Login) -> list[str]:
 
 
 def shown(login: Login, *, url: str = "http://127.0.0.1") -> list[dict[str, str]]:
-    """The headers of one request of each kind: metadata, a query of the library, one of ours, both raw roads."""
+    """The headers of one request of each kind: metadata, a query of the library, one of ours, both raw transports."""
 
     def answer(path: str, _: dict[str, str]) -> Answer:
         if path.endswith("/query"):

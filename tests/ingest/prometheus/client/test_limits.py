@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import ServerDownError
-from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.responses import AnsweredError
 from ingest.prometheus.client.server import BOTH_ENDS, Server
 from tests.support.parsing import at
@@ -188,8 +188,8 @@ def test_raw_readings_are_those_that_there_are_whatever_the_server_may_look_at(
             found.setdefault(labels["__name__"], []).extend(samples.values[stop - size : stop].tolist())
 
     with web(Metrics(said, metrics=metrics, seconds=seconds)) as there:
-        road = ServerRoad(server(there.url, concurrency=limit), 'e="p"')
-        road.raw(["a", "b", "c"], since=at(T + 20), until=at(T + 620), each=keep)
+        transport = ServerReader(server(there.url, concurrency=limit), 'e="p"')
+        transport.raw(["a", "b", "c"], since=at(T + 20), until=at(T + 620), each=keep)
     assert found == {name: [10.0 * n for n in range(3, 63)] for name in "abc"}
 
 

@@ -1,4 +1,4 @@
-"""Raw readings of a time: after its beginning, up to and with its end, each once, by whatever road they come."""
+"""Raw readings of a time: after its beginning, up to and with its end, each once, by whatever transport they come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.prometheus.client.raw import ServerRoad
+from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.server import Server
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
@@ -49,8 +49,8 @@ def told(server: Server, *names: str, selector: str = "", since: int = 0, until:
             begin += size
         return rows
 
-    road = ServerRoad(server, selector, timedelta(minutes=1))
-    found = [row for rows in road.raw(names, since=at(T + since), until=at(T + until), each=each) for row in rows]
+    transport = ServerReader(server, selector, timedelta(minutes=1))
+    found = [row for rows in transport.raw(names, since=at(T + since), until=at(T + until), each=each) for row in rows]
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -87,4 +87,4 @@ def test_times_that_touch_give_each_reading_once(server: Server) -> None:
 
 
 def test_without_names_nobody_is_asked() -> None:
-    assert ServerRoad(Server("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []
+    assert ServerReader(Server("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []

@@ -160,7 +160,7 @@ def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
         assert values(asked) == [1.0, 2.0]
         assert asked.digest() == first != empty
         assert (asked.transport(), asked.transport()) == ("export", "json")  # since it was last called
-        assert asked.road() == "VictoriaMetrics' export"
+        assert asked.describe_transport() == "VictoriaMetrics' export"
         assert len(there.exported) == 3
         assert len(there.posted) == 1  # it has no remote read
     params, _ = there.exported[1]
@@ -183,7 +183,7 @@ def test_a_server_that_does_not_export_is_asked_in_json(refusal: Answer) -> None
         assert values(asked) is None
         assert values(asked) is None
         assert len(there.exported) == 1
-        assert asked.road().startswith("queries in JSON")
+        assert asked.describe_transport().startswith("queries in JSON")
 
 
 def test_without_raw_roads_nothing_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Events of health and names of hosts from a real Prometheus: the same by every road, whole or in pieces."""
+"""Events of health and names of hosts from a real Prometheus: the same by every transport, whole or in pieces."""
 
 from __future__ import annotations
 

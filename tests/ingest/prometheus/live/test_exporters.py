@@ -1,4 +1,4 @@
-"""Many exporters behind a real server: each line is the value of ours that it means, by any road or from a file."""
+"""Many exporters behind a real server: each line is the value that it means, by any transport or from a file."""
 
 from __future__ import annotations
 

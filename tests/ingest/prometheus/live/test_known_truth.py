@@ -1,6 +1,6 @@
 """What happened to two nodes in three hours, told by exporters and by accounting, and what is made of it.
 
-By every road: remote read, JSON, and the file that the history was made of. A node fails under a job; its exporter
+By every transport: remote read, JSON, and the file that the history was made of. A node fails under a job; its exporter
 begins anew and names the dead job for the rest of the time; XIDs stick; a counter begins again at 0.
 """
 

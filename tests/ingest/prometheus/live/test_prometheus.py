@@ -89,10 +89,10 @@ def test_pieces_in_json_of_any_length_tell_the_same(reference: Path, server: Pro
 def raw_by_both_roads(
     lab: PrometheusLab, name: str, begin: datetime, end: datetime, matchers: str = ""
 ) -> dict[str, Found]:
-    """What `raw` finds by each road."""
+    """What `raw` finds by each transport."""
     asked = Server(lab.url, retries=0)
-    roads = {"json": True, "stream": False}
-    return {road: raw(asked, name, begin, end, json=json, matchers=matchers) for road, json in roads.items()}
+    transports = {"json": True, "stream": False}
+    return {way: raw(asked, name, begin, end, json=json, matchers=matchers) for way, json in transports.items()}
 
 
 def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:

@@ -1,4 +1,4 @@
-"""A real VictoriaMetrics fed the history of a real Prometheus: the same readings by every road, the same warehouse."""
+"""A real VictoriaMetrics fed the history of a real Prometheus: the same readings by every transport and warehouse."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def prometheus() -> Iterator[PrometheusLab]:
 
 def test_raw_readings_are_the_same_bit_by_bit_by_every_road(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:
     one, other = Server(prometheus.url, retries=0), Server(victoria.url, retries=0)
-    assert (one.road(), other.road()) == ("remote read", "VictoriaMetrics' export")
+    assert (one.describe_transport(), other.describe_transport()) == ("remote read", "VictoriaMetrics' export")
     for name in EXPORTED:
         for low, high in ((0, HOURS * 3600), (3599, 5385), (15, 30)):
             begin, end = START + low * SECOND, START + high * SECOND

@@ -1,4 +1,4 @@
-"""Node telemetry from real servers: by every road and in any pieces the same rows, which are those that were meant."""
+"""Node telemetry from real servers: the expected rows by every transport and in any pieces."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_who_goes_on_where_samples_ended_loses_nothing_of_what_is_read_seldom(
     since = BEGIN
     for second in accumulate([60, *pauses, 5000]):
         now = at(T + second)
-        monkeypatch.setattr(prometheus_nodes, "ServerRoad", lambda *_, now=now: Growing(now))
+        monkeypatch.setattr(prometheus_nodes, "ServerReader", lambda *_, now=now: Growing(now))
         until = at((T + second) // 60 * 60)
         wanted = Wanted("c", "", 60, MAPPING)
         parsed = prometheus_nodes.read(Server("http://nobody"), wanted, [RECEIVED], since=since, until=until)

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import InputError, ServerDownError
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
-from ingest.slurm.commands.slurmrestd import Client, RestRoad, fetch_accounting_rest, fetch_nodes_rest
+from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
 from ingest.slurm.formats.json_answer import KNOWN
 from tests.support.slurm_answers import answer, job, node
 from tests.support.web import Answer, web
@@ -89,14 +89,14 @@ def test_a_window_is_asked_for_in_the_words_of_the_version(version: str, asked: 
 
 def test_the_newest_common_version_is_taken_and_remembered() -> None:
     with web(serving("0.0.38", "0.0.40", "0.0.99")) as server:
-        road = RestRoad(Client(server.url))
-        road.accounting(SINCE, UNTIL)
+        transport = RestTransport(Client(server.url))
+        transport.accounting(SINCE, UNTIL)
         tried = [path.split("/")[2] for path, _, _ in server.questions]
         assert tried == ["v0.0.44", "v0.0.43", "v0.0.42", "v0.0.41", "v0.0.40"]
-        road.accounting(SINCE, UNTIL)
+        transport.accounting(SINCE, UNTIL)
         assert len(server.questions) == len(tried) + 1
-        assert road.nodes().origin.endswith("/slurm/v0.0.40/nodes")
-        assert road.settings().origin.endswith("/slurmdb/v0.0.40/clusters")
+        assert transport.nodes().origin.endswith("/slurm/v0.0.40/nodes")
+        assert transport.settings().origin.endswith("/slurmdb/v0.0.40/clusters")
 
 
 def test_a_server_with_unknown_versions_only_is_asked_in_its_newest_which_the_reader_warns_of() -> None:
@@ -133,7 +133,7 @@ def test_a_server_without_accounting_says_so() -> None:
 @pytest.mark.parametrize("version", ["0.0.38", "0.0.44"])
 def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) -> None:
     with web(serving(version)) as server:
-        fetched = RestRoad(Client(server.url)).jobs(["7", "9", "8"])
+        fetched = RestTransport(Client(server.url)).jobs(["7", "9", "8"])
     found = parse_accounting_json(fetched.data, origin=fetched.origin)
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["7", "8"]
     assert ("exit codes" in str(found.warnings)) == (version == "0.0.38")
@@ -143,7 +143,7 @@ def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) ->
 @pytest.mark.parametrize("ids", [[], ["7", "8; x"], ["7_1"], ["\u0663"]])
 def test_what_is_no_id_is_not_asked_for(ids: list[str]) -> None:
     with pytest.raises(InputError, match="job ids"):
-        RestRoad(Client("unix:/x")).jobs(ids)
+        RestTransport(Client("unix:/x")).jobs(ids)
 
 
 def test_an_empty_window_is_refused() -> None:

@@ -445,7 +445,7 @@ def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
             FakeSlurm([], NOW),
             since=datetime(2026, 9, 20, tzinfo=UTC),
             until=datetime(2026, 9, 22, tzinfo=UTC),
-            road="rest",
+            transport="rest",
             rest_url=server.url,
             timeout_s=1.5 if how == "slow" else 10,
         )

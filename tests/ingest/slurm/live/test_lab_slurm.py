@@ -1,4 +1,4 @@
-"""The main road, on a real Slurm: jobs of every ending, a node that dies under one, and what Trackside says of them.
+"""The main path, on a real Slurm: jobs of every ending, a node that dies under one, and what Trackside says of them.
 
 The truth comes from outside Slurm's accounting: what job scripts, prologs and a poller of squeue saw.
 """

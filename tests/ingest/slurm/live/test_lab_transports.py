@@ -1,6 +1,6 @@
-"""The same jobs of a real Slurm by four roads: text, `sacct --json`, REST over a socket, REST over TCP with a token.
+"""Jobs of a real Slurm by four transports: text, `sacct --json`, REST over a socket, REST over TCP with a token.
 
-Rows are equal wherever the road carries the column; else they are null, and the column is listed in `LOST`.
+Rows are equal wherever the transport carries the column; else they are null, and the column is listed in `LOST`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ingest.errors import ServerDownError
 from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
 from ingest.slurm.commands.runner import Completed
-from ingest.slurm.commands.slurmrestd import Client, RestRoad
+from ingest.slurm.commands.slurmrestd import Client, RestTransport
 from ingest.slurm.formats.json_answer import SlurmAnswerError
 from ingest.slurm.nodes.inventory import fetch_nodes, fetch_reservations, parse_nodes
 from ingest.slurm.nodes.inventory_json import parse_nodes_json
@@ -45,25 +45,25 @@ pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
 ONE = ("-p", "main", "-n1")
 ONCE = 'if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 300; else sleep 1; fi'
 KEY = ["job_id", "submitted_at"]
-ROADS = ("sacct --json", "REST, socket", "REST, token")
+TRANSPORTS = ("sacct --json", "REST, socket", "REST, token")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What was done, and what each road says of it."""
+    """What was done, and what each transport says of it."""
 
     lab: RestLab
     jobs: dict[str, int]
     since: datetime
     until: datetime
     text: Parsed
-    roads: dict[str, Parsed]
+    transports: dict[str, Parsed]
     asked_s: float
-    """From before the first road was asked to after the last."""
+    """From before the first transport was asked to after the last."""
 
-    def one(self, road: str, name: str) -> list[dict[str, Any]]:
-        """What a road says of a job, oldest attempt first."""
-        parsed = self.text if road == "text" else self.roads[road]
+    def one(self, transport: str, name: str) -> list[dict[str, Any]]:
+        """What a transport says of a job, oldest attempt first."""
+        parsed = self.text if transport == "text" else self.transports[transport]
         found = parsed.frames["attempts"].filter(job_id=str(self.jobs[name]))
         return found.sort("submitted_at").to_dicts()
 
@@ -79,13 +79,13 @@ def scenario() -> Iterator[Scenario]:
         text = fetch_accounting(runner(lab), since=since, until=until)
         dump = lab.run(["sacct", "-a", "--json", "-S", f"{since:%Y-%m-%dT%H:%M:%S}"], env={"TZ": "UTC"}).stdout
         answers = {
-            ROADS[0]: dump.encode(),
-            ROADS[1]: over_socket(lab).accounting(since, until).data,
-            ROADS[2]: over_tcp(lab).accounting(since, until).data,
+            TRANSPORTS[0]: dump.encode(),
+            TRANSPORTS[1]: over_socket(lab).accounting(since, until).data,
+            TRANSPORTS[2]: over_tcp(lab).accounting(since, until).data,
         }
         asked_s = now() - began
-        roads = {name: parse_accounting_json(data, origin=name) for name, data in answers.items()}
-        yield Scenario(lab, jobs, since, until, parse_accounting(text.data, origin="text"), roads, asked_s)
+        transports = {name: parse_accounting_json(data, origin=name) for name, data in answers.items()}
+        yield Scenario(lab, jobs, since, until, parse_accounting(text.data, origin="text"), transports, asked_s)
 
 
 def run_jobs(lab: RestLab) -> dict[str, int]:
@@ -136,21 +136,21 @@ def runner(lab: RestLab) -> Any:  # noqa: ANN401 - a Runner
     return run
 
 
-def over_socket(lab: RestLab) -> RestRoad:
-    return RestRoad(Client(lab.unix, timeout_s=20))
+def over_socket(lab: RestLab) -> RestTransport:
+    return RestTransport(Client(lab.unix, timeout_s=20))
 
 
-def over_tcp(lab: RestLab, token: str | None = None) -> RestRoad:
-    return RestRoad(Client(lab.url, user="root", token=token or lab.token(), timeout_s=20))
+def over_tcp(lab: RestLab, token: str | None = None) -> RestTransport:
+    return RestTransport(Client(lab.url, user="root", token=token or lab.token(), timeout_s=20))
 
 
 # --- the rows ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_every_row_is_as_text_has_it_wherever_the_road_carries_the_column(scenario: Scenario, road: str) -> None:
-    text, told = (parsed.frames["attempts"].sort(KEY) for parsed in (scenario.text, scenario.roads[road]))
-    assert scenario.roads[road].rejects.is_empty()
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_every_row_is_as_text_has_it_wherever_the_road_carries_the_column(scenario: Scenario, transport: str) -> None:
+    text, told = (parsed.frames["attempts"].sort(KEY) for parsed in (scenario.text, scenario.transports[transport]))
+    assert scenario.transports[transport].rejects.is_empty()
     assert scenario.text.rejects.is_empty()
     assert told.select(KEY).equals(text.select(KEY))
     assert told.height >= len(scenario.jobs) + 5
@@ -163,53 +163,53 @@ def test_every_row_is_as_text_has_it_wherever_the_road_carries_the_column(scenar
     assert all(late == 0 if done else 0 <= late <= most for late, done in zip(later, ended, strict=True))
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_the_nodes_held_are_the_same(scenario: Scenario, road: str) -> None:
-    text, told = (on_nodes(parsed).sort([*KEY, "node"]) for parsed in (scenario.text, scenario.roads[road]))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_nodes_held_are_the_same(scenario: Scenario, transport: str) -> None:
+    text, told = (on_nodes(parsed).sort([*KEY, "node"]) for parsed in (scenario.text, scenario.transports[transport]))
     assert told.equals(text)
     assert told.height >= len(scenario.jobs)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_what_a_road_does_not_carry_is_null_or_as_text_has_it(scenario: Scenario, road: str) -> None:
-    text, told = (parsed.frames["attempts"] for parsed in (scenario.text, scenario.roads[road]))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_a_road_does_not_carry_is_null_or_as_text_has_it(scenario: Scenario, transport: str) -> None:
+    text, told = (parsed.frames["attempts"] for parsed in (scenario.text, scenario.transports[transport]))
     for name in LOST["0.0.38"].keys() - {"cancelled_by"}:
         both = told.join(text, on=KEY, suffix="_text").filter(pl.col(name).is_not_null())
         assert both[name].equals(both[f"{name}_text"].alias(name)), name
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, road: str) -> None:
-    (text,), (told,) = scenario.one("text", "failed"), scenario.one(road, "failed")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, transport: str) -> None:
+    (text,), (told,) = scenario.one("text", "failed"), scenario.one(transport, "failed")
     assert (text["exit_code"], text["exit_signal"]) == (3, 0)
     assert (told["exit_code"], told["exit_signal"]) == (None, None)
-    (step,) = scenario.one(road, "a step failed")  # text says 5, or 0 where the machine was too busy to be told
+    (step,) = scenario.one(transport, "a step failed")  # text says 5, or 0 where the machine was too busy to be told
     assert step["derived_exit_code"] is None
-    (signalled,) = scenario.one(road, "signalled")
+    (signalled,) = scenario.one(transport, "signalled")
     assert (signalled["exit_code"], signalled["exit_signal"]) == (0, 11)
-    assert any("has no plain exit codes" in said for said in scenario.roads[road].warnings)
+    assert any("has no plain exit codes" in said for said in scenario.transports[transport].warnings)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_who_cancelled_is_a_name_where_text_has_the_uid(scenario: Scenario, road: str) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_who_cancelled_is_a_name_where_text_has_the_uid(scenario: Scenario, transport: str) -> None:
     for name, uid, user in (("cancelled", "2001", "alice"), ("never started", "0", "root")):
         assert scenario.one("text", name)[0]["cancelled_by"] == uid
-        assert scenario.one(road, name)[0]["cancelled_by"] == user
+        assert scenario.one(transport, name)[0]["cancelled_by"] == user
 
 
-@pytest.mark.parametrize("road", ["text", *ROADS])
-def test_the_roads_tell_what_was_done(scenario: Scenario, road: str) -> None:
-    states = {name: [row["state"] for row in scenario.one(road, name)] for name in scenario.jobs}
+@pytest.mark.parametrize("transport", ["text", *TRANSPORTS])
+def test_the_roads_tell_what_was_done(scenario: Scenario, transport: str) -> None:
+    states = {name: [row["state"] for row in scenario.one(transport, name)] for name in scenario.jobs}
     assert states["requeued"] == ["REQUEUED", "COMPLETED"]
     assert states["resized"] == ["RESIZING", "COMPLETED"]
     assert (states["runs"], states["waits"], states["never started"]) == (["RUNNING"], ["PENDING"], ["CANCELLED"])
-    assert scenario.one(road, "suspended")[0]["suspended_s"] >= 1
-    assert scenario.one(road, "waiting array")[0]["display_id"] == f"{scenario.jobs['waiting array']}_[2-9%2]"
-    assert scenario.one(road, "het")[0]["display_id"] == f"{scenario.jobs['het']}+0"
-    assert scenario.one(road, "runs")[0]["n_gpus"] == 8
-    assert scenario.one(road, "without gpus")[0]["n_gpus"] is None  # whether that is 0, the warehouse decides
-    assert scenario.one(road, "without gpus")[0]["time_limit_s"] == 420
-    (never,) = scenario.one(road, "never started")
+    assert scenario.one(transport, "suspended")[0]["suspended_s"] >= 1
+    assert scenario.one(transport, "waiting array")[0]["display_id"] == f"{scenario.jobs['waiting array']}_[2-9%2]"
+    assert scenario.one(transport, "het")[0]["display_id"] == f"{scenario.jobs['het']}+0"
+    assert scenario.one(transport, "runs")[0]["n_gpus"] == 8
+    assert scenario.one(transport, "without gpus")[0]["n_gpus"] is None  # whether that is 0, the warehouse decides
+    assert scenario.one(transport, "without gpus")[0]["time_limit_s"] == 420
+    (never,) = scenario.one(transport, "never started")
     assert (never["n_gpus"], never["started_at"], never["time_limit_s"]) == (0, None, None)
 
 
@@ -267,7 +267,7 @@ def attempts(folder: Path) -> pl.DataFrame:
 
 
 def test_a_live_ingest_by_rest_fills_the_warehouse_as_one_by_commands_does(scenario: Scenario, tmp_path: Path) -> None:
-    rest = {"road": "rest", "rest_url": scenario.lab.url, "rest_user": "root"}
+    rest = {"transport": "rest", "rest_url": scenario.lab.url, "rest_user": "root"}
     by_rest, by_commands = tmp_path / "rest", tmp_path / "commands"
     for folder in (by_rest, by_commands):
         folder.mkdir()
@@ -285,7 +285,7 @@ def test_a_live_ingest_by_rest_fills_the_warehouse_as_one_by_commands_does(scena
     with open_reader(by_rest / "w") as reader:
         assert reader.table("nodes")["n_gpus"].sum() == 40
         assert not [origin for origin in reader.table("loads")["origin"] if token in origin]
-    # The other road over the same warehouse adds nothing, and takes nothing away.
+    # The other transport over the same warehouse adds nothing, and takes nothing away.
     done = ingest(scenario, by_commands, rest, SLURM_JWT=token)
     assert done.returncode == 0, done.stderr
     # What still runs was seen later by it, and that sighting counts, with what it knows.
@@ -295,14 +295,14 @@ def test_a_live_ingest_by_rest_fills_the_warehouse_as_one_by_commands_does(scena
 
 
 def test_the_socket_needs_no_token(scenario: Scenario, tmp_path: Path) -> None:
-    done = ingest(scenario, tmp_path, {"road": "rest", "rest_url": scenario.lab.unix})
+    done = ingest(scenario, tmp_path, {"transport": "rest", "rest_url": scenario.lab.unix})
     assert done.returncode == 0, done.stderr
     assert attempts(tmp_path).height >= len(scenario.jobs)
 
 
 @pytest.mark.parametrize("token", ["eyJhbGciOiJIUzI1NiJ9.eyJzdW4iOiJyb290In0.c2ln", ""])
 def test_a_bad_token_loads_nothing_and_is_not_shown(scenario: Scenario, tmp_path: Path, token: str) -> None:
-    rest = {"road": "rest", "rest_url": scenario.lab.url, "rest_user": "root"}
+    rest = {"transport": "rest", "rest_url": scenario.lab.url, "rest_user": "root"}
     done = ingest(scenario, tmp_path, rest, SLURM_JWT=token)
     assert done.returncode == 22
     assert "access denied" in done.stderr
@@ -316,13 +316,13 @@ def test_a_bad_token_loads_nothing_and_is_not_shown(scenario: Scenario, tmp_path
 
 def test_a_slurmrestd_that_dies_before_it_has_answered_is_told_and_asked_again_later(scenario: Scenario) -> None:
     lab, caught = scenario.lab, []
-    road = over_tcp(lab)
-    road.accounting(scenario.since, scenario.until)
+    transport = over_tcp(lab)
+    transport.accounting(scenario.since, scenario.until)
     lab.freeze_rest()
 
     def ask() -> None:
         with pytest.raises(ServerDownError) as error:
-            road.accounting(scenario.since, scenario.until)
+            transport.accounting(scenario.since, scenario.until)
         caught.append(str(error.value))
 
     asking = threading.Thread(target=ask)
@@ -333,10 +333,10 @@ def test_a_slurmrestd_that_dies_before_it_has_answered_is_told_and_asked_again_l
     try:
         assert "broke off in the middle" in caught[0]
         with pytest.raises(ServerDownError, match="no server listens there"):
-            road.accounting(scenario.since, scenario.until)
+            transport.accounting(scenario.since, scenario.until)
     finally:
         lab.start_rest()
-    assert parse_accounting_json(road.accounting(scenario.since, scenario.until).data, origin="x").rows_loaded
+    assert parse_accounting_json(transport.accounting(scenario.since, scenario.until).data, origin="x").rows_loaded
 
 
 def test_without_slurmctld_nodes_are_an_error_however_well_the_answer_looks(scenario: Scenario) -> None:
@@ -356,7 +356,7 @@ def test_without_slurmctld_nodes_are_an_error_however_well_the_answer_looks(scen
 
 
 def test_without_slurmdbd_accounting_is_an_error_and_nothing_is_lost(scenario: Scenario, tmp_path: Path) -> None:
-    rest = {"road": "rest", "rest_url": scenario.lab.unix}
+    rest = {"transport": "rest", "rest_url": scenario.lab.unix}
     scenario.lab.stop_slurmdbd()
     try:
         done = ingest(scenario, tmp_path, rest)
@@ -371,6 +371,6 @@ def test_without_slurmdbd_accounting_is_an_error_and_nothing_is_lost(scenario: S
 
 
 def test_a_version_that_it_does_not_serve_is_told_with_those_that_it_does(scenario: Scenario) -> None:
-    road = RestRoad(Client(scenario.lab.unix, version="0.0.41"))
+    transport = RestTransport(Client(scenario.lab.unix, version="0.0.41"))
     with pytest.raises(ServerDownError, match=r"does not serve /slurmdb/ in v0\.0\.41\.\nIt serves: v0\.0\.38"):
-        road.accounting(scenario.since, scenario.until)
+        transport.accounting(scenario.since, scenario.until)

@@ -35,7 +35,7 @@ def test_without_slurms_commands_one_is_tried_and_what_can_be_done_is_said(tmp_p
     (error,) = [report.error for report in told.reports]
     assert error is not None
     assert exit_status(error) == 20
-    for words in ("sacct is not installed", "trackside ingest slurm FILE", "[slurm]", 'road = "rest"', "rest_url"):
+    for words in ("sacct is not installed", "trackside ingest slurm FILE", "[slurm]", 'transport = "rest"', "rest_url"):
         assert words in str(error)
 
 
@@ -78,7 +78,7 @@ def test_a_socket_that_is_not_there_is_said_once_with_the_setting_to_look_at(tmp
     elif what != "nothing":
         path = tmp_path / ("x" * 300) / "rest.socket"
     slurm = FakeSlurm([], NOW)
-    told = ingest(tmp_path / "w", slurm, road="rest", rest_url=f"unix:{path}")
+    told = ingest(tmp_path / "w", slurm, transport="rest", rest_url=f"unix:{path}")
     (report,) = told.reports
     assert isinstance(report.error, ServerDownError)
     assert (told.waits, slurm.commands) == ([], [])
@@ -90,7 +90,7 @@ def test_a_socket_where_nobody_listens_any_more_is_asked_again_and_one_message_n
     path = tmp_path / "rest.socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    told = ingest(tmp_path / "w", FakeSlurm([], NOW), road="rest", rest_url=f"unix:{path}", retry_s=1)
+    told = ingest(tmp_path / "w", FakeSlurm([], NOW), transport="rest", rest_url=f"unix:{path}", retry_s=1)
     assert told.waits
     (error,) = [report.error for report in told.reports]
     assert "no server listens there" in str(error)
@@ -101,7 +101,7 @@ def test_a_socket_where_nobody_listens_any_more_is_asked_again_and_one_message_n
 
 def test_a_token_that_cannot_be_sent_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JWT", "two words")
-    told = ingest(tmp_path, FakeSlurm([], NOW), road="rest", rest_url="http://127.0.0.1:1")
+    told = ingest(tmp_path, FakeSlurm([], NOW), transport="rest", rest_url="http://127.0.0.1:1")
     (report,) = told.reports
     assert told.waits == []
     assert "cannot be sent this token" in str(report.error)

@@ -52,7 +52,7 @@ def no_command(command: list[str], environment: Mapping[str, str]) -> Completed:
 
 
 def ingest(folder: Path, server: Web, **settings: object) -> list[Report]:
-    slurm = {"road": "rest", "rest_url": server.url, "retries": 0, "pause_s": 0, **settings}
+    slurm = {"transport": "rest", "rest_url": server.url, "retries": 0, "pause_s": 0, **settings}
     chosen = config.parse({"slurm": slurm}, origin="x")
     with open_writer(folder / "w", verb="test", now=NOW) as writer:
         return ingest_live(
@@ -126,9 +126,9 @@ def test_an_answer_with_errors_inside_loads_nothing_and_leaves_a_gap_to_be_asked
 @pytest.mark.parametrize(
     ("slurm", "said"),
     [
-        ({"road": "rest"}, "rest_url does not say where"),
-        ({"road": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}, "one slurmrestd tells of one cluster"),
-        ({"road": "sea"}, "slurm.road"),
+        ({"transport": "rest"}, "rest_url, the address of slurmrestd, is missing"),
+        ({"transport": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}, "one slurmrestd serves one cluster"),
+        ({"transport": "sea"}, "slurm.transport"),
         ({"rest_version": "v41"}, "slurm.rest_version"),
     ],
 )

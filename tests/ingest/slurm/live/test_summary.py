@@ -163,7 +163,7 @@ def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path:
     slurm, said = FakeSlurm([], datetime(2026, 9, 22, tzinfo=UTC)), []
     with web(say) as server:
         for _ in range(2):
-            said.append(ingest(tmp_path, slurm, road="rest", rest_url=server.url).warnings)
+            said.append(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings)
             slurm.now += hours(1)
     lost = ("has no plain exit codes", "slurmrestd tells no node events")
     assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
