@@ -28,7 +28,7 @@ from app.corrections.records import Correction, key_of, stamp
 from app.errors import UsageError
 from app.formatting import CANNOT_TELL, NOTHING
 from app.results.goodput import lost_rows
-from app.results.runs import resolve_run
+from app.results.runs.runs import resolve_run
 from app.times import iso, parse_time
 from app.window import Window
 

@@ -14,9 +14,9 @@ import polars as pl
 from app.claims.scope import EmptyScopeError, Scoped
 from app.results.capacity import nodes_by_accounting
 from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
-from app.results.failures import failure_history, failure_rates_of
+from app.results.failures.failure_rates import failure_history, failure_rates_of
+from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows
-from app.results.interruptions import restart_rows
 from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows, steps_without_mfu
 from app.results.windows import named, seed
 from metrics import frames

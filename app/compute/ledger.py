@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from app.compute.inputs import spoken_for, with_gpus
 from app.compute.ledger_days import write_days
-from app.results.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
-from app.results.node_activity import attempt_node_activity
+from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
+from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
 from metrics.ledger.demand import waiting_demand

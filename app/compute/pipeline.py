@@ -15,7 +15,7 @@ from app.compute.stored_results import write_results
 from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
-from app.results.run_logs import read_logs
+from app.results.runs.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS_VERSION
 from app.window import Window
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from app.compute.outcome import Days
     from app.config.settings import Config, Rules
-    from app.results.run_logs import Logs
+    from app.results.runs.run_logs import Logs
     from app.window import Source
     from queries.warehouse import Writer
 

@@ -17,7 +17,7 @@ from metrics.restarts.stages import in_place_restarts, with_detection, with_log_
 if TYPE_CHECKING:
     from app.compute.inputs import Facts
     from app.config.settings import Rules
-    from app.results.run_logs import Logs
+    from app.results.runs.run_logs import Logs
     from app.window import Source
 
 

@@ -9,14 +9,14 @@ import polars as pl
 
 from app.results.checkpoints import stored_checkpoint_advice
 from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows
-from app.results.failures import failure_rate_tables
+from app.results.failures.failure_rates import failure_rate_tables
+from app.results.failures.interruptions import second_order_rows
+from app.results.failures.lemons import stored_node_scores
 from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
-from app.results.interruptions import second_order_rows
-from app.results.job_goodput import job_accounts, job_goodput_rows
-from app.results.lemons import stored_node_scores
 from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
-from app.results.run_metrics import run_metric_rows
+from app.results.runs.job_goodput import job_accounts, job_goodput_rows
+from app.results.runs.run_metrics import run_metric_rows
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window

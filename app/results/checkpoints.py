@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.failures import failure_rate_rows
-from app.results.run_logs import computed_logs
+from app.results.failures.failure_rates import failure_rate_rows
+from app.results.runs.run_logs import computed_logs
 from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:

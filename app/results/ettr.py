@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.checkpoints import pooled_rate
-from app.results.failures import failure_rate_rows
-from app.results.interruptions import every_restart
+from app.results.failures.failure_rates import failure_rate_rows
+from app.results.failures.interruptions import every_restart
 from app.results.registry import result
-from app.results.run_logs import computed_logs
+from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.categories import EVIDENCE_KINDS

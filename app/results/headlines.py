@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.results.failures import failure_rate_rows
-from app.results.interruptions import restart_rows
+from app.results.failures.failure_rates import failure_rate_rows
+from app.results.failures.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
 from app.results.registry import results
 from app.results.windows import CLAIMED_GPUS

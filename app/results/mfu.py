@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.constants import computed_constants
 from app.results.registry import result
-from app.results.run_logs import computed_logs
+from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
@@ -17,7 +17,7 @@ from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.mfu.wall import allocated, run_mfu
 
 if TYPE_CHECKING:
-    from app.results.run_logs import Logs
+    from app.results.runs.run_logs import Logs
     from app.window import Source, Window
     from metrics.mfu.flops import Convention, Measure
 
@@ -46,7 +46,7 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window) -> pl.DataFrame
     Where several programs log in one attempt, which of its GPUs each one has only its log tells.
 
     Args:
-        known: as `app.results.run_logs.computed_logs` returns them.
+        known: as `app.results.runs.run_logs.computed_logs` returns them.
         window: where the steps begin.
     """
     logs, executed = known

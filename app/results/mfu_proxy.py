@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.gpu_activity import DAY, VERIFICATION, day_begin
 from app.results.mfu import flop_convention, with_facts
-from app.results.occupancy import known
-from app.results.run_logs import computed_logs
+from app.results.runs.run_logs import computed_logs
+from app.results.telemetry.gpu_activity import DAY, VERIFICATION, day_begin
+from app.results.telemetry.occupancy import known
 from app.results.windows import as_results
 from metrics import frames
 from metrics.mfu.mfu import step_mfu

@@ -37,7 +37,7 @@ def result(*names: str) -> Callable[[Rows], Rows]:
 
 
 def results() -> dict[str, ResultRows]:
-    """The function of every metric that has result rows, from all modules of `app.results`."""
-    for found in pkgutil.iter_modules(app.results.__path__, "app.results."):
+    """The function of every metric that has result rows, from all modules below `app.results`."""
+    for found in pkgutil.walk_packages(app.results.__path__, "app.results."):
         importlib.import_module(found.name)
     return dict(_RESULTS)

@@ -31,8 +31,8 @@ from app.faults import FAULTS, reason_of
 from app.results import headlines
 from app.results.capacity import share_by_accounting
 from app.results.ettr import ettr_run_rows
+from app.results.failures.interruptions import restart_rows
 from app.results.goodput import lost_rows
-from app.results.interruptions import restart_rows
 from app.results.source import CachedSource
 from app.times import months
 from app.visible import visible

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import UsageError
-from app.results.runs import resolve_run
+from app.results.runs.runs import resolve_run
 from metrics.runs.naming import APART
 
 if TYPE_CHECKING:

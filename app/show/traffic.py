@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.gpu_activity import VERIFICATION
-from app.results.node_activity import NodeActivity, node_activity
-from app.results.occupancy import NO_SUBJECT, Known, known, whole
+from app.results.telemetry.gpu_activity import VERIFICATION
+from app.results.telemetry.node_activity import NodeActivity, node_activity
+from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import Answer, Question
 from app.show.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
 from metrics import frames

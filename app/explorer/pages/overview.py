@@ -16,9 +16,9 @@ from app.explorer import components, figures
 from app.explorer.page import Data, Page
 from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
+from app.results.failures.interruptions import node_failures, priced_interruptions
 from app.results.goodput import lost_rows
 from app.results.headlines import headlines
-from app.results.interruptions import node_failures, priced_interruptions
 from app.results.source import CachedSource
 from dashboards import palette
 from metrics.categories import COSTLY
@@ -97,7 +97,7 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
 
     Returns:
         `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
-        node what `app.results.interruptions.node_failures` returns.
+        node what `app.results.failures.interruptions.node_failures` returns.
     """
     if by == "node":
         return node_failures(source, window)

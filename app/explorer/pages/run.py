@@ -15,9 +15,9 @@ from app.explorer.page import Data, Page
 from app.results import headline_text
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
-from app.results.interruptions import restart_rows
+from app.results.failures.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
-from app.results.runs import resolve_run, run_steps, run_timeline
+from app.results.runs.runs import resolve_run, run_steps, run_timeline
 from dashboards import palette
 from metrics import frames
 
@@ -54,8 +54,8 @@ class RunPage:
         window: the period of the cards; the rest of the page shows the run's whole life.
         run: the run's row of `show runs`.
         ettr: its row of `app.results.ettr.ettr_run_rows`.
-        timeline: `app.results.runs.run_timeline`.
-        steps: `app.results.runs.run_steps`.
+        timeline: `app.results.runs.runs.run_timeline`.
+        steps: `app.results.runs.runs.run_steps`.
         mfu: `app.results.mfu.mfu_run_rows`.
         convention: that of the headline MFU.
         attempts: its attempts, with how each ended and how long the next took to start.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import UsageError
-from app.results.interruptions import interruptions_by, priced_interruptions, second_order_rows
+from app.results.failures.interruptions import interruptions_by, priced_interruptions, second_order_rows
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
 from app.show.selection import asked_runs
@@ -132,7 +132,7 @@ def second_order_said(rows: pl.DataFrame) -> tuple[str, ...]:
     """The share of what failures cost that is second order, in words; nothing where nothing failed.
 
     Args:
-        rows: as `app.results.interruptions.second_order_rows` returns them.
+        rows: as `app.results.failures.interruptions.second_order_rows` returns them.
     """
     share = rows.row(by_predicate=pl.col("metric") == "second_order_share", named=True)
     if share["value"] is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results import advice
-from app.results.lemons import judged, node_score_rows
+from app.results.failures.lemons import judged, node_score_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from metrics.failures import lemons as rules

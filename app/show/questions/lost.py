@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from app.results.failures.interruptions import second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
-from app.results.interruptions import second_order_rows
 from app.show.answer import Answer, Question
 from app.show.questions.goodput import NO_TIME, capacity_notes
 from app.show.questions.interruptions import second_order_said

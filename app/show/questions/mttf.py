@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app.results.failures import failure_history, failure_rates_of, hazard_rows, reference_rows, size_law_rows
+from app.results.failures.failure_rates import (
+    failure_history,
+    failure_rates_of,
+    hazard_rows,
+    reference_rows,
+    size_law_rows,
+)
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from metrics.failures.rates import law_in, rates_by, rates_by_cause

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results import advice
+from app.results.failures.interruptions import node_failures
+from app.results.failures.lemons import judged, node_score_rows
+from app.results.failures.node_reasons import last_reasons
 from app.results.goodput import goodput_rows
-from app.results.interruptions import node_failures
-from app.results.lemons import judged, node_score_rows
-from app.results.node_reasons import last_reasons
 from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.lemons import QUERIES

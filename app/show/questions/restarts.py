@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.interruptions import every_restart
+from app.results.failures.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import asked_runs

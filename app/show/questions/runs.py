@@ -8,7 +8,7 @@ import polars as pl
 
 from app.errors import UsageError
 from app.results.ettr import ettr_run_rows
-from app.results.run_conflicts import why_apart
+from app.results.runs.run_conflicts import why_apart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import MOST_NAMED, asked_runs

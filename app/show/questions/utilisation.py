@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.gpu_activity import VERIFICATION, Activity, activity
-from app.results.occupancy import NO_SUBJECT, Known, known, whole
+from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
+from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from metrics import frames

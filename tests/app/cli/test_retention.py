@@ -12,7 +12,7 @@ from app import clock
 from app.cli import main as cli
 from app.config.settings import Config, Rules, parse
 from app.errors import ConfigError
-from app.results.gpu_activity import gpu_activity
+from app.results.telemetry.gpu_activity import gpu_activity
 from app.service.worker import Worker
 from app.window import Window
 from ingest.prometheus.store import retention

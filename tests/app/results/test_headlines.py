@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from app.results.ettr import ettr_rows
-from app.results.failures import failure_rate_rows
+from app.results.failures.failure_rates import failure_rate_rows
+from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows
 from app.results.headlines import headlines
-from app.results.interruptions import restart_rows
 from app.window import Window
 from metrics.restarts.restarts import restart_summary
 from queries.warehouse import open_reader

@@ -163,7 +163,7 @@ def test_the_ledger_has_the_loops_own_seconds(training: Training) -> None:
 
 
 def test_lost_steps_are_those_that_were_run_twice(training: Training) -> None:
-    from app.results.runs import run_steps
+    from app.results.runs.runs import run_steps
 
     with open_reader(training.warehouse) as reader:
         steps = run_steps(reader, "bench", "lab-llama")

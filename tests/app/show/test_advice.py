@@ -17,7 +17,7 @@ from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results import advice
 from app.results.checkpoints import stored_checkpoint_advice
-from app.results.lemons import excluded_nodes, judged, stored_node_scores
+from app.results.failures.lemons import excluded_nodes, judged, stored_node_scores
 from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting

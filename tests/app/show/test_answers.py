@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from app.results import advice
-from app.results.interruptions import node_failures
+from app.results.failures.interruptions import node_failures
 from app.window import Window
 from tests.support.command import trackside
 from tests.support.sources import KeepsNothing

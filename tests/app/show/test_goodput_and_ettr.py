@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from app.results.ettr import ettr_run_rows, run_stretches
-from app.results.job_goodput import job_accounts
+from app.results.runs.job_goodput import job_accounts
 from app.window import Window
 from metrics.ettr.timeline import NOT_ASKED
 from queries.warehouse import Reader, open_reader

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.results.interruptions import every_restart, interruption_costs, restart_rows, second_order_rows
+from app.results.failures.interruptions import every_restart, interruption_costs, restart_rows, second_order_rows
 from app.window import Window
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
-from tests.app.results.test_interruptions import HEADER, START, load, logged_lines, whole
+from tests.app.results.failures.test_interruptions import HEADER, START, load, logged_lines, whole
 from tests.support.command import trackside
 from tests.support.warehouses import NOW
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from app.claims.measure import measure
-from app.results.failures import (
+from app.results.failures.failure_rates import (
     failure_history,
     failure_rate_rows,
     failure_rate_tables,

@@ -14,8 +14,8 @@ from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
-from app.results.gpu_activity import activity, attempt_activity
-from app.results.occupancy import known
+from app.results.telemetry.gpu_activity import activity, attempt_activity
+from app.results.telemetry.occupancy import known
 from app.show.answer import Question
 from app.show.questions.health import by_node
 from app.window import Window
@@ -454,7 +454,7 @@ def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Rea
 
 def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asked(reader, "filesystems", "user").rows
-    monkeypatch.setattr("app.results.node_activity.AT_ONCE", 100)
+    monkeypatch.setattr("app.results.telemetry.node_activity.AT_ONCE", 100)
     assert asked(reader, "filesystems", "user").rows.equals(whole)
 
 

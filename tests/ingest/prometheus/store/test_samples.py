@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from app.config.settings import Config, Rules
-from app.results.gpu_activity import gpu_activity
+from app.results.telemetry.gpu_activity import gpu_activity
 from app.window import Window
 from ingest.errors import OptionError
 from ingest.prometheus.load_files import ingest_files

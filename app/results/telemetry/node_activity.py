@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.gpu_activity import read_of_day
+from app.results.telemetry.gpu_activity import read_of_day
 from metrics import frames
 from metrics.telemetry.node_attribution import SERIES, WHAT, added_up, node_activities
 from metrics.telemetry.occupancy import occupants

@@ -10,7 +10,7 @@ import pytest
 
 from app.compute import pipeline as computing
 from app.config.settings import Config
-from app.results.job_goodput import job_accounts
+from app.results.runs.job_goodput import job_accounts
 from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.results.registry import result
-from app.results.run_logs import computed_logs
+from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results
 from metrics import frames
 from metrics.exact import exact_sum

@@ -9,7 +9,7 @@ import polars as pl
 
 from app.config.settings import Rules
 from app.results.constants import constants_of
-from app.results.gpu_activity import VERIFICATION
+from app.results.telemetry.gpu_activity import VERIFICATION
 from metrics import frames
 from metrics.ledger.capacity import coverage, inventory
 from metrics.telemetry.occupancy import Holders, holders

@@ -10,7 +10,7 @@ from metrics import frames
 from metrics.ettr.ettr import FORMS
 
 if TYPE_CHECKING:
-    from app.results.job_goodput import JobAccounts
+    from app.results.runs.job_goodput import JobAccounts
     from app.window import Window
 
 RUN_METRICS: Final[frames.Schema] = {
@@ -37,7 +37,7 @@ def run_metric_rows(by_run: pl.DataFrame, expected: pl.DataFrame, jobs: JobAccou
     Args:
         by_run: as `app.results.ettr.ettr_run_rows` returns it.
         expected: as `app.results.ettr.expected_run_rows` returns it.
-        jobs: as `app.results.job_goodput.job_accounts` returns them.
+        jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
         window: of all of them.
     """
     # What decides a run's wall time is accounting's; so that is the weakest evidence of what was measured.

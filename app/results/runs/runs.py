@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.results.run_logs import computed_logs
+from app.results.runs.run_logs import computed_logs
 from metrics import frames
 
 if TYPE_CHECKING:

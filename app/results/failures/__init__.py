@@ -1,0 +1,1 @@
+"""Interruptions, the rates of failures, and the nodes behind them."""

@@ -1,0 +1,1 @@
+"""Runs, their logs, and the numbers of a run."""

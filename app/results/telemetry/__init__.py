@@ -1,0 +1,1 @@
+"""What samples of GPUs and of nodes say of attempts."""
