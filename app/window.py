@@ -33,3 +33,8 @@ class Window:
     cluster: str
     since: datetime
     until: datetime
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The parameters of a named query about this window."""
+        return {"cluster": self.cluster, "since": self.since, "until": self.until}

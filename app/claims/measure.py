@@ -136,7 +136,7 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
 
 def _interrupted_runs(source: Source, window: Window, runs: pl.DataFrame) -> int:
     """How many of the runs were interrupted in the window."""
-    rows = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    rows = source.query("interruptions", **window.parameters)
     return rows.join(runs, on="run_id", how="semi")["run_id"].n_unique()
 
 
@@ -276,7 +276,7 @@ def _divisor(row: Mapping[str, float | None]) -> float:
 def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
     """Failures and exposure of the attempts in scope, added up over the time that is not left out."""
     attempts = frames.conform(scoped.query("attempts", cluster=window.cluster), frames.ATTEMPTS)
-    window_params = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    window_params = window.parameters
     events = frames.conform(scoped.query("interruptions", **window_params), frames.INTERRUPTIONS)
     size = around(cast("float", claim.gpus)) if claim.population == "bucket" else POOLED
     sums = {"n_failures": 0, "exposure_gpu_days": 0.0, "exposure_job_days": 0.0}

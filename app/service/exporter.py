@@ -374,7 +374,7 @@ def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     yield from _bounded("trackside_mttf_seconds", (*key, MTTF_GPUS), mttf, unit=DAY_S)
     exposed = mttf.numerator * float(MTTF_GPUS) * DAY_S
     yield Sample("trackside_failure_exposure_gpu_seconds", key, exposed)
-    events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
+    events = source.query("interruptions", **window.parameters)
     counted = dict(events.filter(pl.col("milli_gpus") > 0).group_by("class").len().iter_rows())
     counted["infrastructure"] = mttf.n or 0
     for name in CLASSES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -16,6 +16,16 @@ from queries import sql_files
 if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
+
+MOST_SHOWN: Final = 40
+"""Rows that a table shows of what a cluster has many of; machines get all."""
+
+
+def cut_note(rows: pl.DataFrame, what: str = "") -> tuple[str, ...]:
+    """A note where a table shows the first `MOST_SHOWN` rows only; `what` says what rows are."""
+    if rows.height <= MOST_SHOWN:
+        return ()
+    return (f"A table shows {MOST_SHOWN} of {f'{rows.height:,} {what}'.rstrip()}; --format csv has all.",)
 
 
 @dataclass(frozen=True)

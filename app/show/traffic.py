@@ -10,8 +10,8 @@ import polars as pl
 from app.results.telemetry.gpu_activity import VERIFICATION
 from app.results.telemetry.node_activity import NodeActivity, node_activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
-from app.show.answer import Answer, Question
-from app.show.questions.utilisation import MOST_SHOWN, hourly_notes, none_left, window_of
+from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.node_attribution import WHAT
 from metrics.telemetry.occupancy import occupants
@@ -102,15 +102,13 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
     if by == "node":
         del heading["n_nodes"]
     told = {name: how for name, how in subject.columns.items() if rows[name].null_count() < rows.height}
-    if rows.height > MOST_SHOWN:
-        notes = (*notes, f"A table shows {MOST_SHOWN} of {rows.height:,} rows; --format csv has all.")
     return Answer(
         subject.title,
         rows.select(pl.lit(window.cluster).alias("cluster"), pl.all()),
         {**key, **heading, **told, **columns},
         metrics=subject.metrics if "mean_response_s" in told else (),
         queries=("attempt_node_activity",) if _stored(asked) else ("node_samples_between", "node_hours_between"),
-        notes=(subject.note, *notes, *_by_the_hour(asked)) if rows.height else (),
+        notes=(subject.note, *notes, *cut_note(rows, "rows"), *_by_the_hour(asked)) if rows.height else (),
         when_empty=_nothing(source, window, subject),
         parameters={"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
@@ -127,7 +125,7 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
 
 
 def _by_the_hour(asked: _Asked) -> list[str]:
-    days = asked.source.query("node_telemetry_days", **window_of(asked.window))
+    days = asked.source.query("node_telemetry_days", **asked.window.parameters)
     whose = asked.by if asked.by in WHOSE else "job"
     return hourly_notes(days, f"a {whose} came to the node or left it")
 

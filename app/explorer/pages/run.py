@@ -84,7 +84,7 @@ def gather(source: Reader, window: Window, run_id: str) -> RunPage:
     Raises:
         UsageError: there is no such run in the window.
     """
-    everything = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    everything = source.query("runs", **window.parameters)
     rows = everything.filter(pl.col("run_id") == run_id)
     if rows.is_empty():
         raise UsageError(
@@ -95,9 +95,7 @@ def gather(source: Reader, window: Window, run_id: str) -> RunPage:
     mine = pl.col("run_id") == run_id
     ettr = ettr_run_rows(source, window).filter(mine)
     joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
-    interruptions = source.query(
-        "interruptions", cluster=window.cluster, since=window.since, until=window.until
-    ).filter(mine)
+    interruptions = source.query("interruptions", **window.parameters).filter(mine)
     restarts = restart_rows(source, window).filter(mine)
     key = ["scheduler", "job_id", "submitted_at"]
     attempts = (

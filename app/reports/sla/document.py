@@ -289,7 +289,7 @@ def _headline(each: headlines.Headline) -> Document:
 def _gpu_time(source: Reader, window: Window) -> Document:
     """Every GPU-second of the window by category, and whether they add up to capacity."""
     rows = lost_rows(source, window).to_dicts()
-    capacity = source.query("capacity_in", cluster=window.cluster, since=window.since, until=window.until).item()
+    capacity = source.query("capacity_in", **window.parameters).item()
     total = sum((row["gpu_seconds"] for row in rows), Decimal(0))
     return {
         "capacity_gpu_seconds": exact(capacity or Decimal(0)),
@@ -366,7 +366,7 @@ def _daily(source: Reader, window: Window, claims: Sequence[Claim]) -> Document:
 
 def _incidents(source: Reader, window: Window) -> Document:
     """Interruptions by infrastructure, those of most GPUs first."""
-    period = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    period = window.parameters
     everything = source.query("interruptions", **period)
     which = ["run_id", "attempt_no"]
     restarted = restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.formatting import display
-from app.show.answer import Answer, Question
+from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
 from app.show.registry import question
 from app.times import iso
 from metrics import frames
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-
-MOST_SHOWN: Final = 40
-"""Incidents or attempts that a table shows; machines get all."""
 
 
 @question(
@@ -54,7 +51,7 @@ To add it: trackside ingest prometheus --url http://HOST:9090"""
 
 
 def _incidents(source: Reader, window: Window) -> pl.DataFrame:
-    return source.query("incidents_in", cluster=window.cluster, since=window.since, until=window.until)
+    return source.query("incidents_in", **window.parameters)
 
 
 def _empty(source: Reader, window: Window) -> str:
@@ -107,7 +104,7 @@ def _by_incident(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(rows), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        notes=(*_worst(rows), *_seen(source, window), _INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
         when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
@@ -133,7 +130,7 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(incidents), *_seen(source, window), _INCIDENT, *_cut(rows)) if rows.height else (),
+        notes=(*_worst(incidents), *_seen(source, window), _INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
         when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
@@ -168,9 +165,8 @@ def by_node(incidents: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_attempt(source: Reader, window: Window) -> Answer:
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
     of_it = pl.when("at_end").then(pl.lit("yes")).otherwise(pl.lit("no"))
-    rows = source.query("incident_attempts_in", **asked).with_columns(of_it.alias("ended_of_it"))
+    rows = source.query("incident_attempts_in", **window.parameters).with_columns(of_it.alias("ended_of_it"))
     return Answer(
         "Attempts that incidents touched, the newest first",
         rows,
@@ -189,7 +185,7 @@ def _by_attempt(source: Reader, window: Window) -> Answer:
             "ended_of_it": ("may be why", "text"),
         },
         queries=("incident_attempts_in",),
-        notes=(_INCIDENT, *_cut(rows)) if rows.height else (),
+        notes=(_INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
         when_empty=(
             _empty(source, window)
             if _incidents(source, window).is_empty()
@@ -207,8 +203,7 @@ def _by_attempt(source: Reader, window: Window) -> Answer:
 
 
 def _by_kind(source: Reader, window: Window) -> Answer:
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    rows = source.query("health_kinds_in", **asked)
+    rows = source.query("health_kinds_in", **window.parameters)
     return Answer(
         "Health events by kind, the worst first",
         rows,
@@ -229,12 +224,6 @@ def _by_kind(source: Reader, window: Window) -> Answer:
         when_empty=_empty(source, window),
         parts={"subject": "kind", "code": "code", "value": "n_events", "nodes": "n_nodes", "gpus": "n_gpus"},
     )
-
-
-def _cut(rows: pl.DataFrame) -> tuple[str, ...]:
-    if rows.height <= MOST_SHOWN:
-        return ()
-    return (f"A table shows {MOST_SHOWN} of {rows.height:,} rows; --format csv has all.",)
 
 
 def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from app.results.mfu import (
     mfu_wall_run_rows,
     step_mfu_rows,
 )
-from app.show.answer import Answer, Question
+from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
 from app.show.selection import asked_runs, only, runs_meant, several
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
-
-MOST_SHOWN: Final = 40
-"""Steps that a table shows; machines get all."""
 
 _QUERIES: Final = ("steps", "run_sessions", "run_events")
 
@@ -157,7 +154,6 @@ def _by_step(source: Reader, window: Window, question: Question, asked: Conventi
         "cluster", "run_id", "step", "ts", "tokens", pl.col("wall_s").alias("seconds"), "n_gpus", "flop", "peak_flop",
         "mfu", pl.lit(convention).alias("convention"), "peak_dtype", "implausible",
     )  # fmt: skip
-    shown = (f"A table shows {MOST_SHOWN} of {rows.height:,} steps; --format csv has all.",)
     return Answer(
         f"MFU of each kept step ({convention})",
         rows,
@@ -173,7 +169,7 @@ def _by_step(source: Reader, window: Window, question: Question, asked: Conventi
         },
         metrics=("mfu",),
         queries=_QUERIES,
-        notes=(*said, *(shown if rows.height > MOST_SHOWN else ())),
+        notes=(*said, *cut_note(rows, "steps")),
         parameters={"convention": convention},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "step", "value": "mfu", "numerator": "flop", "denominator": "peak_flop", "at": "ts"},

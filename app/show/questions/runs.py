@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""
-    found = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    found = source.query("runs", **window.parameters)
     ratios = ettr_run_rows(source, window).select("cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated")
     rows, said = asked_runs(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)
     if question.run is not None and rows.is_empty():

@@ -8,8 +8,9 @@ import polars as pl
 
 from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
-from app.show.answer import Answer, Question
+from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
 from app.show.registry import question
+from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.utilisation import MEANS, utilisation
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 OF_USERS: Final = {"cluster", "user"}
 """Of these it can be told whose GPUs are, too, on nodes that several attempts of one user share."""
-
-MOST_SHOWN: Final = 40
-"""Rows that a table shows of runs and attempts; machines get all."""
 
 LITTLE: Final = 0.95
 """Below this coverage a reader is told what the means are over."""
@@ -120,8 +118,7 @@ def _with_users(found: Activity, named: pl.DataFrame, key: list[str], by: str, c
 
 
 def _allocated(source: Reader, window: Window, named: pl.DataFrame) -> pl.DataFrame:
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    held = source.query("allocated_to_attempts", **asked).with_columns(cluster=pl.lit(window.cluster))
+    held = source.query("allocated_to_attempts", **window.parameters).with_columns(cluster=pl.lit(window.cluster))
     return held.join(named, on=list(frames.ATTEMPT_KEY))
 
 
@@ -180,59 +177,9 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
             f"Node checks held {checks / 3600:,.0f} GPU-h more; they are no utilisation and left out (config: "
             "rules.other_work)."
         )
-    notes += hourly_notes(source.query("gpu_telemetry_days", **window_of(window)), "a job came to the node or went")
-    if rows.height > MOST_SHOWN:
-        notes.append(f"A table shows {MOST_SHOWN} of {rows.height:,} runs or attempts; --format csv has all.")
+    notes += hourly_notes(source.query("gpu_telemetry_days", **window.parameters), "a job came to the node or went")
+    notes += cut_note(rows, "runs or attempts")
     return tuple(notes)
-
-
-def window_of(window: Window) -> dict[str, object]:
-    """Parameters of queries about a window."""
-    return {"cluster": window.cluster, "since": window.since, "until": window.until}
-
-
-def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
-    """What is to be said where of some days only roll-ups are left.
-
-    Args:
-        days: rows of `gpu_telemetry_days` or `node_telemetry_days`.
-        change: within an hour: then it is nobody's.
-    """
-    hourly = days.filter(~pl.col("sampled")).height
-    if not hourly:
-        return []
-    return [
-        f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: whose an hour was within which "
-        f"{change} is not told."
-    ]
-
-
-NO_TELEMETRY: Final = """\
-No telemetry of {what} is loaded. To add it:
-  trackside ingest prometheus --url http://HOST:9090   from a Prometheus, or what speaks like one (VictoriaMetrics, ...)
-  trackside ingest prometheus FILE...                  from OpenMetrics text or Parquet
-then: trackside compute"""
-
-
-def none_left(source: Reader, window: Window, of: str, what: str) -> str:
-    """What to say where there is no telemetry at all: that there was some, or how to add it.
-
-    Args:
-        source: the warehouse.
-        window: what is asked about.
-        of: what tables of it begin with: `gpu` or `node`.
-        what: the same in words.
-    """
-    gone = source.query("removals").filter(
-        pl.col("cluster") == window.cluster, pl.col("table_name").is_in([f"{of}_samples", f"{of}_hours"])
-    )
-    if gone.is_empty():
-        return NO_TELEMETRY.format(what=what)
-    before, removed = gone.select(pl.col("before", "removed_at").max().dt.strftime("%Y-%m-%dT%H:%M:%SZ")).row(0)
-    return (
-        f"No telemetry of {what} is left: `trackside retention` removed what there was before {before}, last at "
-        f"{removed} (config: retention; trackside status lists all removals)."
-    )
 
 
 def _nothing(source: Reader, window: Window) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
-from app.show.answer import Answer, Question
-from app.show.questions.utilisation import window_of
+from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
 from app.show.registry import question
 from metrics.waste import waste as rules
 
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-
-MOST_SHOWN: Final = 40
-"""Subjects that a table shows; machines get all."""
 
 WORDS: Final = {
     "idle": "allocated, standing still",
@@ -94,8 +90,6 @@ def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
         if long.height
         else long
     )
-    more = rows.height - MOST_SHOWN
-    hidden = (f"A table shows {MOST_SHOWN} of {rows.height:,}; --format csv has all.",) if more > 0 else ()
     return Answer(
         f"Allocated GPU-time that shows no work, by {by}",
         rows,
@@ -114,8 +108,8 @@ def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
         },
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending",),
-        notes=(_OVERLAP, *_blind(waste_rows(flags)), *hidden),
-        parameters=window_of(window) | {"dimension": by},
+        notes=(_OVERLAP, *_blind(waste_rows(flags)), *cut_note(rows)),
+        parameters=window.parameters | {"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts=_PARTS
         | {
