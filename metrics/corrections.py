@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 IN_SERVICE = "in_service"
 """State of a node that was not out of service, whatever the scheduler reported."""
 
-STATES = ("maintenance", "down", "drained", IN_SERVICE)
-"""The states that a correction can give a node."""
-
 CONTINUED = "continued: "
 """How the reason of a state begins that goes on after a correction: nothing happened at its first moment."""
 

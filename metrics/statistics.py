@@ -14,9 +14,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from metrics.exact import exact_sum
 from metrics.lazy_scipy import special
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -363,28 +361,6 @@ def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float =
 
 
 # --- ratios ------------------------------------------------------------------------------------------
-
-
-def ratio_of_sums(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
-    """All numerators over all denominators: the headline form of ETTR, goodput and MFU.
-
-    Multiply both by the GPUs of the run to weight by GPU-time. A row with either half null is left out
-    of both sums; null where nothing is left to divide by.
-
-    >>> runs = pl.DataFrame({"productive": [95, 40, 8], "wall": [100, 50, 20], "gpus": [1024, 64, 8]})
-    >>> productive, wall, gpus = pl.col("productive"), pl.col("wall"), pl.col("gpus")
-    >>> runs.select(ratio_of_sums(productive, wall)).item()  # 143 / 170
-    0.8411764705882353
-    >>> round(runs.select(ratio_of_sums(productive * gpus, wall * gpus)).item(), 5)  # 99904 / 105760
-    0.94463
-    """
-    both = numerator.is_not_null() & denominator.is_not_null()
-    return _ratio(exact_sum(numerator.filter(both)), exact_sum(denominator.filter(both)))
-
-
-def _ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
-    """Numerator over denominator, null unless the denominator is above zero."""
-    return pl.when(denominator > 0).then(numerator / denominator)
 
 
 def effective_number(weights: FloatArray) -> float:

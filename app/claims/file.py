@@ -24,8 +24,8 @@ from app.times import iso, parse_period, parse_time
 from ingest.errors import InputError
 from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics.catalog import BY_NAME, CLAIMABLE
+from metrics.categories import ALLOCATED, CATEGORIES
 from metrics.claims.verdict import Claim, Exclusion, Scope
-from metrics.ledger.ledger import ALLOCATED, CATEGORIES
 from metrics.mfu.mfu import Convention
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
-"""The ledger: every GPU-second of capacity in exactly one category.
+"""The ledger puts every GPU-second of capacity into exactly one category; here is what goes before it.
 
-`metrics.ledger.inputs` puts what it is made of into numbers, `metrics.ledger.sweep` makes it; here is the whole, and
-what goes before it.
+`metrics.ledger.inputs` puts what it is made of into numbers, and `metrics.ledger.sweep` makes it.
 """
 
 from __future__ import annotations
@@ -11,54 +10,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.categories import ALLOCATED, CATEGORIES, IDLE, UNAVAILABLE
-from metrics.ledger.inputs import place
-from metrics.ledger.sweep import named, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALLOCATED", "CATEGORIES", "IDLE", "UNAVAILABLE", "gpu_time", "other_work", "with_silence"]
-
 _US = 1_000_000
-
-
-def gpu_time(
-    *,
-    inventory: pl.DataFrame,
-    attempt_nodes: pl.DataFrame,
-    node_states: pl.DataFrame,
-    demand: pl.DataFrame,
-    states_known: pl.DataFrame,
-    covered: pl.DataFrame,
-    logged: pl.DataFrame | None = None,
-    active: pl.DataFrame | None = None,
-    other_work: pl.DataFrame | None = None,
-) -> pl.DataFrame:
-    """Build the ledger. The arguments are those of `metrics.ledger.inputs.place`.
-
-    Returns:
-        `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
-        inventory. Allocation above inventory is scaled down pro rata (largest remainder, to a thousandth of a GPU),
-        first where the split over an attempt's nodes is only assumed, so that what is known stays as it is.
-    """
-    inputs = place(
-        inventory=inventory,
-        attempt_nodes=attempt_nodes,
-        node_states=node_states,
-        demand=demand,
-        states_known=states_known,
-        covered=covered,
-        logged=logged,
-        active=active,
-        other_work=other_work,
-    )
-    found = [frames.empty(frames.LEDGER)]
-    for first, last in inputs.spans():
-        some = inputs.within(first, last)
-        found.append(frames.conform(named(pieces(some), some), frames.LEDGER))
-    order = ["cluster", "node", "started_at", "job_id", "submitted_at", "category", "cause", "milli_gpus"]
-    return pl.concat(found).sort(order, nulls_last=True)
 
 
 def with_silence(node_states: pl.DataFrame, slurmd_timeout_s: pl.DataFrame) -> pl.DataFrame:

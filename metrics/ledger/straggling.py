@@ -1,9 +1,9 @@
 """Time that steps took beyond the ideal one: an overlay on productive time, which stays productive.
 
 Meta and Google count a slow step as productive, and so does the ledger; how much of it a healthy job would not have
-needed is told beside it. A step is held against the ideal step of its own session (`metrics.goodput.job.ideal_step_s`),
-so what slows a session down from its first step to its last does not show here, nor does the first step, whose excess
-is start-up.
+needed is counted beside it. A step is compared with the ideal step of its own session (the mean of the steps that are
+not anomalous), so what slows a session down from its first step to its last does not show here, nor does the first
+step, whose excess is start-up.
 
 Source: metric-definitions 3.1 (ideal step), 5.2 (overlay) and 8.2 (from 10 % over it on; the waste of a slowdown; the
 score of NVIDIA's resiliency extension).
@@ -67,17 +67,3 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
         .with_columns(share=pl.col("excess") / own)
     )
     return frames.conform(found, frames.STRAGGLING).sort(*frames.ATTEMPT_KEY, "day")
-
-
-def waste(slowdown: float) -> float:
-    """Share of the time that a job would not have needed, if it takes `slowdown` times as long as without stragglers.
-
-    Raises:
-        ValueError: no job is faster than without stragglers.
-
-    >>> round(waste(1.1), 4)
-    0.0909
-    """
-    if not slowdown >= 1:
-        raise ValueError(f"a slowdown is at least 1, not {slowdown}")
-    return 1 - 1 / slowdown

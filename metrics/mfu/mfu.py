@@ -27,7 +27,7 @@ from metrics.statistics import bootstrap_ratio_interval
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "mfu", "step_mfu", "summary"]
+__all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "step_mfu", "summary"]
 
 IMPOSSIBLE_ABOVE = 2.0
 """Times the dense peak of all its GPUs: no step does more FLOP. Figures with sparsity are twice the dense ones, and no
@@ -38,17 +38,6 @@ MOST_FLOPS = 1e18
 
 FACTS = ("n_gpus", "gpu_model", "dtype", *frames.MODEL)
 """Columns of a session that apply to its steps."""
-
-
-def mfu(tokens_per_s: float, flops_per_token: float, peak_flops: float) -> float:
-    """Model FLOP utilisation: `tokens_per_s * flops_per_token / peak_flops`; the peak is that of all GPUs together.
-
-    PaLM 540B on 6144 TPU v4, attention left out:
-
-    >>> round(mfu(238.3e3, 6 * 540.35e9, 6144 * 275e12), 4)
-    0.4573
-    """
-    return tokens_per_s * flops_per_token / peak_flops
 
 
 def step_mfu(

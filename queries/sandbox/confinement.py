@@ -378,7 +378,6 @@ _PROCESSORS: Final = {
     "x86_64": _Processor(0xC000003E, 0, 56, 234, 157, 302, 2, 257, 9, 10),
     "aarch64": _Processor(0xC00000B7, 1, 220, 131, 167, 261, None, 56, 222, 226),
 }
-_X32: Final = 0x40000000
 _CLONE_THREAD: Final = 0x10000
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 

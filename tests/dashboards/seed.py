@@ -13,8 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dashboards.exported_metrics import BOUNDS, FAMILIES, MTTF_GPUS, WINDOWS
-from metrics.categories import COSTLY
-from metrics.ledger.ledger import ALLOCATED, IDLE, UNAVAILABLE
+from metrics.categories import ALLOCATED, COSTLY, IDLE, UNAVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

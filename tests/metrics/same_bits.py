@@ -26,9 +26,8 @@ from metrics.ledger.straggling import straggling
 from metrics.mfu.mfu import fleet, summary
 from metrics.mfu.proxy import fits
 from metrics.mfu.wall import allocated, run_mfu
-from metrics.statistics import ratio_of_sums
 from metrics.waste.waste import SPENDING, flagged, state_shares, waste
-from tests.metrics.oracles.ratios import mean_of_ratios, weighted_mean_of_ratios
+from tests.metrics.oracles.ratios import mean_of_ratios, ratio_of_sums, weighted_mean_of_ratios
 from tests.metrics.tables import at, attempt, attempts, interruption, rows, spent, sums
 
 if TYPE_CHECKING:

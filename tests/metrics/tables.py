@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from metrics import frames
+from metrics.categories import ALLOCATED, IDLE
 from metrics.failures.diagnosis import EVENTS
-from metrics.ledger.ledger import ALLOCATED, IDLE
 from metrics.runs.runs import run_attempts
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

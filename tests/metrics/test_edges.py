@@ -17,9 +17,10 @@ from metrics.frames import empty
 from metrics.goodput.goodput import goodput, lost
 from metrics.ledger.capacity import allocated_intervals, coverage, inventory
 from metrics.ledger.demand import waiting_demand
-from metrics.ledger.ledger import gpu_time, with_silence
+from metrics.ledger.ledger import with_silence
 from metrics.restarts.restarts import restart_summary, restarts
 from metrics.runs.runs import executions, run_attempts, runs
+from tests.metrics.oracles.ledger import gpu_time
 from tests.metrics.tables import at, attempt, attempts, event, events, on_nodes
 
 if TYPE_CHECKING:

@@ -407,9 +407,9 @@ RUNS = pl.DataFrame({"productive": [95.0, 40.0, 8.0], "wall": [100.0, 50.0, 20.0
 @pytest.mark.parametrize(
     ("ratio", "expected"),
     [
-        (statistics.ratio_of_sums(PRODUCTIVE, WALL), 0.84118),
+        (ratios.ratio_of_sums(PRODUCTIVE, WALL), 0.84118),
         (ratios.mean_of_ratios(PRODUCTIVE, WALL), 0.71667),
-        (statistics.ratio_of_sums(PRODUCTIVE * GPUS, WALL * GPUS), 0.94463),
+        (ratios.ratio_of_sums(PRODUCTIVE * GPUS, WALL * GPUS), 0.94463),
         (ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, WALL * GPUS), 0.94463),
         # weights 1, 1, 1 and GPUs alone are other quantities: (972.8 + 51.2 + 3.2) / 1096
         (ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, pl.lit(1)), 0.71667),
@@ -421,7 +421,7 @@ def test_three_averages_of_the_same_runs(ratio: pl.Expr, expected: float) -> Non
 
 
 ALL_RATIOS = [
-    statistics.ratio_of_sums(PRODUCTIVE, WALL),
+    ratios.ratio_of_sums(PRODUCTIVE, WALL),
     ratios.mean_of_ratios(PRODUCTIVE, WALL),
     ratios.weighted_mean_of_ratios(PRODUCTIVE, WALL, GPUS),
 ]

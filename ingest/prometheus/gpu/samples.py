@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ingest.prometheus.mapping.mapping import Combine, Mapping
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
-_PLACE: Final = ("cluster", "node", "gpu")
 ACTIVE: Final = "active"
 """Metric of `gpu_hours` that says how long a GPU was active; its mean is the share."""
 

@@ -293,7 +293,7 @@ def test_a_job_name_stays_text(explorer: Explorer) -> None:
 
 def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> None:
     from metrics.catalog import METRICS
-    from metrics.ledger.ledger import CATEGORIES
+    from metrics.categories import CATEGORIES
 
     contents = page(explorer, "/definitions", "")[2]
     anchors = {getattr(each, "id", None) for each in components(contents) if isinstance(getattr(each, "id", None), str)}

@@ -11,7 +11,7 @@ from app.explorer import figures
 from app.results import headline_text
 from app.results.headlines import Headline
 from dashboards import palette
-from metrics.ledger.ledger import CATEGORIES
+from metrics.categories import CATEGORIES
 from tests.app.explorer.test_pages import components
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)

@@ -20,10 +20,10 @@ import polars as pl
 import pytest
 
 from ingest.runlog.recorder import trackside_log
-from metrics.mfu.flops import flops_per_token
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter
 from tests.lab.prometheus import PrometheusLab, need_prometheus
+from tests.metrics.oracles.flops import flops_per_token
 
 if TYPE_CHECKING:
     from tests.lab import SlurmLab

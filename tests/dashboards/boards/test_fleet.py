@@ -21,8 +21,7 @@ from dashboards.boards import fleet
 from dashboards.build import generated
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
 from dashboards.palette import BY_CATEGORY
-from metrics.categories import COSTLY
-from metrics.ledger.ledger import CATEGORIES
+from metrics.categories import CATEGORIES, COSTLY
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
 

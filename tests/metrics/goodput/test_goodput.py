@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metrics.categories import CATEGORIES
 from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
-from metrics.ledger.ledger import CATEGORIES
 from tests.metrics.tables import Row, spent, sums
 
 HOUR = 3600.0

@@ -12,10 +12,9 @@ from metrics.goodput.job import (
     WASTED_PROGRESS,
     Event,
     JobGoodput,
-    ideal_step_s,
     job_goodput,
 )
-from tests.metrics.oracles.step_deviation import step_deviation
+from tests.metrics.oracles.step_deviation import ideal_step_s, step_deviation
 
 FIVE = [5.0, 8.0, 11.0, 14.0, 17.0]
 

@@ -1,6 +1,6 @@
 """The ledger again, slowly: plain Python, one second at a time, written from the definitions and not from the code.
 
-It must agree with `metrics.ledger.ledger` exactly. Times are whole seconds from 0; a cluster is one node or a few. What
+It must agree with `metrics.ledger.sweep` exactly. Times are whole seconds from 0; a cluster is one node or a few. What
 a log or telemetry says is a category, or a category and a cause: `stalled:idle_gpus`.
 """
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.ledger.inputs import Inputs, place
-from metrics.ledger.ledger import gpu_time
 from metrics.ledger.sweep import named, pieces
 from metrics.units import DAY_US
 from tests.metrics.ledger.slow_ledger import Attempt, Cluster
 from tests.metrics.ledger.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
+from tests.metrics.oracles.ledger import gpu_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

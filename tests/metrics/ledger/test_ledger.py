@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
+from metrics.categories import CATEGORIES
 from metrics.ledger.capacity import coverage, inventory
-from metrics.ledger.ledger import CATEGORIES, gpu_time, other_work, with_silence
+from metrics.ledger.ledger import other_work, with_silence
 from tests.metrics.ledger.slow_ledger import SILENCE, Attempt, Cluster, State, milli_gpu_seconds
+from tests.metrics.oracles.ledger import gpu_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.goodput.job import ideal_step_s
-from metrics.ledger.straggling import straggling, waste
+from metrics.ledger.straggling import straggling
 from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
-from tests.metrics.oracles.straggling import SCORE, straggler_score
+from tests.metrics.oracles.step_deviation import ideal_step_s
+from tests.metrics.oracles.straggling import SCORE, straggler_score, waste
 from tests.metrics.tables import rows
 
 DAY = 86_400

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.mfu.flops import CONVENTIONS, flops_per_token
+from metrics.mfu.flops import CONVENTIONS
 from metrics.mfu.session_flops import active_params_expr, flops_per_token_expr
 from tests.metrics.oracles import flops as oracle
-from tests.metrics.oracles.flops import megatron_flops_per_token
+from tests.metrics.oracles.flops import flops_per_token, megatron_flops_per_token
 
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
 LOGGED: dict[str, Any] = LLAMA | {"params": 8_030_261_248.0, "head_dim": 128, "seq_len": 8192, "gated": True,

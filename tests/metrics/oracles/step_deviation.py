@@ -1,4 +1,4 @@
-"""The step time deviation of Google's goodput library, over `metrics.goodput.job.ideal_step_s`."""
+"""The ideal step of Google's goodput library, and its step time deviation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ from typing import Literal
 
 import numpy as np
 
-from metrics.goodput.job import MIN_STEP_S, Floats, ideal_step_s
+from metrics.goodput.job import ANOMALOUS_MADS, MIN_STEP_S, Floats
 
 DEVIATION_STEPS = 100
 """The latest steps that a step deviation is of."""
 
 BASELINE_STEPS = 1_000
 """The steps before those that cumulative deviations are compared with."""
+
+
+def ideal_step_s(times: Floats, *, min_s: float = MIN_STEP_S) -> float | None:
+    """Length of a step when nothing disturbs it: the mean of those that are not anomalous, in seconds.
+
+    Mean of the times of at least `min_s` that are at most median + 3 MAD (the plain median absolute deviation, without
+    the factor 1.4826). None where there is none.
+
+    >>> ideal_step_s(np.array([10, 10.2, 9.8, 10.1, 9.9, 30, 0.5]))
+    10.0
+    """
+    real = times[times >= min_s]
+    if not len(real):
+        return None
+    median = np.median(real)
+    limit = median + ANOMALOUS_MADS * np.median(np.abs(real - median))
+    return float(real[real <= limit].mean())
 
 
 def step_deviation(

@@ -1,4 +1,4 @@
-"""The score by which a rank is called a straggler, beside `metrics.ledger.straggling`."""
+"""What stragglers cost a job, and the score by which a rank is one, beside `metrics.ledger.straggling`."""
 
 from __future__ import annotations
 
@@ -18,3 +18,17 @@ def straggler_score(median_s: float, fastest_median_s: float) -> float:
     if not (median_s > 0 and fastest_median_s > 0):
         raise ValueError(f"medians of {median_s} and {fastest_median_s} s cannot be compared")
     return fastest_median_s / median_s
+
+
+def waste(slowdown: float) -> float:
+    """Share of the time that a job would not have needed, if it takes `slowdown` times as long as without stragglers.
+
+    Raises:
+        ValueError: no job is faster than without stragglers.
+
+    >>> round(waste(1.1), 4)
+    0.0909
+    """
+    if not slowdown >= 1:
+        raise ValueError(f"a slowdown is at least 1, not {slowdown}")
+    return 1 - 1 / slowdown

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.ledger.ledger import ALLOCATED
+from metrics.categories import ALLOCATED
 from metrics.ledger.log_evidence import logged_time
 from metrics.runs.steps import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
 from tests.metrics.runs import slow_steps
