@@ -70,5 +70,5 @@ def test_guide_metric_is_shown_and_explained(checkout: Path, tmp_path: Path) -> 
     assert len(by_day) > 1
 
 
-def test_guide_metric_is_in_the_reference_and_on_the_definitions_page(checkout: Path) -> None:
+def test_guide_metric_is_in_reference_and_definitions_page(checkout: Path) -> None:
     assert "lost_share" in _python(checkout, "-c", DEFINITIONS)

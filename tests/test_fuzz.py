@@ -92,7 +92,7 @@ def test_a_law_that_holds_is_explored_until_the_time_is_over(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_broken_law_is_found_kept_and_tried_first_in_the_next_run(tmp_path: Path) -> None:
+def test_broken_property_is_found_kept_and_tried_first_next_run(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "number < 1000", seed=1)
     assert done.returncode == 1
     assert "seed 1: FAILED" in done.stdout
@@ -104,7 +104,7 @@ def test_a_broken_law_is_found_kept_and_tried_first_in_the_next_run(tmp_path: Pa
     assert "number=1000," in again.stdout
 
 
-def test_every_target_names_properties_and_every_property_has_a_target() -> None:
+def test_every_target_has_properties_and_every_property_a_target() -> None:
     assert {path for path in ROOT.glob("tests/**/test_*.py") if "from hypothesis" in path.read_text()} == set(
         targets_of_modules()
     )

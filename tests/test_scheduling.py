@@ -75,5 +75,5 @@ def test_who_says_how_many_workers_there_are_to_be_is_heeded(monkeypatch: pytest
         ("README.md", None),
     ],
 )
-def test_the_unit_of_a_module_is_its_group_or_itself_or_each_test(module: str, unit: str | None) -> None:
+def test_unit_of_a_module_is_its_group_or_itself_or_each_test(module: str, unit: str | None) -> None:
     assert unit_of(ROOT, module) == unit

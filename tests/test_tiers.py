@@ -33,7 +33,7 @@ def test_leave_out_by_tier(
     assert [item.name for item in items if item.get_closest_marker("skip")] == left_out
 
 
-def test_real_components_are_for_the_real_tier_and_for_single_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_components_are_for_the_real_tier_and_single_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {}
     for tier in ("fast", "slow", "real", ""):
         monkeypatch.setenv("TRACKSIDE_TEST_TIER", tier)

@@ -72,7 +72,7 @@ def test_what_json_lacks_has_one_form() -> None:
     }
 
 
-def test_a_report_with_a_number_that_is_not_finite_is_written_and_its_digest_holds() -> None:
+def test_report_with_a_non_finite_number_has_a_valid_digest() -> None:
     made = sealed({"headlines": [{"metric": "mfu", "value": math.inf}]})
     read = strict(encoded(made))
     assert read["headlines"] == [{"metric": "mfu", "value": None}]

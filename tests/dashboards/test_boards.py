@@ -15,7 +15,7 @@ from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
 
 
-def test_build_writes_boards_and_what_loads_them_and_check_is_content_with_them(
+def test_build_writes_boards_and_provisioning_that_check_accepts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dashboards", "build", "--dir", str(tmp_path / "g")]) == 0
@@ -63,7 +63,7 @@ def _claim(metric: str, target: float, direction: str = "at_least", gpus: float 
     return Claim("c", metric, "q", "r", kind, target, direction, "ratio", gpus)  # type: ignore[arg-type]  # a plain str
 
 
-def test_a_claim_sets_a_threshold_only_where_the_board_shows_its_number() -> None:
+def test_claim_sets_a_threshold_only_where_its_number_is_shown() -> None:
     claims = [
         _claim("mttf", 5.0, gpus=1024),
         _claim("mttf", 2.0, gpus=1024),
@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, capsys: pytest.
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_the_provisioning_files_name_no_host_but_this_machine_and_no_path() -> None:
+def test_provisioning_files_name_no_remote_host_and_no_path() -> None:
     for name in build.PROVISIONING:
         text = (Path(build.__file__).parents[1] / "dashboards" / name).read_text(encoding="utf-8")
         told = [line for line in text.splitlines() if not line.startswith("#")]

@@ -26,14 +26,14 @@ def _dashboard_errors(board: object) -> list[str]:
 
 
 @pytest.mark.parametrize("plugin", sorted(grafana.OPTIONS))
-def test_the_defaults_of_every_plugin_are_complete_by_grafanas_schema(plugin: str) -> None:
+def test_plugin_defaults_are_complete_by_grafanas_schema(plugin: str) -> None:
     schemas = lint.known("panels")[plugin]
     assert list(Draft7Validator(schemas["options"]).iter_errors(grafana.OPTIONS[plugin])) == []
     assert list(Draft7Validator(schemas["custom"]).iter_errors(grafana.CUSTOM[plugin])) == []
     assert _dashboard_errors(_board(_panel(plugin))) == []
 
 
-def test_what_grafanalib_writes_by_itself_is_refused_by_the_schema_and_what_leaves_here_is_not() -> None:
+def test_schema_refuses_raw_grafanalib_and_accepts_our_output() -> None:
     board = core.Dashboard(title="t", panels=[_panel()])
     raw = json.loads(json.dumps(board, default=lambda each: each.to_json_data()))
     assert len(_dashboard_errors(raw)) >= 5
@@ -55,7 +55,7 @@ def test_a_panel_type_without_complete_defaults_is_refused() -> None:
         _board(_panel("news"))
 
 
-def test_the_threshold_below_all_others_is_null_also_where_grafanalib_wrote_the_text_null() -> None:
+def test_lowest_threshold_is_null_also_if_grafanalib_wrote_text() -> None:
     steps = [core.Threshold("green", 0, 0.0), core.Threshold("red", 1, 80.0)]
     ours = grafana.steps("green", (80.0, "red"))
     for given in (steps, ours):
@@ -68,14 +68,14 @@ def test_a_panel_has_thresholds_only_if_it_was_given_some() -> None:
     assert "thresholds" not in panel["fieldConfig"]["defaults"]
 
 
-def test_resolution_is_grafanas_own_and_the_data_source_is_the_variable() -> None:
+def test_resolution_is_grafanas_own_and_data_source_a_variable() -> None:
     (panel,) = _board(_panel())["panels"]
     assert "maxDataPoints" not in panel
     assert "intervalFactor" not in panel["targets"][0]
     assert panel["datasource"] == panel["targets"][0]["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_a_query_is_either_instant_or_over_a_range_and_has_its_letter() -> None:
+def test_query_is_instant_or_ranged_and_has_its_letter() -> None:
     asked = [grafana.instant("a"), grafana.ranged("b"), grafana.rows("c")]
     (panel,) = _board(grafana.table("t", "d", asked, size=(24, 5)))["panels"]
     told = [(each["refId"], each["instant"], each["range"], each["format"]) for each in panel["targets"]]
@@ -86,7 +86,8 @@ def test_a_query_is_either_instant_or_over_a_range_and_has_its_letter() -> None:
     ]
 
 
-def test_panels_flow_from_left_to_right_and_a_collapsed_row_keeps_its_own_below_it() -> None:
+def test_panels_flow_left_to_right_and_closed_rows_keep_theirs() -> None:
+    """A collapsed row keeps its own panels below it."""
     small, wide, inner = _panel(), grafana.time_series("w", "d", [], size=(20, 8)), _panel()
     board = _board(grafana.row("one"), small, wide, grafana.row("two", [inner], collapsed=True))
     flat = [each for outer in board["panels"] for each in (outer, *outer.get("panels", ()))]
@@ -100,7 +101,7 @@ def test_options_given_stand_beside_the_defaults() -> None:
     assert panel["options"] == grafana.OPTIONS["stat"] | {"graphMode": "area"}
 
 
-def test_there_are_defaults_for_the_panel_types_of_the_boards_and_no_others() -> None:
+def test_defaults_exist_for_exactly_the_panel_types_in_use() -> None:
     used = {each["type"] for each in lint.panels(fleet.fleet())}
     assert set(grafana.OPTIONS) == set(grafana.CUSTOM) == used
 

@@ -207,7 +207,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), value=JSON)
-def test_whatever_stands_in_a_boards_json_is_a_finding_and_never_a_crash(data: st.DataObject, value: object) -> None:
+def test_any_board_json_gives_findings_and_never_a_crash(data: st.DataObject, value: object) -> None:
     board = copy.deepcopy(GOOD)
     at: Any = board
     for _ in range(data.draw(st.integers(0, 6))):

@@ -37,7 +37,7 @@ def test_a_result_whose_rows_do_not_add_up_cannot_be_made() -> None:
         Parsed("slurm.nodes", frozenset(), {}, empty(REJECTS), rows_read=2, rows_loaded=1)
 
 
-def test_a_result_with_other_columns_than_declared_cannot_be_made() -> None:
+def test_parsed_frame_with_undeclared_columns_is_refused() -> None:
     frame = pl.DataFrame({"cluster": ["c"]})
     with pytest.raises(AssertionError, match="frame nodes is not as declared"):
         Parsed("slurm.nodes", frozenset(), {"nodes": frame}, empty(REJECTS), rows_read=0, rows_loaded=0)

@@ -20,7 +20,7 @@ class Request:
         return "answer"
 
 
-def test_request_is_sent_until_it_is_answered_after_doubled_pauses() -> None:
+def test_request_is_repeated_until_answered_with_doubled_pauses() -> None:
     request, waits = Request(3), list[float]()
     assert retry(request, RetryPolicy(5, pause_s=2.0), sleep=waits.append) == "answer"
     assert (request.sent, waits) == (4, [2.0, 4.0, 8.0])
@@ -33,7 +33,7 @@ def test_last_error_is_raised_where_no_try_is_left() -> None:
     assert (request.sent, waits) == (3, [1.0, 2.0])
 
 
-def test_requested_pause_counts_where_it_is_longer_and_none_is_longer_than_the_longest() -> None:
+def test_requested_pause_counts_if_longer_and_is_bounded() -> None:
     waits: list[float] = []
     retry(Request(3, pause_s=3.0), RetryPolicy(3, longest_pause_s=3.5), sleep=waits.append)
     assert waits == [3.0, 3.0, 3.5]

@@ -118,7 +118,7 @@ def test_requeued_job_has_two_attempts(slurm_lab: SlurmLab) -> None:
         assert_agree(attempt, row)
 
 
-def test_killed_node_is_down_and_its_job_failed_until_slurmd_is_back(slurm_lab: SlurmLab) -> None:
+def test_killed_node_is_down_and_its_job_failed_until_restart(slurm_lab: SlurmLab) -> None:
     job = slurm_lab.sbatch("sleep 300", "-N2", "--gres=gpu:8", "-w", "n2,n3", "--no-requeue")
     slurm_lab.wait_until(lambda: slurm_lab.truth.script_starts(job), 20, "the script to start")
     killed_at = slurm_lab.kill_node("n3")
@@ -196,7 +196,8 @@ def test_running_job_outlives_a_restart_of_slurmctld(slurm_lab: SlurmLab) -> Non
     assert len(slurm_lab.truth.attempts(job)) == 1
 
 
-def test_second_lab_runs_beside_and_leaves_nothing_when_its_test_run_is_killed(slurm_lab: SlurmLab) -> None:
+def test_second_lab_runs_beside_and_is_removed_with_its_test_run(slurm_lab: SlurmLab) -> None:
+    """Also when that test run is killed."""
     source = (
         "import sys, time\n"
         "from tests.lab import SlurmLab\n"

@@ -82,7 +82,7 @@ def test_node_intervals_follow_each_other() -> None:
     ]
 
 
-def test_script_keeps_its_own_options_and_reports_before_its_first_command() -> None:
+def test_script_keeps_its_options_and_reports_before_commands() -> None:
     lines = wrap_script(
         Layout(Path("/b")), "#!/bin/sh\n#SBATCH -J mine\n\n# a word\necho hi\n#SBATCH -N9\n"
     ).splitlines()

@@ -57,26 +57,26 @@ def test_a_cause_is_overruled_and_says_by_whom() -> None:
     assert one["adjudication"] is None
 
 
-def test_what_is_no_infrastructure_any_more_blames_no_node_and_is_in_no_incident() -> None:
+def test_corrected_non_infrastructure_has_no_node_or_incident() -> None:
     fix = CauseFix("adj-1", (key("1", 0),), "adjudicated by A: a bug", "user", "failed")
     one = with_incidents(corrected_causes(TWO, [fix])).sort("job_id").to_dicts()[0]
     assert (one["class"], one["node"], one["incident"]) == ("user", None, None)
 
 
-def test_the_later_of_two_causes_counts_and_what_it_leaves_open_stays_as_derived() -> None:
+def test_later_of_two_causes_counts_and_keeps_what_it_leaves_out() -> None:
     early = CauseFix("adj-1", (key("1", 0),), "a", "user", "failed")
     late = CauseFix("adj-2", (key("1", 0),), "b", None, "nvlink")
     one = corrected_causes(TWO, [early, late]).sort("job_id").to_dicts()[0]
     assert (one["class"], one["cause"], one["node"], one["adjudication"]) == ("infrastructure", "nvlink", "n1", "adj-2")
 
 
-def test_a_cause_of_an_attempt_that_was_not_interrupted_changes_nothing() -> None:
+def test_cause_of_an_uninterrupted_attempt_changes_nothing() -> None:
     fix = CauseFix("adj-1", (key("9", 0),), "a", "user", "failed")
     assert corrected_causes(TWO, [fix]).equals(TWO)
 
 
 @given(st.permutations(range(4)))
-def test_causes_of_different_attempts_can_be_corrected_in_any_order(order: list[int]) -> None:
+def test_causes_of_different_attempts_apply_in_any_order(order: list[int]) -> None:
     many = interrupted(*(interruption(str(n), n, n + 0.5) for n in range(4)))
     fixes = [CauseFix(f"adj-{n}", (key(str(n), n),), "a", "user", f"cause_{n}") for n in range(4)]
     assert corrected_causes(many, [fixes[n] for n in order]).equals(corrected_causes(many, fixes))
@@ -116,7 +116,7 @@ def test_a_node_that_was_in_service_has_no_state() -> None:
     assert told(corrected_states(states, [said("n1", 0, 10, IN_SERVICE)])) == []
 
 
-def test_a_state_that_goes_on_after_a_correction_did_not_begin_then() -> None:
+def test_state_continuing_after_a_correction_did_not_begin_then() -> None:
     """Else it would explain the end of whatever ran at that moment, and silence would be put before it."""
     states = rows(frames.NODE_STATES, state("n1", 0, 10, reason="Not responding"))
     found = corrected_states(states, [said("n1", 3, 5), said("n1", 6, 7, name="adj-2")])
@@ -155,7 +155,7 @@ def test_each_moment_is_as_the_last_correction_says_or_as_it_was(known: list[Any
 
 
 @given(st.permutations(range(4)))
-def test_corrections_of_states_that_do_not_overlap_can_be_made_in_any_order(order: list[int]) -> None:
+def test_corrections_of_disjoint_states_apply_in_any_order(order: list[int]) -> None:
     states = rows(frames.NODE_STATES, state("n1", 0, 20))
     fixes = [said("n1", 4 * n, 4 * n + 2, ["maintenance", IN_SERVICE][n % 2], f"adj-{n}") for n in range(4)]
     assert corrected_states(states, [fixes[n] for n in order]).equals(corrected_states(states, fixes))
@@ -204,7 +204,8 @@ def test_an_attempt_can_be_set_apart_from_its_requeues() -> None:
     }
 
 
-def test_a_run_whose_first_attempt_is_set_apart_is_called_by_what_is_left() -> None:
+def test_run_whose_first_attempt_is_set_apart_is_renamed() -> None:
+    """Its name comes from what is left."""
     fix = RunFix("adj-1", (key("1", 0),), None, whole_job=False)
     found = joined([fix])
     assert found[ONE] == [("1", 0)]

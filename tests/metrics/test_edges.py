@@ -133,7 +133,7 @@ def test_a_null_in_any_column_breaks_nothing(missing: str) -> None:
     assert ettr_total(_ettr(ran, empty(frames.LEDGER_SUMS))).height <= 1
 
 
-def test_attempts_of_no_length_and_before_the_window_break_nothing() -> None:
+def test_attempts_of_no_length_or_before_the_window_are_harmless() -> None:
     ran = attempts(
         attempt("1", 0, 0, 0, "FAILED"),
         attempt("2", 5, 5, 5, "NODE_FAIL"),

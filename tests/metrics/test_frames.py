@@ -38,7 +38,7 @@ def test_frames_have_the_columns_and_types_of_their_table(table: str) -> None:
     assert {name: declared.get(name) for name in frame} == frame
 
 
-def test_gpus_that_frames_count_in_thousandths_are_decimals_in_tables() -> None:
+def test_gpus_in_thousandths_of_frames_are_decimals_in_tables() -> None:
     columns = {"attempts": "n_gpus", "nodes": "n_gpus", "inventory": "gpus", "gpu_time": "gpus", "restarts": "n_gpus"}
     for table, column in columns.items():
         assert TABLES[table]["milli_gpus"] == frames.COUNT

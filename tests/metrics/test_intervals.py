@@ -56,9 +56,7 @@ def test_a_sweep_says_what_each_instant_lies_under(
 
 @settings(max_examples=60, deadline=None)
 @given(intervals, st.randoms(use_true_random=False))
-def test_pieces_end_only_at_ends_of_intervals_and_can_be_merged_again(
-    held: list[Interval], chance: random.Random
-) -> None:
+def test_segments_end_only_at_interval_ends_and_merge_again(held: list[Interval], chance: random.Random) -> None:
     gpus = [chance.randint(1, 3) for _ in held]
     pieces = sweep([frame(held, gpus=gpus)])
     edges = {(lane, t) for lane, start, end in held if start < end for t in (start, end)}

@@ -57,7 +57,7 @@ def test_one_sided_lower_limit() -> None:
     assert statistics.mttf_lower_one_sided(0.0, 2.9957) == pytest.approx(1, rel=2e-5)
 
 
-def test_one_sided_lower_limit_is_the_end_of_a_wider_two_sided_interval() -> None:
+def test_one_sided_limit_is_the_end_of_a_wider_interval() -> None:
     assert statistics.mttf_lower_one_sided(7.0, 30.0) == statistics.mttf_interval(7.0, 30.0, confidence=0.90).low
 
 
@@ -123,7 +123,7 @@ def test_exact_interval_covers_at_least_what_it_says(mean: float, confidence: fl
     assert stats.poisson.pmf(failures[covering], mean).sum() >= confidence
 
 
-def test_the_mttf_interval_covers_the_true_mttf_in_at_least_95_of_100_windows() -> None:
+def test_mttf_interval_covers_the_truth_in_95_of_100_windows() -> None:
     """Summed over all counts, for true rates from one failure in a hundred windows to a hundred in one."""
     failures = np.arange(0.0, 400)
     low, high = statistics.mttf_interval(failures, np.full_like(failures, 30.0))
@@ -242,7 +242,7 @@ def test_claim_of_3_66_days_after_thirty_days(failures: float, p_value: float, v
     assert statistics.verdict_of_interval(*interval, CLAIM_D, "at_least") == verdict
 
 
-def test_claim_of_3_66_days_is_supported_by_13_50_days_without_failure() -> None:
+def test_claim_of_3_66_days_needs_13_50_days_without_failure() -> None:
     for exposure, verdict in ((13.4, "undetermined"), (13.6, "supported")):
         interval = statistics.mttf_interval(0.0, exposure)
         assert statistics.verdict_of_interval(*interval, CLAIM_D, "at_least") == verdict
@@ -268,7 +268,7 @@ def test_overdispersion_by_hand() -> None:
     assert many.p_value == pytest.approx(math.exp(-many.phi))  # chi-squared with 2 degrees of freedom
 
 
-def test_the_variance_of_phi_is_that_over_all_ways_in_which_failures_can_fall() -> None:
+def test_phi_variance_is_that_over_all_ways_failures_can_fall() -> None:
     """3 failures over days of exposure 1, 2 and 5: every outcome with its multinomial probability."""
     exposure, degrees = np.array([1.0, 2.0, 5.0]), 2
     outcomes = [np.array([a, b, 3 - a - b], dtype=float) for a in range(4) for b in range(4 - a)]
@@ -287,7 +287,7 @@ def test_one_failure_is_no_burst() -> None:
     assert found.divisor == 1
 
 
-def test_few_failures_over_days_of_unlike_exposure_are_seldom_called_clustered() -> None:
+def test_few_failures_on_unlike_exposure_are_rarely_clustered() -> None:
     """5 failures a quarter: the level is 5 %, and with so few failures it is kept roughly, on the safe side."""
     chance = np.random.default_rng(8)
     exposure = chance.lognormal(0, 1.5, 90)
@@ -315,7 +315,7 @@ def _bursts(chance: np.random.Generator) -> tuple[float, float, float]:
     return float(daily.sum()), 365.0, statistics.overdispersion(daily, np.ones(365)).divisor
 
 
-def test_with_phi_the_interval_of_failures_in_bursts_covers_what_it_says_and_without_it_does_not() -> None:
+def test_interval_of_bursts_has_its_coverage_only_with_phi() -> None:
     """0.4 failures a day by design, in 600 years: 95 % is known to 0.9 points."""
     chance = np.random.default_rng(21)
     years = [_bursts(chance) for _ in range(600)]
@@ -346,9 +346,7 @@ def test_independent_failures_are_seldom_called_clustered() -> None:
 
 
 @given(counts.filter(bool), exposures, st.floats(1.1, 20))
-def test_clustered_failures_widen_the_interval_about_the_same_estimate(
-    failures: float, exposure: float, phi: float
-) -> None:
+def test_clustered_failures_widen_the_interval_of_one_estimate(failures: float, exposure: float, phi: float) -> None:
     plain = statistics.mttf_interval(failures, exposure)
     adjusted = statistics.mttf_interval(failures, exposure, phi=phi)
     assert adjusted.low < plain.low < exposure / failures < plain.high < adjusted.high
@@ -479,7 +477,7 @@ def test_bootstrap_covers_about_what_it_says() -> None:
     assert 0.90 <= np.mean(covered) <= 0.98
 
 
-def test_bootstrap_is_repeatable_and_blind_to_units_and_empty_runs() -> None:
+def test_bootstrap_is_repeatable_and_ignores_units_and_empties() -> None:
     productive, wall = skewed_runs(50, seed=8)
     interval = statistics.bootstrap_ratio_interval(productive, wall, seed=1)
     assert interval is not None

@@ -221,7 +221,8 @@ def test_best_interval_of_the_closed_form(nodes: int, rate: float, w: float, dt_
     assert best_s / MINUTE_S == approx(dt_min, rel=2e-4)
 
 
-def test_twelve_thousand_gpus_reach_ninety_percent_at_one_failure_per_1000_node_days() -> None:
+def test_twelve_thousand_gpus_reach_90_percent_at_metas_rate() -> None:
+    """One failure in 1,000 node-days."""
     mttf_s = mttf_h(1.0, 12000) * 3600
     best_s = theory.young_interval_s(300, mttf_s)
     run = EttrInputs(mttf_s=mttf_s, restart_s=300, checkpoint_interval_s=best_s, checkpoint_write_s=300)
@@ -256,7 +257,7 @@ def simulated_ettr(run: EttrInputs, productive_s: float, runs: int, seed: int) -
         (inputs(512, 6.50, 5, 60, q=5), 0.9120, 0.0009),
     ],
 )
-def test_simulated_week_agrees_with_the_exact_form_and_the_printed_value(
+def test_simulated_week_agrees_with_the_exact_form_and_the_paper(
     run: EttrInputs, printed: float, printed_error: float
 ) -> None:
     simulated, error = simulated_ettr(run, productive_s=7 * DAY_S, runs=4000, seed=20241029)
@@ -266,7 +267,7 @@ def test_simulated_week_agrees_with_the_exact_form_and_the_printed_value(
     assert simulated == pytest.approx(oracle.ettr_exact(run), abs=3 * error + 0.001)
 
 
-def test_simulation_agrees_with_the_exact_form_when_losses_are_large() -> None:
+def test_simulation_agrees_with_the_exact_form_for_large_losses() -> None:
     run = inputs(2000, 6.50, 10, 45, w=3, q=10)
     simulated, error = simulated_ettr(run, productive_s=30 * DAY_S, runs=1000, seed=7)
     assert run.lost_share > 0.1
@@ -307,7 +308,7 @@ def test_a_run_without_end_has_the_long_run_value(run: EttrInputs) -> None:
 
 
 @given(restart_s=st.floats(0, 600), interval_s=st.floats(60, 7200), queue_s=st.floats(0, 600))
-def test_the_approximation_meets_the_exact_form_when_failures_are_rare(
+def test_approximation_meets_the_exact_form_for_rare_failures(
     restart_s: float, interval_s: float, queue_s: float
 ) -> None:
     run = EttrInputs(mttf_s=1e7, restart_s=restart_s, checkpoint_interval_s=interval_s, queue_s=queue_s)
@@ -357,7 +358,7 @@ def test_published_interval_in_steps() -> None:
     assert theory.availability_interval_s(10, 6000, recovery_s=600) - 10 == approx(363.3)
 
 
-def test_daly_interval_for_a_write_longer_than_the_failures_allow() -> None:
+def test_daly_interval_for_a_write_longer_than_failures_allow() -> None:
     assert theory.daly_interval_s(write_s=200, mttf_s=100) == 100
 
 

@@ -81,7 +81,7 @@ def test_checks_run_again_after_a_change(tmp_path: Path, runs: list[Reader]) -> 
     assert after != before
 
 
-def test_outcome_of_another_version_or_of_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcome_of_another_version_or_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     check = sql_files.checks()[0]
     text = as_text([check_outcomes.CheckOutcome(check, 3)], 7)
     assert from_text(text, 7) == [check_outcomes.CheckOutcome(check, 3)]

@@ -82,7 +82,7 @@ def test_two_hours_are_none_on_end(tmp_path: Path) -> None:
     assert found(tmp_path, [16.0, 24.0, 24.0, 16.0, 24.0, 24.0] * 4) == []
 
 
-def test_a_few_percent_are_jobs_that_came_and_went_between_two_readings(tmp_path: Path) -> None:
+def test_few_percent_are_jobs_between_two_readings(tmp_path: Path) -> None:
     assert found(tmp_path, [163.0] * 24, accounting=[(0, 24, 160)]) == []
     assert found(tmp_path / "a", [1.5] * 24, accounting=[(0, 24, 1)]) == []
     assert len(found(tmp_path / "b", [170.0] * 24, accounting=[(0, 24, 160)])) == 1

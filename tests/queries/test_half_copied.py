@@ -417,9 +417,8 @@ def test_what_only_a_person_can_decide_is_refused_untouched(happened: Callable[[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("happened", [each for each, after in REFUSED.items() if after is not None])
-def test_a_repair_goes_on_from_the_newest_that_is_whole_and_deletes_nothing(
-    happened: Callable[[Site], None], site: Site
-) -> None:
+def test_repair_continues_from_the_newest_whole_copy(happened: Callable[[Site], None], site: Site) -> None:
+    """It deletes nothing."""
     highest = version(site.root)
     happened(site)
     before = bytes_in(site.root / "raw")
@@ -457,13 +456,13 @@ def test_readers_do_not_take_an_older_copy_for_the_newest(site: Site) -> None:
     assert names(site.root) == [*EVERYONE, "eve"]
 
 
-def test_readers_of_samples_without_database_and_copies_are_refused(site: Site) -> None:
+def test_sample_readers_without_database_and_copies_are_refused(site: Site) -> None:
     no_database_nothing_published(site)
     with pytest.raises(CorruptWarehouseError, match="incomplete"):
         names(site.root)
 
 
-def test_what_does_not_need_missing_samples_is_answered_and_written(site: Site) -> None:
+def test_queries_without_missing_samples_work_and_so_do_writes(site: Site) -> None:
     next((site.root / "raw").rglob(f"day={FIRST}/*.parquet")).unlink()
     load(site.root, "eve", day=4)
     assert values(site.root, 1) == [0.5]
@@ -476,7 +475,7 @@ def test_what_does_not_need_missing_samples_is_answered_and_written(site: Site) 
 # --- copies made while a writer wrote
 
 
-def test_a_copy_made_while_a_writer_wrote_goes_on_from_its_last_commit(site: Site, tmp_path: Path) -> None:
+def test_copy_made_during_a_write_continues_from_its_last_commit(site: Site, tmp_path: Path) -> None:
     with open_writer(site.root, verb="test", now=NOW) as writer:
         with writer.transaction():
             writer.append("users", users("eve"))

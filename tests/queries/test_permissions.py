@@ -52,7 +52,7 @@ def test_a_new_warehouse_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_an_older_warehouse_is_closed_by_the_next_writer_and_doctor_reports_it(tmp_path: Path) -> None:
+def test_older_warehouse_is_closed_by_a_writer_and_reported(tmp_path: Path) -> None:
     root = tmp_path / "w"
     load(root)
     for path in [root, *root.rglob("*")]:
@@ -65,7 +65,7 @@ def test_an_older_warehouse_is_closed_by_the_next_writer_and_doctor_reports_it(t
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_a_group_may_read_where_one_is_configured_and_not_when_it_is_taken_back(tmp_path: Path) -> None:
+def test_group_may_read_only_while_it_is_configured(tmp_path: Path) -> None:
     root = tmp_path / "w"
     load(root)
     load(root, group=GROUP)

@@ -60,7 +60,7 @@ def samples(*values: float) -> pl.DataFrame:
     ).with_columns(pl.col("ts").dt.cast_time_unit("us"))
 
 
-def test_a_path_that_duckdb_cannot_open_is_refused_before_it_is_made(tmp_path: Path) -> None:
+def test_path_that_duckdb_cannot_open_is_refused_before_creation(tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"w\xff")
     with pytest.raises(NoWarehouseError, match="only paths in UTF-8"):
         put(root, "alice")
@@ -106,7 +106,7 @@ def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     put(root, "alice")  # and it is gone with its holder
 
 
-def test_a_killed_writer_leaves_no_lock_and_loses_nothing_committed(tmp_path: Path) -> None:
+def test_killed_writer_leaves_no_lock_and_loses_no_commit(tmp_path: Path) -> None:
     root = tmp_path / "w"
     script = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -152,9 +152,7 @@ def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> Non
             assert found["gpu_util"].to_list() == pytest.approx(expected)
 
 
-def test_a_commit_looks_only_at_the_files_of_changed_sample_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer:
         with writer.transaction():
@@ -175,7 +173,7 @@ def test_a_commit_looks_only_at_the_files_of_changed_sample_tables(
         assert checked == ["gpu_samples"]
 
 
-def test_a_view_without_a_damaged_file_has_it_again_when_the_file_is_back(tmp_path: Path) -> None:
+def test_view_without_a_damaged_file_has_it_once_it_is_back(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
         writer.write_partition("gpu_samples", "c", DAY, samples(0.1))
@@ -204,7 +202,7 @@ def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
     assert names(root) == ["a", "b", "c", "d"]
 
 
-def test_a_crash_before_publishing_is_made_good_by_the_next_writer(tmp_path: Path) -> None:
+def test_crash_before_publishing_is_repaired_by_the_next_writer(tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
     put(root, "bob")
@@ -236,9 +234,7 @@ def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatc
             reader.table(view.name)
 
 
-def test_views_of_a_newer_trackside_are_there_before_it_has_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_of_a_newer_version_exist_before_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     with monkeypatch.context() as old:
         old.setattr(sql_files, "views", lambda views=sql_files.views(): views[:-1])  # noqa: B008 - those before patching
@@ -260,7 +256,7 @@ def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pyt
     assert names(root) == ["alice"]
 
 
-def test_a_warehouse_of_a_development_version_is_refused_untouched(
+def test_warehouse_of_a_development_version_is_refused_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "w"
@@ -297,7 +293,7 @@ def test_a_published_copy_without_tables_is_no_warehouse(tmp_path: Path) -> None
         pass
 
 
-def test_a_step_after_the_baseline_adds_a_column_with_its_comment(
+def test_step_after_the_baseline_adds_a_column_with_its_comment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "w"
@@ -363,7 +359,7 @@ def test_a_moved_warehouse_still_reads_its_samples(tmp_path: Path) -> None:
     assert rows["n"].item() == 2
 
 
-def test_a_partition_is_replaced_whole_and_old_files_go_when_nobody_can_need_them(tmp_path: Path) -> None:
+def test_partition_is_replaced_whole_and_unused_files_go(tmp_path: Path) -> None:
     root = tmp_path / "w"
 
     def write(*values: float) -> None:

@@ -175,7 +175,7 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
     assert kept[0]["needed"] == "data for the whole period: they cover 75.0% of it"
 
 
-def test_the_verify_command_that_a_report_prints_gives_its_verdict(patchy: Path, claims: Path) -> None:
+def test_printed_verify_command_reproduces_the_reported_verdict(patchy: Path, claims: Path) -> None:
     with open_reader(patchy) as reader:
         window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)
         told = sla.document(reader, window, "2026-10", read_claims(claims), origin)
@@ -188,7 +188,7 @@ def test_the_verify_command_that_a_report_prints_gives_its_verdict(patchy: Path,
     assert row["verdict"] == "undetermined"
 
 
-def test_time_that_compute_left_out_is_not_covered_whatever_accounting_says(tmp_path: Path) -> None:
+def test_time_left_out_by_compute_is_not_covered(tmp_path: Path) -> None:
     file = tmp_path / "sacct.txt"
     begin = int(day(2).timestamp())
     file.write_text(
@@ -307,7 +307,7 @@ def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Pat
     assert found.min_run_s == fields.get("min_run_hours", 0.0) * 3600
 
 
-def test_two_claims_of_one_name_are_refused_with_all_other_mistakes(tmp_path: Path) -> None:
+def test_duplicate_claim_ids_are_reported_with_other_mistakes(tmp_path: Path) -> None:
     _, first, second, third = mistakes(tmp_path, entry(), entry(target=2.0, gpus=8.0), entry(id="y"), entry(id="z"))
     assert first == "  claim 2.id: an earlier claim has the id 'x', too; an id names one verdict, so change one of them"
     assert "claim 2.target" in second
@@ -333,7 +333,7 @@ ETTR = Headline("ettr", "ETTR", "ratio")
         (claim("ettr", min_run_s=86_400.0), ETTR, "in runs of 24 h or more"),
     ],
 )
-def test_a_claim_on_another_number_than_the_headline_says_on_which(
+def test_claim_on_another_convention_names_the_number_it_judges(
     of: Claim, headline: Headline, judged: str | None
 ) -> None:
     assert headline_is_of(of, headline) == (judged is None)
@@ -345,7 +345,7 @@ def test_a_headline_of_another_metric_is_not_meant() -> None:
     assert not headline_is_of(claim("ettr_without_initial_queue"), ETTR)
 
 
-def test_every_metric_that_a_threshold_is_taken_for_has_a_panel_with_one() -> None:
+def test_each_judged_metric_has_a_panel_with_its_threshold() -> None:
     judged = [metric.name for metric in METRICS if metric.judged]
     assert len(judged) >= 5
     for metric in judged:
@@ -400,7 +400,7 @@ def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tm
     assert none["denominator"] is None
 
 
-def test_a_card_shows_the_number_that_was_judged_and_draws_no_other_target(logged: Path) -> None:
+def test_card_shows_the_judged_number_and_no_other_target(logged: Path) -> None:
     of = claim("mfu", convention="causal_half")
     with open_reader(logged) as reader:
         shown = filters.resolve(filters.situation(reader), {})
@@ -426,7 +426,8 @@ def test_headlines_say_what_they_are_of(logged: Path) -> None:
 # --- evidence ------------------------------------------------------------------------------------------------
 
 
-def test_evidence_is_a_share_of_each_forms_own_denominator_and_waits_are_known_from_accounting(logged: Path) -> None:
+def test_ettr_evidence_shares_use_each_forms_own_denominator(logged: Path) -> None:
+    """Waiting is known from accounting, so each form divides by its own denominator."""
     with open_reader(logged) as reader:
         window = Window("c", datetime.fromtimestamp(START - HOUR, UTC), datetime.fromtimestamp(START + HOUR, UTC))
         rows = {row["metric"]: row for row in ettr_rows(reader, window).to_dicts()}

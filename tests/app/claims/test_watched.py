@@ -35,9 +35,7 @@ def test_claims_are_those_of_the_file_as_it_is_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["[[claim]]", "no TOML", None])
-def test_mistakes_in_the_claims_file_are_told_and_the_claims_before_them_stay(
-    tmp_path: Path, broken: str | None
-) -> None:
+def test_watched_claims_report_mistakes_and_keep_the_last_valid(tmp_path: Path, broken: str | None) -> None:
     file = claims_file(tmp_path / "claims.toml", 0.5)
     claims = WatchedClaims(file)
     if broken is None:

@@ -56,7 +56,7 @@ MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "cut", "deleted"])
-def test_what_needs_a_damaged_day_is_refused_by_name_and_the_rest_is_answered(how: str, root: Path) -> None:
+def test_query_of_a_damaged_day_is_refused_and_others_answered(how: str, root: Path) -> None:
     after = between(root, MIDNIGHT, MIDNIGHT + timedelta(hours=2))
     file = file_of(root)
     if how == "flipped":
@@ -102,7 +102,7 @@ def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pyt
     assert "load them again" not in capsys.readouterr().out
 
 
-def test_other_days_go_on_being_loaded_and_put_together_beside_a_damaged_one(root: Path) -> None:
+def test_other_days_load_and_compact_beside_a_damaged_one(root: Path) -> None:
     put(root, minutes(240, 300))
     flip(file_of(root))
     put(root, minutes(60 * 24 + 240, 60 * 24 + 300))  # a new day: earlier ones are put together
@@ -139,7 +139,7 @@ def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, mon
     assert worker.sources["files"].last_error is None
 
 
-def test_a_scan_within_its_budget_comes_to_every_file_and_remembers_what_is_damaged(root: Path) -> None:
+def test_budgeted_scan_reaches_every_file_and_keeps_its_findings(root: Path) -> None:
     with open_writer(root, verb="t", now=NOW) as writer:
         repairing.scan(writer)
         flip(file_of(root, "node_samples"))
@@ -157,7 +157,7 @@ def test_a_scan_within_its_budget_comes_to_every_file_and_remembers_what_is_dama
 
 
 @pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
-def test_no_query_reads_samples_by_other_parameters_than_those_its_files_are_chosen_by(query: sql_files.Named) -> None:
+def test_sample_queries_read_by_the_parameters_that_choose_files(query: sql_files.Named) -> None:
     if integrity.sample_tables_in(query.sql):
         assert "cluster" in query.parameters
         inside = "ts >= $since" in query.sql and "ts < $until" in query.sql

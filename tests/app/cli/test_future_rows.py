@@ -63,7 +63,7 @@ def latest(root: Path, name: str, column: str) -> datetime:
     return max(times)
 
 
-def test_every_time_of_every_table_is_known_to_have_happened_or_to_be_a_plan() -> None:
+def test_every_time_column_is_classified_as_past_or_planned() -> None:
     for name, schema in SCHEMAS.items():
         times = {column for column, kind in schema.items() if kind == TIME}
         assert times == {*HAPPENED.get(name, ()), *PLANNED.get(name, ())}, name
@@ -80,9 +80,7 @@ def test_every_time_of_every_table_is_known_to_have_happened_or_to_be_a_plan() -
         ({**GOOD, "Eligible": LATE["Start"], "Start": "Unknown", "End": "Unknown", "State": "PENDING"}, None),
     ],
 )
-def test_a_row_of_accounting_from_the_future_is_refused_with_its_reason(
-    tmp_path: Path, row: dict[str, str], reason: str | None
-) -> None:
+def test_accounting_row_from_the_future_is_refused(tmp_path: Path, row: dict[str, str], reason: str | None) -> None:
     file = tmp_path / "jobs.txt"
     file.write_bytes(text(GOOD | {"JobID": "1", "JobIDRaw": "1"}, row))
     [report] = loaded(tmp_path / "w", file)
@@ -93,13 +91,13 @@ def test_a_row_of_accounting_from_the_future_is_refused_with_its_reason(
     assert until <= NOW
 
 
-def test_a_json_answer_from_the_future_is_refused_with_its_reason() -> None:
+def test_json_accounting_job_from_the_future_is_refused() -> None:
     late = job(time=dict(job()["time"], end=int(FUTURE.timestamp())))
     parsed = parse_accounting_json(answer(jobs=[job(job_id=8), late]), origin="x", cluster="c1", now=NOW)
     assert parsed.rejects.select("line", "reason").rows() == [(2, "End lies in the future: 2033-03-01T00:00:00Z")]
 
 
-def test_node_events_and_transactions_from_the_future_are_refused(tmp_path: Path) -> None:
+def test_node_events_and_transactions_of_the_future_are_refused(tmp_path: Path) -> None:
     events, changes, jobs = tmp_path / "e.txt", tmp_path / "t.txt", tmp_path / "j.txt"
     at = GOOD["Start"]
     events.write_text(f"{EVENTS}c1|n1|{at}|{at}|DOWN|1|x|u\nc1|n2|{LATE['Start']}|{LATE['End']}|DOWN|1|x|u\n")
@@ -123,7 +121,7 @@ def test_one_nodes_wrong_clock_does_not_date_the_snapshot(tmp_path: Path) -> Non
     assert nodes["last_seen_at"].dt.epoch("s").to_list() == [int(GOOD["Start"])] * 2
 
 
-def test_a_snapshot_is_not_of_later_than_now_whatever_the_command_line_says(tmp_path: Path) -> None:
+def test_snapshot_is_never_dated_later_than_now(tmp_path: Path) -> None:
     file = tmp_path / "nodes.txt"
     file.write_text(NODE.format("n1", GOOD["Start"]))
     loaded(tmp_path / "w", file, until=FUTURE)
@@ -146,7 +144,7 @@ def run_log(*times: float) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
-def test_steps_and_events_of_a_run_log_from_the_future_are_refused(tmp_path: Path) -> None:
+def test_run_log_steps_and_events_from_the_future_are_refused(tmp_path: Path) -> None:
     ahead = FUTURE.timestamp()
     event = {"type": "event", "kind": "eval", "begin": ahead}
     file = tmp_path / "run.jsonl"
@@ -182,7 +180,7 @@ def test_samples_of_a_table_from_the_future_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(HAPPENED))
-def test_whatever_a_reader_lets_through_is_refused_before_it_is_written(name: str) -> None:
+def test_without_future_refuses_rows_that_a_parser_let_through(name: str) -> None:
     """The readers know the line; this is for those that do not look at the time."""
     schema = SCHEMAS[name]
     for column in HAPPENED[name]:
@@ -253,7 +251,7 @@ def test_maintenance_that_is_planned_is_no_mistake(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "soon", "9999-12-31T23:59:59-23:00", "2001-01-01"])
-def test_the_clock_is_the_machines_unless_it_is_behind_what_the_environment_says(
+def test_clock_is_the_machines_unless_before_the_environments(
     said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(clock.NOT_BEFORE, said)

@@ -132,7 +132,7 @@ def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
     assert before["n1"] > 3600
 
 
-def test_samples_that_come_again_after_they_went_are_as_they_were(warehouse: Path) -> None:
+def test_samples_loaded_again_after_removal_are_unchanged(warehouse: Path) -> None:
     before = contents(warehouse)
     retain(warehouse, keeping(samples_days=1))
     put(warehouse, minutes(0, 240))
@@ -158,7 +158,7 @@ def test_days_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 # --- as people use it
 
 
-def test_a_look_takes_nothing_out_and_the_real_thing_says_what_went(
+def test_retention_dry_run_removes_nothing_and_a_run_reports(
     warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOW)
@@ -182,7 +182,7 @@ def test_a_look_takes_nothing_out_and_the_real_thing_says_what_went(
     assert said("--quiet") == ""
 
 
-def test_without_a_word_in_the_configuration_it_says_that_everything_is_kept(warehouse: Path) -> None:
+def test_retention_without_configuration_reports_keeping_all(warehouse: Path) -> None:
     done = trackside("retention", "--warehouse", str(warehouse))
     assert done.stdout.startswith("Telemetry is stored for ever")
     assert trackside("retention", "--warehouse", str(warehouse / "no")).returncode != 0

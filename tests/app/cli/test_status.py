@@ -48,7 +48,7 @@ def counts(told: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(told["last_load"][name] for name in ("read", "new", "known", "skipped", "rejected"))
 
 
-def test_a_file_that_is_loaded_twice_is_there_once_and_the_second_load_brought_nothing_new(tmp_path: Path) -> None:
+def test_file_loaded_twice_is_stored_once_and_counted_as_not_new(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     once = source(tmp_path / "w")
     assert (once["rows"], counts(once)) == ({"attempts": 43}, (43, 43, 0, 0, 0))
@@ -73,7 +73,7 @@ def test_of_an_overlapping_dump_only_what_was_not_there_is_new(tmp_path: Path) -
     assert counts(told) == (len(rows) - 15, len(rows) - 20, 5, 0, 0)
 
 
-def test_all_files_of_one_ingest_are_the_last_load_with_all_their_warnings(tmp_path: Path) -> None:
+def test_last_load_has_all_files_and_warnings_of_one_ingest(tmp_path: Path) -> None:
     rows = rows_of(tiny(30).accounting)
     names = ["a.txt", "b.txt", "none.txt"]
     for name, part in zip(names, (rows[:20], rows[15:], []), strict=True):
@@ -84,7 +84,7 @@ def test_all_files_of_one_ingest_are_the_last_load_with_all_their_warnings(tmp_p
     assert any("header only" in warning for warning in told["last_load"]["warnings"])
 
 
-def test_of_a_load_that_nobody_counted_it_is_not_known_what_was_new(tmp_path: Path) -> None:
+def test_load_without_a_row_count_has_an_unknown_number_of_new(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         written_before = writer.table("loads").drop("rows_new")
@@ -117,7 +117,7 @@ def test_each_kind_counts_its_own_table(tmp_path: Path) -> None:
         assert each["last_load"]["new"] == 0
 
 
-def test_rows_of_an_input_of_two_clusters_are_counted_with_the_first(tmp_path: Path) -> None:
+def test_rows_of_an_input_of_two_clusters_count_for_the_first(tmp_path: Path) -> None:
     [report] = ingest(tmp_path / "w", str(DATA / "federation.sacct.txt"))
     one, other = (source(tmp_path / "w", cluster=name) for name in ("bench", "other"))
     there = [each["rows"]["attempts"] for each in (one, other)]

@@ -71,7 +71,7 @@ def test_a_log_tells_what_its_job_did_and_no_other(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_waiting_for_data_is_no_productive_time_whose_mfu_is_known(root: Path) -> None:
+def test_data_wait_is_not_productive_time_of_known_mfu(root: Path) -> None:
     """Job 7 waits for data in 4 s of each step of 10 s; job 8 trains as long, and logs no tokens."""
     lines = [json.loads(line) for line in log().splitlines()]
     begins = [line["t"] for line in lines[1:]]
@@ -99,7 +99,8 @@ def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
     assert by_convention["palm_full"] == pytest.approx((6e9 + 12 * 10 * 10 * 100 * 1000) * 300e6 / peak)
 
 
-def test_a_log_by_a_wrong_clock_is_kept_and_said_and_lowers_the_evidence(root: Path) -> None:
+def test_log_with_a_wrong_clock_is_kept_with_lower_evidence(root: Path) -> None:
+    """The log is loaded and its wrong clock reported; its job's time stays unattributed."""
     said = ingest(root, log(shift=2 * HOUR))
     assert "wrong clock" in said
     assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
@@ -178,7 +179,7 @@ def test_one_idle_gpu_widens_the_bounds_and_refutes_no_claim(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(root: Path, tmp_path: Path) -> None:
+def test_log_read_before_its_job_ended_claims_none_of_the_rest(root: Path, tmp_path: Path) -> None:
     running = SACCT.replace(
         f"|COMPLETED|0:0|{START}|{START}|{START}|{START + HOUR}|", f"|RUNNING|0:0|{START}|{START}|{START}|Unknown|"
     )
@@ -193,7 +194,7 @@ def test_a_log_that_was_read_before_its_job_ended_claims_nothing_of_the_rest(roo
 
 
 @pytest.mark.slow
-def test_a_run_is_found_by_its_jobs_id_and_an_unknown_one_says_so(root: Path) -> None:
+def test_run_is_selected_by_job_id_and_an_unknown_id_is_refused(root: Path) -> None:
     ingest(root, log())
     for what in ("ettr", "mfu", "runs"):
         rows = json.loads(trackside("show", what, "--run", "7", "--format", "json", "--warehouse", str(root)).stdout)
@@ -204,7 +205,7 @@ def test_a_run_is_found_by_its_jobs_id_and_an_unknown_one_says_so(root: Path) ->
 
 
 @pytest.mark.slow
-def test_what_an_interruption_cost_is_lost_and_stalled_time_and_the_next_startup(root: Path, tmp_path: Path) -> None:
+def test_interruption_cost_is_lost_stalled_and_next_startup_time(root: Path, tmp_path: Path) -> None:
     first, own, other = SACCT.splitlines(keepends=True)
     killed = first + own.replace("COMPLETED", "NODE_FAIL") + other
     again = (

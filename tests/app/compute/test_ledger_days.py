@@ -92,7 +92,7 @@ def told_late(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]
 
 
 @pytest.mark.slow
-def test_a_late_attempt_changes_the_days_that_it_ran_on_and_the_rest_stays(told_late: tuple[Path, str, str]) -> None:
+def test_late_attempt_recomputes_only_the_days_it_ran_on(told_late: tuple[Path, str, str]) -> None:
     root, late, file = told_late
     before = days(root)
     assert set(before.values()) == {NOW}
@@ -112,7 +112,7 @@ def test_a_late_attempt_changes_the_days_that_it_ran_on_and_the_rest_stays(told_
 
 
 @pytest.mark.slow
-def test_a_rule_that_changes_what_rows_mean_changes_the_days_that_it_speaks_of(tmp_path: Path) -> None:
+def test_changed_rule_recomputes_only_the_days_it_applies_to(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         ingest(writer, *tiny(60).write(tmp_path))
         computed(writer, now=NOW)
@@ -127,7 +127,7 @@ def test_a_rule_that_changes_what_rows_mean_changes_the_days_that_it_speaks_of(t
 
 
 @pytest.mark.slow
-def test_a_window_leaves_the_other_days_out_and_they_come_back_without_it(tmp_path: Path) -> None:
+def test_other_days_leave_with_a_window_and_return_without_it(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer:
         ingest(writer, *tiny(60).write(tmp_path))
@@ -144,7 +144,7 @@ def test_a_window_leaves_the_other_days_out_and_they_come_back_without_it(tmp_pa
     assert ledger(root).equals(whole)
 
 
-def test_a_computation_that_is_cut_off_leaves_rows_and_days_as_they_were(
+def test_compute_cut_off_leaves_ledger_rows_and_days_unchanged(
     told_late: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, _, _ = told_late

@@ -115,7 +115,7 @@ def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
 THREE = nodes(0, n1=8, n2=8, n3=8)
 
 
-def test_idle_gpus_in_a_reservation_for_maintenance_are_in_maintenance(tmp_path: Path) -> None:
+def test_idle_gpus_of_a_maintenance_reservation_are_maintenance(tmp_path: Path) -> None:
     root = warehouse(tmp_path / "w", [*BASIS, THREE, reserved(2000, ("m", 1000, 4000, "n[1-2]"))])
     assert spent(root, "maintenance") == {"n1": 8 * 3000, "n2": 8 * 3000}
     assert spent(root, "down") == {"n3": 8 * 100}
@@ -144,7 +144,7 @@ def test_what_becomes_of_a_reservation_counts_in_any_order(tmp_path: Path, texts
     assert tables(backwards) == tables(root)
 
 
-def test_a_reservation_that_was_called_off_before_it_began_was_none(tmp_path: Path) -> None:
+def test_reservation_cancelled_before_its_start_has_no_effect(tmp_path: Path) -> None:
     inputs = [*BASIS, THREE, reserved(500, ("m", 1000, 4000, "n1")), reserved(800)]
     assert spent(warehouse(tmp_path / "w", inputs), "maintenance") == {}
 
@@ -155,7 +155,8 @@ def test_a_repeated_reservation_counts_where_it_was_listed(tmp_path: Path) -> No
     assert spent(root, "maintenance") == {"n1": 8 * 1000}
 
 
-def test_a_node_counts_until_the_inventory_that_lacks_it_and_again_from_where_it_is_back(tmp_path: Path) -> None:
+def test_node_counts_until_an_inventory_lacks_it_and_again_later(tmp_path: Path) -> None:
+    """A node exists until the first inventory without it, and again from the one that has it back."""
     inventories = [THREE, nodes(2000, n1=8, n2=8, n3=8), nodes(4000, n1=8, n3=8), nodes(7000, n1=8, n2=4, n3=8)]
     root = warehouse(tmp_path / "w", [*BASIS, *inventories])
     assert spent(root) == {"n1": 8 * SPAN, "n2": 8 * 4000 + 4 * 3000, "n3": 8 * SPAN}
@@ -180,7 +181,7 @@ def test_inventories_in_any_order_are_one_history(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it(tmp_path: Path) -> None:
+def test_nodes_show_the_last_reason_and_person_of_their_outage(tmp_path: Path) -> None:
     header = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
     events = [
         f"c|n1|{T + 300}|{T + 400}|DOWN*|Not responding|slurm(64030)",
@@ -210,9 +211,10 @@ def test_nodes_are_shown_with_why_they_were_last_out_of_service_and_who_drove_it
         (nodes(0, n1=0, n3=0), False, None),  # no capacity at all
     ],
 )
-def test_a_node_that_only_accounting_knows_is_reported_where_capacity_is_used(
+def test_node_known_from_accounting_only_is_reported(
     tmp_path: Path, inventory: Input | None, share: float | None, *, said: bool
 ) -> None:
+    """It is reported wherever a number uses its capacity."""
     inputs = [*BASIS, *([inventory] if inventory else [])]
     root = warehouse(tmp_path / "w", inputs)
     with open_reader(root) as reader:

@@ -144,7 +144,7 @@ def test_after_a_resize_no_second_is_counted_twice(reader: Reader) -> None:
     assert (second["ended_at"] - second["started_at"]).total_seconds() == 10
 
 
-def test_who_cancelled_is_kept_when_a_restarted_controller_sends_the_end_again(reader: Reader) -> None:
+def test_canceller_is_kept_when_the_end_is_sent_again(reader: Reader) -> None:
     """`CANCELLED by 2001 0:0` turns into `CANCELLED 0:15` (test-bench 6, "Records change after the fact")."""
     (row,) = attempts(reader, "104")
     assert (row["state"], row["cancelled_by"], row["exit_code"], row["exit_signal"]) == ("CANCELLED", "2001", 0, 15)
@@ -161,9 +161,7 @@ def test_a_sibling_that_was_revoked_holds_no_gpu(reader: Reader) -> None:
     assert reader.table("gpu_time").filter(pl.col("job_id") == "105").is_empty()
 
 
-def test_the_last_row_alone_of_a_job_that_was_restarted_is_warned_of(
-    reader: Reader, warnings: list[CheckResult]
-) -> None:
+def test_only_the_last_row_of_a_restarted_job_is_warned_about(reader: Reader, warnings: list[CheckResult]) -> None:
     """A dump without -D has only the newest row of an id; `Restarts` tells how many came before."""
     del reader  # its rows are what was checked
     (warning,) = (result for result in warnings if result.check.name == "source_missing_attempts")

@@ -137,7 +137,7 @@ PIECES = ["m-7b@107-20261121T080000Z", "m-7b@106-20261121T080000Z", "m-7b@103-20
 
 
 @pytest.mark.slow
-def test_a_name_of_jobs_that_ran_at_the_same_time_is_taken_apart_and_the_answer_says_why(loaded: Path) -> None:
+def test_overlapping_jobs_of_one_name_are_split_with_a_reason(loaded: Path) -> None:
     found = joined(loaded, **PARTS)
     assert found["103"] == [(PIECES[2], 1, "name_pattern"), (PIECES[2], 2, "requeue_chain")]
     assert found["105"] == [(PIECES[2], 3, "name_pattern")]

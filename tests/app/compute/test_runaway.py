@@ -267,7 +267,7 @@ def test_of_several_runaways_the_older_one_went_first(tmp_path: Path) -> None:
     assert ends(made) == {"1": (10.0, GIVEN), "2": (40.0, GIVEN)}
 
 
-def test_without_an_inventory_the_node_has_as_many_gpus_as_were_ever_held(tmp_path: Path) -> None:
+def test_node_without_inventory_has_the_most_gpus_ever_held(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None, gpus=8), job("2", 20, 30, gpus=2), runaway=[listed("1", 50)], inventory=())
     assert ends(made) == {"1": (20.0, GIVEN)}
 
@@ -286,7 +286,7 @@ def test_mending_accounting_does_not_make_its_time_vanish(tmp_path: Path) -> Non
     assert made.hours_of("1") == 20
 
 
-def test_an_open_job_that_a_later_list_lacks_was_listed_by_mistake(tmp_path: Path) -> None:
+def test_open_job_missing_from_a_later_list_was_listed_wrongly(tmp_path: Path) -> None:
     made = make(
         tmp_path, job("1", 0, None), job("2", 0, None), runaway=[listed("1", 50), listed("2", 70)], looks=[look(61)]
     )  # both were last found ten hours after the first time
@@ -316,7 +316,7 @@ def test_a_list_that_cannot_lack_it_withdraws_nothing(tmp_path: Path, looks: Seq
     assert ends(made) == {"1": (50.0, LISTED)}
 
 
-def test_one_that_was_mended_is_on_no_later_list_and_stays_a_runaway(tmp_path: Path) -> None:
+def test_corrected_runaway_stays_one_though_on_no_later_list(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, 0), runaway=[listed("1", 50)], looks=[look(70)])
     assert ends(made) == {"1": (50.0, LISTED)}
 
@@ -378,7 +378,7 @@ def test_its_time_counts_in_the_bounds(tmp_path: Path) -> None:
     assert goodput["evidence_assumed"] == 1
 
 
-def test_an_unlisted_job_whose_gpus_were_given_to_others_is_warned_of(tmp_path: Path) -> None:
+def test_unlisted_job_whose_gpus_were_reused_is_warned_about(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("2", 20, 30))
     (warning,) = (result for result in made.warnings if result.check.name == "source_long_running")
     assert warning.sample.select("job_id", "given_to_others").rows() == [("1", True)]

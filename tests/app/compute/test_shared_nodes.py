@@ -100,7 +100,7 @@ def test_slices_of_gpus_add_up_to_the_nodes_gpus_at_each_instant(tmp_path: Path)
     assert all(abs(gpus - Decimal(20) / 7) < Decimal("0.002") for gpus in twenty)
 
 
-def test_more_gpus_than_a_node_has_are_scaled_down_to_what_it_has(tmp_path: Path) -> None:
+def test_more_gpus_than_the_node_has_are_scaled_down(tmp_path: Path) -> None:
     jobs = [row(job, "n1", job, 50 + job, of("h100", 3)) for job in range(1, 4)]
     ledger, warnings = computed(tmp_path, jobs, node("n1", "h100", 8))
     assert at_each_instant(ledger) == {("n1", Decimal(8))}

@@ -36,7 +36,7 @@ def test_the_digest_changes_with_rules_claims_and_period_only(tmp_path: Path) ->
     assert digest(parse({"rules": {"run_gap_hours": 3}}, origin="test")) != digest(Config())
 
 
-def test_only_the_very_last_version_with_the_same_inputs_is_unchanged(tmp_path: Path) -> None:
+def test_unchanged_only_with_the_latest_version_and_same_inputs(tmp_path: Path) -> None:
     files = tiny(6).write(tmp_path)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
 

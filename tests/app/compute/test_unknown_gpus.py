@@ -118,7 +118,8 @@ class Computed:
 
 
 @pytest.mark.slow
-def test_unknown_gpus_give_bounds_and_no_value_and_say_what_to_switch_on(tmp_path: Path) -> None:
+def test_unknown_gpus_give_bounds_no_value_and_a_remedy(tmp_path: Path) -> None:
+    """The remedy is what to switch on so that GPUs are recorded."""
     found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)))
     assert found.gpus() == {"1": (None, "unknown")}
     assert found.ledger["gpu_seconds"].sum() == found.capacity
@@ -132,7 +133,8 @@ def test_unknown_gpus_give_bounds_and_no_value_and_say_what_to_switch_on(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_is_left_beside_several_unknown_jobs_and_a_known_one_is_there_once_and_nobodys(tmp_path: Path) -> None:
+def test_rest_beside_unknown_and_known_jobs_counts_once_unowned(tmp_path: Path) -> None:
+    """What several unknown jobs and a known one leave is counted once, and belongs to no job."""
     jobs = [
         job(1, "n1", 0, 24 * HOUR, 4),
         job(2, "n1", -3 * 24 * HOUR, 6 * HOUR),
@@ -149,7 +151,7 @@ def test_what_is_left_beside_several_unknown_jobs_and_a_known_one_is_there_once_
 
 
 @pytest.mark.slow
-def test_a_cpu_job_on_a_gpu_node_holds_none_where_the_cluster_records_gpus(tmp_path: Path) -> None:
+def test_cpu_job_on_a_gpu_node_holds_none_if_gpus_are_recorded(tmp_path: Path) -> None:
     found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n1", 10, 90, 8)], inventory(n1=8)))
     assert found.gpus() == {"1": (0, "accounting"), "2": (8, "accounting")}
     assert found.metrics["occupancy"]["value"] is not None
@@ -163,7 +165,7 @@ def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_request_that_the_tres_lack_shows_that_nothing_was_recorded_yet(tmp_path: Path) -> None:
+def test_gpu_request_absent_from_the_tres_means_gpus_unrecorded(tmp_path: Path) -> None:
     jobs = [job(1, "n1", 0, 60, line="sbatch --gres=gpu:4 job.sh"), job(2, "n1", 0, 60), job(3, "n1", 120, 180, 8)]
     found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
     assert found.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
@@ -229,7 +231,7 @@ def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
     ],
     ids=["unknown", "known"],
 )
-def test_what_interruptions_cost_by_assumption_has_no_value_where_gpus_are_unknown(
+def test_imputed_interruption_cost_is_null_with_unknown_gpus(
     tmp_path: Path, gpus: int | None, value: float | None, least: float | None, said: str
 ) -> None:
     jobs = [
@@ -247,7 +249,8 @@ def stripped(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_without_recorded_gpus_the_bounds_are_no_narrower_and_hold_the_truth(tmp_path: Path, seed: int) -> None:
+def test_bounds_without_recorded_gpus_contain_the_true_ones(tmp_path: Path, seed: int) -> None:
+    """They are no narrower than those with recorded GPUs."""
     jobs = [
         job(n, f"n{1 + (n * 7 + seed) % 3}", begin, begin + 45 + 31 * ((n + seed) % 5), (n * 3 + seed) % 4 + 1)
         for n in range(12)

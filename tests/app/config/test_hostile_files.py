@@ -92,7 +92,7 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     "name", ["bomb.gz", "json.gz", "deep.json", "nodes.json", "digits.json", "run.jsonl", "/dev/zero", "."]
 )
-def test_an_input_that_cannot_be_read_has_an_exit_status_of_its_own(
+def test_unreadable_input_has_its_own_exit_status(
     inputs: dict[str, Path], source: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = str(inputs.get(name, name))

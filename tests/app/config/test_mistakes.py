@@ -73,7 +73,7 @@ def said(values: dict[str, Any]) -> str:
         ),
     ],
 )
-def test_a_mistake_says_the_setting_what_is_wrong_what_is_allowed_and_where(values: dict[str, Any], line: str) -> None:
+def test_mistake_names_setting_error_allowed_values_and_place(values: dict[str, Any], line: str) -> None:
     assert said(values) == line
 
 

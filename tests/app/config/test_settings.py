@@ -83,7 +83,7 @@ def test_a_rule_that_cannot_be_used_stops_compute_in_words(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["lookback_hours", "chunk_hours", "timeout_s", "retries"])
 @pytest.mark.parametrize("value", [10**9, 1e300, float("inf"), 0.0 - 1])
-def test_how_much_of_telemetry_is_asked_for_and_how_long_has_limits(name: str, value: float) -> None:
+def test_telemetry_limits_refuse_values_out_of_range(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"prometheus.{name} = "):
         config.parse({"prometheus": {name: value}}, origin="test")
 
@@ -147,7 +147,7 @@ def test_a_mistake_shows_no_password(values: dict[str, object]) -> None:
     assert "sEcReT" not in str(caught.value)
 
 
-def test_a_mistake_of_a_section_as_a_whole_is_told_without_its_values() -> None:
+def test_mistake_of_a_whole_section_is_reported_without_values() -> None:
     with pytest.raises(ConfigError) as caught:
         config.parse({"slurm": {"transport": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}}, origin="test")
     said = str(caught.value).splitlines()[1]

@@ -174,7 +174,7 @@ def test_a_cause_is_overruled_counted_and_shown(root: Path) -> None:
     assert mttf["n"] == 2
 
 
-def test_a_node_state_is_overruled_and_the_time_is_booked_as_said(root: Path) -> None:
+def test_corrected_node_state_books_its_time_as_given(root: Path) -> None:
     with open_reader(root) as reader:
         before = reader.frame("SELECT SUM(gpu_seconds) FROM gpu_time").item()
     told = adjudicate(root, *STATE)
@@ -223,7 +223,7 @@ def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -
 
 
 @pytest.mark.slow
-def test_the_order_of_corrections_that_do_not_conflict_is_irrelevant(root: Path, tmp_path: Path) -> None:
+def test_order_of_independent_corrections_is_irrelevant(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(root, other, symlinks=True)
     for arguments in EACH.values():
@@ -241,7 +241,7 @@ def test_the_order_of_corrections_that_do_not_conflict_is_irrelevant(root: Path,
 
 
 @pytest.mark.slow
-def test_a_correction_holds_when_sources_are_read_again_and_when_more_comes(root: Path) -> None:
+def test_correction_survives_reloaded_and_additional_sources(root: Path) -> None:
     for arguments in EACH.values():
         adjudicate(root, *arguments, "--no-compute")
     read(root, ACCOUNTING)
@@ -336,7 +336,7 @@ def test_what_waits_for_a_computation_is_said_to(root: Path) -> None:
     assert interruption(root, "12")["adjudication"] is not None
 
 
-def test_a_correction_bears_on_the_windows_that_its_subject_is_in(root: Path) -> None:
+def test_correction_counts_in_the_windows_of_its_subject(root: Path) -> None:
     for arguments in EACH.values():
         adjudicate(root, *arguments, "--no-compute")
     with open_reader(root) as reader:

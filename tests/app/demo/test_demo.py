@@ -68,7 +68,7 @@ def test_the_numbers_stand_beside_the_truth_and_are_all_told(folder: Path, capsy
     assert "inside the" in said.partition("Claims against")[0]
 
 
-def test_another_demo_begins_anew_and_deletes_only_what_is_its_own(
+def test_new_demo_starts_over_and_deletes_only_its_own_files(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = tmp_path / "work"
@@ -128,9 +128,7 @@ def test_the_verb_serves_the_explorer_on_this_machine_only(
     assert len(served) == 1
 
 
-def test_a_port_that_there_is_not_is_refused_before_anything_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
     monkeypatch.setattr(demo, "show", lambda *args, **_: done.append(args))
     monkeypatch.setattr(service, "serve_explorer", lambda *args, **_: done.append(args))

@@ -92,7 +92,7 @@ def seconds(name: str) -> pl.Expr:
 # --- the truth ---------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(made: Made, tmp_path: Path) -> None:
+def test_simulation_is_reproducible_by_seed(made: Made, tmp_path: Path) -> None:
     simulate(SMALL, tmp_path / "again")
     simulate(Settings(**{**SMALL.__dict__, "seed": 12}), tmp_path / "other")
 
@@ -111,7 +111,7 @@ def test_the_categories_add_up_to_the_capacity_exactly(made: Made) -> None:
     assert sum(made.world.totals.values()) == made.world.capacity_gpu_s * 1000
 
 
-def test_every_gpu_of_every_node_is_in_one_category_at_every_instant(made: Made) -> None:
+def test_each_gpu_is_in_one_category_at_each_instant(made: Made) -> None:
     spans = made.truth("intervals")
     changes = pl.concat(
         [
@@ -213,7 +213,7 @@ def test_a_run_resumes_behind_its_last_durable_checkpoint(made: Made) -> None:
     assert resumed > 0
 
 
-def test_telemetry_hears_exactly_what_gpus_did_where_it_hears_them(made: Made) -> None:
+def test_telemetry_equals_gpu_activity_where_it_is_observed(made: Made) -> None:
     hours = pl.read_parquet(made.folder / "sources/gpu_hours.parquet").filter(pl.col("metric") == "active")
     deaf = {SMALL.name(node) for node in silent_nodes(made.world)}
     assert not deaf & set(hours["node"])
@@ -410,7 +410,7 @@ def test_every_file_that_a_simulation_makes_is_in_its_list(tmp_path: Path) -> No
     assert set(made) - {MANIFEST} <= set(listed)
 
 
-def test_files_of_others_in_the_way_are_named_and_everything_is_kept(tmp_path: Path) -> None:
+def test_foreign_files_in_the_way_are_named_and_kept(tmp_path: Path) -> None:
     before = again(tmp_path, days=1)
     (tmp_path / "sources/runs/mine.jsonl").write_text("mine")
     with pytest.raises(UsageError, match=r"no simulation made: sources/runs/mine\.jsonl"):

@@ -36,7 +36,7 @@ def search_of(chromium: Browser) -> dict[str, list[str]]:
     return parse_qs(urlsplit(str(chromium.run("return location.href"))).query)
 
 
-def test_overview_shows_the_headline_numbers_and_asks_no_other_host(site: Site, chromium: Browser) -> None:
+def test_overview_shows_headlines_with_no_request_to_other_hosts(site: Site, chromium: Browser) -> None:
     chromium.requested()
     chromium.open(site.url, until=".main-svg")
     said = chromium.text(".cards")

@@ -140,7 +140,7 @@ def test_a_run_opens_by_the_id_of_any_of_its_jobs(explorer: Explorer) -> None:
         assert run["run_id"] in words(contents)
 
 
-def test_a_run_outside_the_period_is_told_from_one_that_is_not_there(explorer: Explorer) -> None:
+def test_run_outside_the_period_differs_from_an_unknown_run(explorer: Explorer) -> None:
     rows = table(page(explorer, "/runs", "")[2], "runs")
     ended = min((row for row in rows if row["ended_at"]), key=lambda row: row["ended_at"])
     said = words(page(explorer, "/run", f"?id={ended['run_id']}&since=1d")[2])
@@ -207,7 +207,7 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     assert to_do[1] in words(contents)
 
 
-def test_a_node_that_failed_once_or_twice_is_not_advised_to_be_drained(explorer: Explorer) -> None:
+def test_node_with_one_or_two_failures_gets_no_drain_advice(explorer: Explorer) -> None:
     contents = page(explorer, "/", "?by=node&since=1d")[2]
     assert all(row["interruptions"] < advice.REPEATED for row in table(contents, "costs"))
     assert "scontrol" not in words(contents)
@@ -220,7 +220,7 @@ def test_what_counts_as_a_cost_is_said_as_it_is_counted(explorer: Explorer, by: 
     assert f"could have trained and did not: {'; '.join(found)}." in said
 
 
-def test_a_recent_interruption_has_its_cost_or_none_where_it_was_not_seen(
+def test_recent_interruption_shows_its_cost_or_none_if_unseen(
     explorer: Explorer, warehouse: Path, window: Window
 ) -> None:
     rows = table(page(explorer, "/", "")[2], "recent")
@@ -302,7 +302,7 @@ def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> No
 
 
 @pytest.mark.slow
-def test_an_empty_place_says_what_to_do_and_notices_when_data_come(tmp_path: Path) -> None:
+def test_empty_warehouse_says_what_to_do_and_notices_new_data(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     explorer = Explorer(AnswerCache(root), WatchedClaims(None))
     for path in ("/", "/runs", "/run"):
@@ -348,7 +348,7 @@ def test_filters_go_into_the_address(explorer: Explorer) -> None:
     assert with_filter(shown, params, "cluster", "other") == {"cluster": "other"}
 
 
-def test_a_cluster_that_is_only_loaded_is_told_from_one_that_is_not_there(explorer: Explorer) -> None:
+def test_loaded_but_not_computed_cluster_differs_from_an_unknown(explorer: Explorer) -> None:
     found = explorer.answers.ask(view.situation)
     both = view.Situation((*found.clusters, "new"), found.computed)
     with pytest.raises(UsageError, match="trackside compute"):

@@ -146,7 +146,7 @@ def test_a_timeline_draws_each_category_as_long_as_it_lasted() -> None:
     assert drawn(rows) == pytest.approx({"Startup": 16, "Productive": 64, "Lost": 8})
 
 
-def test_thousands_of_checkpoints_do_not_cover_the_training_between_them() -> None:
+def test_thousands_of_checkpoints_do_not_hide_training_between() -> None:
     hours = [(1, at / 10, at / 10 + 0.095, "productive", 8) for at in range(4000)]
     hours += [(1, at / 10 + 0.095, at / 10 + 0.1, "checkpoint", 8) for at in range(4000)]
     found = drawn(pieces(*hours))

@@ -130,7 +130,8 @@ def test_days_add_up_to_the_period(warehouse: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_period_that_is_partly_covered_says_so_and_delivered_objectives_stay_open(warehouse: Path) -> None:
+def test_partly_covered_period_leaves_delivered_objectives_open(warehouse: Path) -> None:
+    """The document says how much of the period is covered."""
     told = made(warehouse, "2026-10")
     assert 0.4 < told["covered"]["share"] < 0.5
     assert {each["verdict"] for each in told["objectives"] if each["kind"] == "delivered"} == {"undetermined"}
@@ -206,7 +207,7 @@ def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path)
     assert ledger.count('<td class="n">100.0 %</td></tr></tfoot>') == 1
 
 
-def test_silence_that_another_source_fills_comes_last_and_says_so(warehouse: Path) -> None:
+def test_gap_filled_by_another_source_is_listed_last_and_named(warehouse: Path) -> None:
     told = made(warehouse, COVERED)
     since, middle, until = "2026-10-02T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-14T00:00:00Z"
     told["data_quality"]["sources"][0] |= {
@@ -372,7 +373,7 @@ def test_what_cannot_be_reported_is_said(arguments: list[str], said: str, wareho
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_loaded_and_nothing_computed_say_what_comes_first(tmp_path: Path) -> None:
+def test_empty_or_uncomputed_warehouse_names_the_first_step(tmp_path: Path) -> None:
     where = ("--period", "2026-10", "--warehouse")
     assert trackside("report", "sla", *where, str(tmp_path / "none")).returncode == 40
     loaded = from_accounting(tmp_path, jobs=5, compute=False)
@@ -390,7 +391,7 @@ def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> 
 
 
 @pytest.mark.slow
-def test_refused_rows_and_silence_are_in_the_statement_on_the_data(tmp_path: Path) -> None:
+def test_data_quality_lists_refused_rows_and_gaps(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=30)
     bad = tmp_path / "bad.txt"
     bad.write_text("JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n7|tiny|yesterday|1|2|COMPLETED|n1|\n")
@@ -434,7 +435,7 @@ def test_nothing_measured_is_said_and_not_drawn_as_zero() -> None:
     assert 'class="bar' not in drawn
 
 
-def test_a_share_is_written_in_the_same_ink_as_on_the_page_of_the_explorer() -> None:
+def test_category_text_colour_is_that_of_the_explorer() -> None:
     for swatch in SWATCHES:
         drawn = ET.fromstring(charts.category_bar([(swatch.name, 1.0)]))
         (text,) = (each for each in drawn.iter() if each.get("class") == "onbar")

@@ -158,9 +158,7 @@ def test_every_question_has_an_answer_in_finite_numbers(
     assert cli.main(["show", *question, "--warehouse", str(beside)]) == 0
 
 
-def test_a_log_that_cannot_be_loaded_does_not_keep_the_others_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_that_cannot_be_loaded_does_not_block_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(data: bytes, **told: Any) -> object:  # noqa: ANN401 - as the parser
         if b"good" not in data:
             raise IndexError("list index out of range")

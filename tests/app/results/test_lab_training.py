@@ -134,7 +134,7 @@ def training(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     return Training(job, idle_job, truth_of(work), warehouse, killed_at)
 
 
-def test_it_is_one_run_of_two_attempts_under_the_name_it_gave_itself(training: Training) -> None:
+def test_training_is_one_named_run_of_two_attempts(training: Training) -> None:
     (run,) = training.rows("runs", "--run", "lab-llama")
     assert (run["n_attempts"], run["joined_by"], run["state"], run["n_gpus"]) == (2, "explicit", "COMPLETED", GPUS)
 

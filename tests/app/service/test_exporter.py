@@ -88,7 +88,7 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
     assert len({(each.name, tuple(sorted(each.labels.items()))) for each in found}) == len(found)
 
 
-def test_every_declared_value_of_a_label_is_exported_where_there_is_all(everything: Path) -> None:
+def test_every_declared_label_value_is_exported_with_full_data(everything: Path) -> None:
     declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
     found = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
     assert found == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
@@ -105,7 +105,7 @@ def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> Non
     assert {category for category, _ in lost} > {"pending_demand", "startup", "lost"}
 
 
-def test_what_counts_as_a_cost_is_one_set_and_the_help_says_which() -> None:
+def test_cost_categories_are_one_set_and_named_in_the_help() -> None:
     assert tuple(swatch.name for swatch in palette.SWATCHES if swatch.cost) == COSTLY
     listed, rest = BY_NAME["trackside_gpu_lost_seconds"].help.split("by category and cause: ")[1].split(". ", 1)
     assert tuple(listed.split(", ")) == COSTLY
@@ -171,7 +171,7 @@ def test_the_month_is_the_one_that_the_data_end_in() -> None:
 
 
 @pytest.mark.slow
-def test_categories_are_the_capacity_and_what_was_lost_is_part_of_it(everything: Path) -> None:
+def test_categories_sum_to_capacity_and_include_lost_time(everything: Path) -> None:
     found = samples(everything)
     key = {"cluster": "demo", "window": "all"}
     by_category = {category: value for (_, category), value in of(found, "trackside_gpu_seconds", **key).items()}
@@ -248,7 +248,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_quiet_week_of_one_cluster_leaves_out_its_numbers_and_no_others(
+def test_quiet_week_of_one_cluster_omits_only_its_own_numbers(
     quiet: Path, of_quiet: list[Sample], tmp_path: Path
 ) -> None:
     found, last = of_quiet, exporter.LastScrape()
@@ -288,7 +288,7 @@ def of_quiet(quiet: Path) -> list[Sample]:
      ("exporter.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
      ("exporter.windows", "all its numbers", OverflowError)],
 )  # fmt: skip
-def test_what_fails_for_one_cluster_is_left_out_counted_and_reported(
+def test_failure_of_one_cluster_is_omitted_counted_and_reported(
     quiet: Path,
     of_quiet: list[Sample],
     monkeypatch: pytest.MonkeyPatch,

@@ -144,7 +144,7 @@ def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsy
 
 
 @pytest.mark.slow
-def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
+def test_internal_error_of_a_source_stops_no_other_and_clears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def faulty(*_: object, **__: object) -> None:
@@ -166,7 +166,7 @@ def test_a_fault_of_ours_in_a_source_stops_no_other_and_is_gone_when_it_is(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [RuntimeError, PanicException])
-def test_a_fault_outside_all_sources_is_gone_after_a_cycle_that_gets_through(
+def test_error_outside_all_sources_clears_after_a_complete_cycle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
@@ -197,9 +197,10 @@ def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest
     assert any("level=warning" in line and "typo" in line for line in capsys.readouterr().err.splitlines())
 
 
-def test_a_warning_that_lasts_is_logged_once_and_told_as_long_as_it_lasts_and_every_error_is_logged(
+def test_lasting_warning_is_logged_once_and_errors_every_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The source's status shows the warning as long as it lasts."""
     lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
     reports: list[Report] = [Summary("sacct", lasting, said_before=["knows no column Reservation"])]
     monkeypatch.setattr(live_ingest, "ingest_live", lambda *_args, **_more: reports)
@@ -226,7 +227,7 @@ def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: py
     assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file matches {patterns[1]}"
 
 
-def test_patterns_of_run_logs_are_meant_from_where_the_configuration_is(tmp_path: Path) -> None:
+def test_run_log_patterns_are_relative_to_the_configuration(tmp_path: Path) -> None:
     folder = tmp_path / "etc [1]"
     (folder / "logs").mkdir(parents=True)
     file = runlog(folder / "logs")
@@ -296,7 +297,7 @@ def test_while_another_process_writes_a_cycle_is_left_out(tmp_path: Path, capsys
 
 
 @pytest.mark.slow
-def test_a_stop_in_a_cycle_ends_it_between_two_steps_and_loses_nothing(tmp_path: Path) -> None:
+def test_stop_ends_a_cycle_between_two_steps_and_loses_nothing(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY)
 
     def stopping(command: list[str], environment: Mapping[str, str]) -> Completed:
@@ -352,7 +353,9 @@ def test_health_does_not_wait_for_a_scrape(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_an_edited_claims_file_is_judged_at_once_and_a_mistake_in_it_is_unwell(tmp_path: Path) -> None:
+def test_edited_claims_are_judged_at_once_and_mistakes_unhealthy(tmp_path: Path) -> None:
+    """A mistake in the file makes the service unhealthy."""
+
     def claimed(text: str) -> None:
         claims.write_text(
             '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\n'
@@ -412,7 +415,7 @@ def test_only_ones_own_names_are_answered_on_loopback(name: str, status: int, tm
     assert Client(guarded).get("/healthz", headers={"Host": name}).status_code == status
 
 
-def test_a_name_that_a_proxy_hands_on_is_answered_once_it_is_listed(tmp_path: Path) -> None:
+def test_proxied_host_name_is_accepted_once_it_is_configured(tmp_path: Path) -> None:
     def ask(settings: Config, name: str) -> TestResponse:
         application = service.make_application(tmp_path, settings)
         guarded = service.only_own_names(application, "127.0.0.1", settings.serve.names)
@@ -474,7 +477,7 @@ def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Po
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+def test_explore_serves_pages_metrics_and_health_until_stopped(number: signal.Signals, tmp_path: Path) -> None:
     root, file = from_accounting(tmp_path, jobs=20), tmp_path / "trackside.toml"
     file.write_text('[serve]\nnames = ["trackside.example.com"]\n')
     process = started("explore", "--warehouse", str(root), "--config", str(file))
@@ -495,7 +498,7 @@ def test_explore_serves_pages_metrics_and_health_until_it_is_stopped(number: sig
 
 
 @pytest.mark.slow
-def test_serve_keeps_up_to_date_by_itself_and_lets_the_command_line_work(tmp_path: Path) -> None:
+def test_serve_updates_itself_and_lets_the_command_line_work(tmp_path: Path) -> None:
     """Without Slurm: run logs come by a pattern; accounting is loaded by hand in between, and the service computes."""
     runlog(tmp_path)
     config = tmp_path / "trackside.toml"

@@ -175,9 +175,7 @@ def as_rows(root: Path, capfd: pytest.CaptureFixture[str], *arguments: str) -> l
 # --- lemons ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_that_keeps_dying_is_a_lemon_and_the_command_to_drain_it_is_printed(
-    root: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_repeatedly_failing_node_is_a_lemon_with_a_drain_command(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told = shown(root, capfd, "lemons", "--cluster", "c1")
     assert "1 lemon(s) and 0 suspect(s)" in told
     command = next(line for line in told.splitlines() if "scontrol" in line)
@@ -255,9 +253,7 @@ def test_commands_about_lemons_are_safe_to_paste_into_a_shell() -> None:
 # --- checkpoints -----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_told_how_often_it_saves_and_how_often_would_lose_least(
-    root: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_checkpoint_advice_compares_current_and_best_interval(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows = {row["run_id"]: row for row in as_rows(root, capfd, "checkpoints", "--cluster", "c1")}
     told = rows["llama"]
     assert (told["n_checkpoints"], told["interval_s"], told["write_s"], told["restart_s"]) == (20, 600, 30, 120)

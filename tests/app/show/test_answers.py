@@ -62,7 +62,8 @@ def run_ids(root: Path, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("what", ["ettr", "runs"])
-def test_a_job_id_of_several_runs_shows_them_all_the_newest_first_and_how_to_choose(what: str, reused: Path) -> None:
+def test_job_id_of_several_runs_shows_all_newest_first(what: str, reused: Path) -> None:
+    """A hint says how to choose one of them."""
     assert run_ids(reused, what, "--run", "77") == [NEW_77, OLD_77]
     said = shown(reused, what, "--run", "77")
     assert f"{SEVERAL}: {NEW_77}, {OLD_77}." in said
@@ -86,7 +87,7 @@ def test_one_run_is_spelled_out_and_no_choice_is_offered(reused: Path) -> None:
     assert "To choose one" not in shown(reused, "ettr", "--by", "run")
 
 
-def test_where_the_window_leaves_one_of_several_runs_it_is_spelled_out_and_the_others_are_named(reused: Path) -> None:
+def test_one_run_in_the_window_is_explained_and_others_are_named(reused: Path) -> None:
     said = shown(reused, "ettr", "--run", "77", *SEPTEMBER)
     assert f"ETTR of run {OLD_77} = productive /" in said
     assert f"{SEVERAL}: {NEW_77}" in said
@@ -94,7 +95,7 @@ def test_where_the_window_leaves_one_of_several_runs_it_is_spelled_out_and_the_o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["ettr", "runs"])
-def test_a_run_without_time_in_the_window_is_told_from_one_that_is_not_there(what: str, reused: Path) -> None:
+def test_run_without_time_in_the_window_differs_from_an_unknown(what: str, reused: Path) -> None:
     done = trackside("show", what, "--run", NEW_77, *SEPTEMBER, "--warehouse", str(reused))
     assert done.returncode == 2
     assert "in this window; take a longer one (--since)" in done.stderr
@@ -123,7 +124,7 @@ def failures(*rows: tuple[str | None, str, str | None, float | None]) -> pl.Data
     return node_failures(Costs(*rows), WINDOW)
 
 
-def test_what_nobody_saw_is_not_a_cost_of_zero_and_a_sum_says_what_is_not_in_it() -> None:
+def test_unobserved_cost_is_not_zero_and_sums_name_the_missing() -> None:
     found = failures(
         ("n1", "infrastructure", "xid_79", 7200.0),
         ("n1", "infrastructure", "xid_79", None),
@@ -144,7 +145,7 @@ def times(number: int, node: str, cost: float | None, cause: str | None = "node_
     return [(node, "infrastructure", cause, cost)] * number
 
 
-def test_a_drain_is_advised_from_the_third_failure_on_and_for_the_node_that_cost_most() -> None:
+def test_drain_is_advised_from_three_failures_for_the_costliest() -> None:
     assert advice.drain(failures()) is None
     assert advice.drain(failures(*times(2, "n1", 9e9))) is None
     found = advice.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))

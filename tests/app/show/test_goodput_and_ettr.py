@@ -55,7 +55,7 @@ def logged_run(reader: Reader, window: Window) -> str:
     return str(job_accounts(reader, window).runs["run_id"][0])
 
 
-def test_the_stretches_of_each_run_add_up_to_the_denominator_of_its_ettr(reader: Reader, window: Window) -> None:
+def test_intervals_of_each_run_sum_to_its_ettr_denominator(reader: Reader, window: Window) -> None:
     for row in ettr_run_rows(reader, window).iter_rows(named=True):
         found = run_stretches(reader, window, row["run_id"])
         assert found["gpu_seconds"].sum() == pytest.approx(row["wall_gpu_s"], rel=1e-12)
@@ -97,7 +97,7 @@ def test_stretches_are_of_one_run_and_it_says_so(everything: Path) -> None:
     assert "--by stretch is of one run: add --run R" in done.stderr
 
 
-def test_every_form_of_the_ettr_is_there_and_what_is_stored_is_what_is_shown(everything: Path, reader: Reader) -> None:
+def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path, reader: Reader) -> None:
     told = {row["metric"]: row for row in rows(everything, "ettr")}
     forms = {"ettr", "ettr_without_initial_queue", "ettr_with_checkpoint_writes"}
     assert told.keys() >= forms | {f"{form}_mean_of_runs" for form in forms} | {"ettr_imputed", "ettr_expected"}

@@ -60,7 +60,7 @@ def shown(root: Path, *asked: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_every_interruption_says_where_it_can_come_from_and_what_its_nodes_told(root: Path) -> None:
+def test_interruption_lists_possible_domains_and_node_events(root: Path) -> None:
     found = {each["job_id"]: each for each in shown(root, "interruptions")}
     assert (found["7"]["domains"], found["7"]["events"]) == ("software,hardware", "node_down (n2)")
     assert (found["11"]["class"], found["11"]["domains"], found["11"]["events"]) == (
@@ -98,7 +98,7 @@ def test_interruptions_are_summed_up_and_lose_none(root: Path, by: str) -> None:
     assert found[0][by] == infrastructure
 
 
-def test_the_share_of_the_second_order_has_bounds_for_what_made_room_for_nobody_knows(root: Path) -> None:
+def test_second_order_share_has_bounds_for_unknown_preemptors(root: Path) -> None:
     with open_reader(root) as reader:
         found = {each["metric"]: each for each in second_order_rows(reader, whole(root)).to_dicts()}
         stored = reader.table("cluster_metrics").filter(pl.col("metric") == "second_order_share")

@@ -159,7 +159,8 @@ def test_over_all_time_is_what_the_steps_took_of_it(root: Path, shown: Shown) ->
     assert stored["bound_low"] == pytest.approx(stored["value"])
 
 
-def test_a_run_in_two_data_types_is_put_over_both_peaks_the_higher_first(shown: Shown) -> None:
+def test_run_with_two_data_types_is_shown_over_both_peaks(shown: Shown) -> None:
+    """The higher peak comes first."""
     rows = [row for row in shown("--run", "mixed", "--convention", "palm_full") if row["measure"] == "mfu"]
     assert [row["dtype"] for row in rows] == ["fp8", "bf16"]
     assert [row["value"] for row in rows] == pytest.approx([0.4 * 989 / 1979, 0.4])
@@ -210,7 +211,8 @@ def test_logs_that_do_not_fit_the_pipes_are_said_to(root: Path, ask: Ask, shown:
     assert failed.count == 2
 
 
-def test_a_run_without_a_log_gets_an_estimate_that_no_other_figure_has_in_it(root: Path, shown: Shown) -> None:
+def test_run_without_a_log_gets_a_separate_mfu_estimate(root: Path, shown: Shown) -> None:
+    """No other figure contains the estimate."""
     (row,) = shown("--by", "estimate")
     slope = of(shown("--by", "proxy"), run_id="", dtype="bf16")["slope"]
     assert row["value"] == pytest.approx(slope * 0.5, abs=1e-5)

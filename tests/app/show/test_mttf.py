@@ -80,7 +80,8 @@ def test_every_split_works_for_several_clusters(by: str, reader: Reader, window:
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_the_curves_are_for_machines_and_the_table_is_the_summary(form: str, warehouse: Path) -> None:
+def test_hazard_curves_are_for_machines_and_the_table_a_summary(form: str, warehouse: Path) -> None:
+    """JSON and CSV have the curves."""
     done = trackside("show", "mttf", "--by", "hazard", "--format", form, "--warehouse", str(warehouse))
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = (
@@ -107,7 +108,7 @@ def test_windows_together_are_what_each_is_alone(reader: Reader, window: Window)
     assert again.head(shown.height).equals(shown)
 
 
-def test_a_shorter_window_read_alone_is_the_same_as_cut_out_of_a_longer_one(reader: Reader, window: Window) -> None:
+def test_shorter_window_equals_the_same_cut_of_a_longer_one(reader: Reader, window: Window) -> None:
     middle = window.since + (window.until - window.since) / 2
     for part in (Window(window.cluster, window.since, middle), Window(window.cluster, middle, window.until)):
         alone = failure_rate_rows(reader, part)
@@ -121,7 +122,7 @@ def test_a_shorter_window_read_alone_is_the_same_as_cut_out_of_a_longer_one(read
         assert alone["n_attempts"].sum() > 0
 
 
-def test_the_sizes_cover_the_pooled_row_and_the_causes_the_unplanned_ones(reader: Reader, window: Window) -> None:
+def test_sizes_sum_to_pooled_and_causes_to_unplanned_failures(reader: Reader, window: Window) -> None:
     rows = asked(reader, window, "size").rows.filter(
         (pl.col("class") == "unplanned") & (pl.col("counted") == "attempts")
     )

@@ -37,7 +37,7 @@ def windows(reader: Reader) -> list[Window]:
     return standard_windows(Window("tiny", computed["since"], computed["until"]))
 
 
-def test_stored_goodput_equals_computed_goodput_of_every_standard_window(warehouse: Path) -> None:
+def test_stored_goodput_equals_computed_in_each_standard_window(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         for window in windows(reader):
             assert stored.stored_rows(reader, window, ()) is not None

@@ -190,7 +190,7 @@ def test_utilisation_is_a_ratio_of_sums_beside_how_much_was_seen(reader: Reader)
     assert "carol" not in found, "who holds no GPUs has no use of them"
 
 
-def test_of_a_node_that_one_user_shares_with_himself_the_user_is_told_and_the_attempt_is_not(reader: Reader) -> None:
+def test_node_shared_by_one_user_counts_for_user_not_attempt(reader: Reader) -> None:
     alice = rows(asked(reader, "utilisation", "user"))["alice"]
     assert (alice["observed_s"], alice["unattributed_s"], alice["coverage"]) == (8 * HOUR, 0, 1)
     attempts = rows(asked(reader, "utilisation", "attempt"))
@@ -221,7 +221,7 @@ def test_the_most_idle_comes_first(reader: Reader) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [START + 1, START + 90, MIDNIGHT - 1, MIDNIGHT + 1234])
-def test_two_windows_that_cut_attempts_and_samples_add_up_to_the_whole(cut: int, reader: Reader) -> None:
+def test_two_windows_that_cut_attempts_and_samples_sum_to_one(cut: int, reader: Reader) -> None:
     halves = [Window("c", at(low), at(high)) for low, high in pairwise((START, cut, END))]
     found = [rows(asked(reader, "utilisation", "user", half)) for half in halves]
     whole = rows(asked(reader, "utilisation", "user"))
@@ -253,7 +253,7 @@ def without_samples(writer: Writer) -> None:
 
 
 @pytest.mark.slow
-def test_where_samples_are_gone_hours_tell_the_same_of_whole_hours(tmp_path: Path, reader: Reader) -> None:
+def test_hours_give_the_same_as_samples_for_whole_hours(tmp_path: Path, reader: Reader) -> None:
     root = filled(tmp_path, gpus=readings())
     with open_writer(root, verb="test", now=NOW) as writer:
         without_samples(writer)
@@ -273,7 +273,7 @@ def test_where_samples_are_gone_hours_tell_the_same_of_whole_hours(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_window_within_an_hour_that_is_a_roll_up_gets_its_part_of_it(tmp_path: Path) -> None:
+def test_window_within_a_rolled_up_hour_gets_its_part_of_it(tmp_path: Path) -> None:
     root = filled(tmp_path, gpus=readings())
     with open_writer(root, verb="test", now=NOW) as writer:
         without_samples(writer)
@@ -319,7 +319,8 @@ def kept_by_the_hour(root: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_hour_in_which_a_node_changed_hands_is_nobodys_where_only_its_mean_is_left(tmp_path: Path) -> None:
+def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> None:
+    """This is for hours of which only the mean is stored."""
     with open_reader(kept_by_the_hour(tmp_path)) as later:
         for by, (bob, carol) in {"user": ("bob", "carol"), "attempt": ("1", "2")}.items():
             gpus = rows(asked(later, "utilisation", by))
@@ -412,7 +413,7 @@ def test_of_shared_nodes_it_is_not_told_whose_it_was(reader: Reader) -> None:
     assert any(note.startswith("Node checks") for note in answer.notes)
 
 
-def test_attempts_are_told_from_what_is_stored_as_from_the_samples(reader: Reader) -> None:
+def test_stored_attempt_activity_equals_that_from_samples(reader: Reader) -> None:
     stored = asked(reader, "filesystems", "attempt")
     assert stored.queries == ("attempt_node_activity",)
     almost = asked(reader, "filesystems", "attempt", Window("c", at(START), at(END + 1)))
@@ -491,7 +492,7 @@ def test_without_critical_incidents_nothing_is_to_be_drained(reader: Reader) -> 
     assert "scontrol" not in "\n".join(answer.notes)
 
 
-def test_of_a_window_without_events_it_says_that_there_are_others(reader: Reader) -> None:
+def test_window_without_events_names_those_outside_it(reader: Reader) -> None:
     before = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
     said = asked(reader, "health", None, before).when_empty
     assert said.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")

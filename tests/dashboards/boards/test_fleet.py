@@ -68,7 +68,7 @@ def test_its_thresholds_are_the_targets_of_the_claims_that_ship() -> None:
     assert targets_of(read_claims(None), Rules().flop_convention) == fleet.TARGETS
 
 
-def test_other_targets_make_other_thresholds_and_a_claim_that_is_not_there_makes_none() -> None:
+def test_thresholds_follow_the_targets_and_need_a_claim() -> None:
     other = {panel["title"]: panel for panel in lint.panels(fleet.fleet({"ettr": (0.9, 0.95)}))}
     assert _steps(other["ETTR"]) == [(None, "red"), (0.9, "yellow"), (0.95, "green")]
     assert "thresholds" not in other["MFU"]["fieldConfig"]["defaults"]
@@ -99,7 +99,7 @@ def test_it_offers_exactly_the_exported_windows() -> None:
     assert sorted(fleet.CHOICE_OF_WINDOWS) == sorted(WINDOWS)
 
 
-def test_every_help_text_says_what_its_history_is_and_names_and_labels_are_sound() -> None:
+def test_help_texts_state_history_and_names_and_labels_are_valid() -> None:
     for family in FAMILIES:
         assert family.help.endswith(HISTORY)
         assert family.name.startswith("trackside_")
@@ -129,7 +129,7 @@ def test_what_could_have_trained_is_told_category_by_category() -> None:
     assert f"of the categories {', '.join(COSTLY)}. Time that nobody saw" in panel["description"]
 
 
-def test_the_seed_has_every_exported_family_with_exactly_its_labels() -> None:
+def test_seed_has_each_exported_family_with_its_exact_labels() -> None:
     seeded = {line.split("{")[0] for line in seed.history(0).splitlines() if not line.startswith("#")}
     assert {family.name for family in FAMILIES} == seeded - lint.SERVER_METRICS
 
@@ -174,7 +174,7 @@ def test_every_query_returns_rows_on_a_real_prometheus(prometheus: Prometheus, w
 
 
 @pytest.mark.xdist_group("prometheus")
-def test_a_cluster_without_run_logs_shows_bounds_and_no_measured_goodput(prometheus: Prometheus) -> None:
+def test_cluster_without_run_logs_shows_bounds_and_no_value(prometheus: Prometheus) -> None:
     values = {"cluster": "beta", "window": "7d"}
     (goodput,) = (panel for panel in PANELS if panel["title"] == "Goodput (of allocated)")
     found = {target["legendFormat"]: _rows(prometheus, target, values) for target in goodput["targets"]}
@@ -187,7 +187,7 @@ def test_the_cluster_variable_offers_the_clusters(prometheus: Prometheus) -> Non
 
 
 @pytest.mark.xdist_group("prometheus")
-def test_where_gpu_time_went_adds_up_to_the_capacity_of_the_chosen_clusters(prometheus: Prometheus) -> None:
+def test_where_gpu_time_went_sums_to_the_chosen_capacity(prometheus: Prometheus) -> None:
     (panel,) = (panel for panel in PANELS if panel["title"] == "Where GPU-time went")
     values = {"cluster": "|".join(seed.CLUSTERS), "window": "7d"}
     rows = [row for target in panel["targets"] for row in _rows(prometheus, target, values)]

@@ -149,7 +149,7 @@ def test_a_line_break_in_text_does_not_end_the_record(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\nb\nc", "a\n\nb", "a\nb|c"])
-def test_a_line_break_in_the_last_column_belongs_to_the_row_above(name: str) -> None:
+def test_line_break_in_the_last_column_belongs_to_the_row_above(name: str) -> None:
     columns = [*(name for name in NARROW if name != "JobName"), "JobName"]
     assert names(jobs("first", name, "last", columns=columns)) == ["first", name, "last"]
 
@@ -189,7 +189,7 @@ def test_a_row_with_two_readings_is_refused() -> None:
     assert parsed.rejects["raw"][0].startswith("a|b|p|c|")
 
 
-def test_of_texts_side_by_side_nobody_can_tell_which_holds_the_delimiter_so_they_are_left_out() -> None:
+def test_adjacent_texts_with_a_delimiter_in_doubt_are_left_out() -> None:
     columns = [*(name for name in NARROW if name != "JobName"), "Comment", "JobName"]
     parsed = parse(text({"JobName": "c", "Comment": "a|b"}, {"JobID": "8"}, columns=columns))
     attempts = parsed.frames["attempts"].sort("job_id")
@@ -253,7 +253,7 @@ def test_every_row_is_accounted_for() -> None:
     assert (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected) == (2, 1, 1, 1)
 
 
-def test_a_text_that_grows_when_its_encoding_is_changed_is_one_block_still() -> None:
+def test_text_that_grows_when_recoded_is_still_one_block() -> None:
     data = text(*({"JobIDRaw": str(n), "JobName": "\u8bad\u7ec3" * 300} for n in range(1, 300)))
     wide = data.decode().encode("utf-16")
     assert len(wide) < len(data)
@@ -261,7 +261,7 @@ def test_a_text_that_grows_when_its_encoding_is_changed_is_one_block_still() -> 
 
 
 @pytest.mark.parametrize("block", [300, 700, 5_000])
-def test_doubled_carriage_returns_are_line_ends_whatever_the_blocks(block: int) -> None:
+def test_doubled_carriage_returns_end_lines_in_any_block_size(block: int) -> None:
     data = text(*({"JobIDRaw": str(n)} for n in range(1, 30))).replace(b"\n", b"\r\r\n")
     blocks = list(read_blocks([data], ACCOUNTING, origin="x", block=block))
     assert sum(rows.frame.height for rows in blocks) == 29

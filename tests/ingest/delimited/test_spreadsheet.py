@@ -37,7 +37,7 @@ def test_a_dump_that_a_spreadsheet_saved_is_the_dump(quoting: int, given: str | 
     assert found.rows_rejected == 0
 
 
-def test_a_line_break_and_a_quote_within_quotes_belong_to_the_text() -> None:
+def test_line_break_and_quote_within_quotes_belong_to_the_text() -> None:
     row = {"JobName": 'a "b", c'}
     data = as_csv(text(row, delimiter="|"), "|", csv.QUOTE_MINIMAL).replace(b'c"', b'c\nd"')
     [found] = parse(data).frames["attempts"]["name"]
@@ -46,9 +46,7 @@ def test_a_line_break_and_a_quote_within_quotes_belong_to_the_text() -> None:
 
 @pytest.mark.parametrize("given", [None, ","])
 @pytest.mark.parametrize("name", ["kinds.sacct.txt", "states.sacct.txt", "federation.sacct.txt"])
-def test_sacct_with_commas_between_resources_and_columns_is_refused_with_the_export_that_works(
-    name: str, given: str | None
-) -> None:
+def test_comma_separated_sacct_is_refused_with_a_working_export(name: str, given: str | None) -> None:
     data = (DATA / name).read_bytes().replace(b"\x1f", b",").replace(b"|", b",")
     with pytest.raises(DelimiterError) as caught:
         parse_accounting(data, origin="x", cluster="c1", delimiter=given)
@@ -86,7 +84,8 @@ def test_other_delimiters_stand_in_no_list(delimiter: str) -> None:
     assert found == attempt({})
 
 
-def test_reservations_with_commas_are_refused_and_events_without_resources_are_read() -> None:
+def test_comma_reservations_are_refused_and_events_are_read() -> None:
+    """Events have no resources, so their commas are unambiguous."""
     given = ParseContext("x", cluster="c1", timezone="UTC", until=parse(text({})).covers_until)
     history = (DATA / "reservations-first.sacctmgr.txt").read_bytes().replace(b"|", b",")
     with pytest.raises(DelimiterError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def test_when_the_caller_stops_the_making_ends_and_lets_go_of_what_it_has() -> None:
+def test_prefetch_ends_and_releases_when_the_caller_stops() -> None:
     before, ended = threading.active_count(), threading.Event()
 
     def numbers() -> Iterator[int]:
@@ -52,12 +52,12 @@ for wait in (lambda: next(prefetch_one(hang())), lambda: started(lambda: next(ha
 """
 
 
-def test_somebody_who_waits_can_be_interrupted_while_the_making_hangs() -> None:
+def test_waiting_caller_can_be_interrupted_while_a_source_hangs() -> None:
     done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=45, check=False)
     assert (done.stdout.split(), done.stderr, done.returncode) == (["interrupted"] * 2, "", 0)
 
 
-def test_what_was_started_is_waited_for_and_what_went_wrong_is_raised() -> None:
+def test_started_work_is_awaited_and_its_error_raised() -> None:
     go = threading.Event()
     one = started(lambda: go.wait(5) and 1)
     other = started(lambda: 1 / 0)

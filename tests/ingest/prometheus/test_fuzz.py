@@ -55,7 +55,7 @@ def plainly(data: bytes) -> Samples | None:
 @given(damaged(ANSWER), st.sampled_from([1, 40, 1 << 23]))
 @example(b"[" * 100_000, 40)
 @example(ANSWER.replace(b'"1"', b"9" * 5000), 40)
-def test_an_answer_in_json_is_refused_or_is_what_a_parser_of_json_reads(data: bytes, block: int) -> None:
+def test_json_answer_is_refused_or_read_as_by_a_json_parser(data: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_samples, "BLOCK", block)
         try:
@@ -70,7 +70,7 @@ def test_an_answer_in_json_is_refused_or_is_what_a_parser_of_json_reads(data: by
 @given(damaged(ANSWER[:-1] + b',"warnings":["some series are left out"],"isPartial":false}'))
 @example(b'{"warnings":["\xff"]}')
 @example(b'{"warnings":' + b"[" * 100_000)
-def test_the_warnings_of_any_answer_are_a_list_or_say_that_a_part_is_missing(data: bytes) -> None:
+def test_warnings_of_any_answer_are_a_list_or_a_partial_error(data: bytes) -> None:
     try:
         found = warnings(data)
     except PartialError:

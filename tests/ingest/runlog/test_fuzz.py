@@ -57,7 +57,7 @@ LINES = st.lists(altered() | st.text() | DEEP | DIGITS | st.sampled_from(list(ma
 
 
 @given(LINES, st.data())
-def test_any_lines_are_loaded_or_refused_and_every_one_is_accounted_for(lines: list[str], data: st.DataObject) -> None:
+def test_any_lines_are_loaded_or_refused_and_all_are_counted(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join([json.dumps(SOUND[0]), *lines]).encode(errors="replace")
     if data.draw(st.booleans()):
         at, until = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))

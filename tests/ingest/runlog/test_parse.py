@@ -169,7 +169,7 @@ def test_a_loss_that_is_nan_costs_the_loss_not_the_step() -> None:
     assert parsed.warnings == ["2 steps have a loss that is not a number; they count, without it"]
 
 
-def test_fields_that_we_do_not_know_are_ignored_whatever_they_hold() -> None:
+def test_unknown_fields_are_ignored_whatever_they_hold() -> None:
     parsed = parse(log(step(0, T + 1, grad_norm=float("nan"), extra={"a": [1]})))
     assert parsed.frames["steps"].height == 1
     assert parsed.rejects.is_empty()
@@ -222,14 +222,14 @@ def test_lines_before_any_run_line_belong_to_no_run() -> None:
         '{"type": "run", "v": 1, "t": 17',
     ],
 )
-def test_lines_after_a_refused_run_line_are_not_given_to_the_run_before(bad: str) -> None:
+def test_lines_after_a_refused_run_line_join_no_earlier_run(bad: str) -> None:
     parsed = parse(log(step(0, T + 1), bad, step(5, T + 50), json.dumps(RUN | {"t": T + 90}), step(6, T + 91)))
     assert parsed.frames["steps"]["step"].to_list() == [0, 6]
     assert [number for number, _ in reasons(parsed)] == [3, 4]
     assert "was refused (line 3)" in reasons(parsed)[1][1]
 
 
-def test_other_ranks_keep_their_session_and_their_lines_are_skipped() -> None:
+def test_other_ranks_keep_their_session_and_have_lines_skipped() -> None:
     other = RUN | {"rank": 3, "node": "n2"}
     parsed = parse(log(step(0, T + 1), other, step(0, T + 1.001), {"type": "event", "kind": "eval", "begin": T + 5}))
     assert parsed.frames["run_sessions"]["rank"].to_list() == [0, 3]
@@ -349,7 +349,7 @@ def test_repeated_lines_are_duplicates() -> None:
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (2, 3)
 
 
-def test_a_checkpoint_said_again_with_more_known_is_one_checkpoint() -> None:
+def test_checkpoint_logged_again_with_more_detail_is_one() -> None:
     first = {"type": "ckpt", "step": 5, "begin": T + 1, "end": T + 2, "durable": None, "blocking": True}
     for order in ([first, first | {"durable": T + 60}], [first | {"durable": T + 60}, first]):
         parsed = parse(log(*order))

@@ -89,9 +89,7 @@ def test_what_it_writes_is_read_without_a_warning(recorder: ModuleType, tmp_path
     )
 
 
-def test_what_it_is_told_of_the_model_is_read_and_what_it_is_not_told_is_not_written(
-    recorder: ModuleType, tmp_path: Path
-) -> None:
+def test_model_fields_round_trip_and_absent_ones_are_not_written(recorder: ModuleType, tmp_path: Path) -> None:
     told: dict[str, Any] = {
         "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8, "vocab": 32000, "gated": True, "tied": False,
         "attention_layers": 32, "experts": 8, "top_k": 2, "shared_experts": 1, "expert_ffn_hidden": 2048,
@@ -143,7 +141,7 @@ def test_a_step_that_raises_is_not_logged_and_raises(recorder: ModuleType, tmp_p
 
 
 @pytest.mark.parametrize(("took", "logged"), [(0.999, False), (1.0, True), (40.0, True)])
-def test_the_begin_of_the_step_under_way_is_in_the_log_unless_steps_are_short(
+def test_begin_of_a_running_step_is_logged_unless_steps_are_fast(
     recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: float, logged: bool
 ) -> None:
     now = [1_790_812_800.0]
@@ -172,7 +170,7 @@ def test_a_save_that_raises_took_its_time_and_is_not_durable(recorder: ModuleTyp
     assert lines(tmp_path / "run.jsonl")[1]["durable"] is None
 
 
-def test_a_save_in_the_background_is_durable_when_somebody_says_so(recorder: ModuleType, tmp_path: Path) -> None:
+def test_background_save_is_durable_once_reported_durable(recorder: ModuleType, tmp_path: Path) -> None:
     log = recorder.start(tmp_path / "run.jsonl", run_id="r")
     with log.checkpoint_async(7) as saving:
         pass
@@ -193,7 +191,7 @@ def test_a_save_that_nothing_waits_for_does_not_block(recorder: ModuleType, tmp_
     assert not save["blocking"]
 
 
-def test_a_background_save_whose_beginning_failed_is_never_durable(recorder: ModuleType, tmp_path: Path) -> None:
+def test_background_save_that_fails_to_begin_is_never_durable(recorder: ModuleType, tmp_path: Path) -> None:
     log = recorder.start(tmp_path / "run.jsonl", run_id="r")
     saving = log.checkpoint_async(7)
     with pytest.raises(ValueError, match="no"), saving:
@@ -317,9 +315,8 @@ def test_threads_and_processes_write_whole_lines(tmp_path: Path, recorder: Modul
     assert len(lines(path)) == 3 + 4 * 500 + 2 * 100
 
 
-def test_a_killed_process_leaves_at_most_one_cut_line_and_the_next_goes_on_behind_it(
-    tmp_path: Path, recorder: ModuleType
-) -> None:
+def test_killed_process_leaves_one_cut_line_at_most_and_resumes(tmp_path: Path, recorder: ModuleType) -> None:
+    """The next process writes on behind it."""
     path = tmp_path / "run.jsonl"
     endless = (
         "import sys, itertools; sys.path.insert(0, sys.argv[1]); import trackside_log as t; "
@@ -374,7 +371,7 @@ class Hostile:
     __hash__ = None  # type: ignore[assignment]  # nor can it be looked up
 
 
-def test_whatever_objects_do_when_they_are_looked_at_training_goes_on(
+def test_hostile_objects_never_stop_training(
     recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = recorder.start(tmp_path / "run.jsonl", run_id="r", n_gpus=Hostile(), params=Hostile())
@@ -393,7 +390,7 @@ def test_whatever_objects_do_when_they_are_looked_at_training_goes_on(
 @pytest.mark.parametrize(
     "told", [{"run_id": Hostile()}, {"run_id": "r", "rank": Hostile()}, {"run_id": "r", "node": Hostile()}]
 )
-def test_a_start_that_cannot_be_written_down_is_said_once_and_writes_nothing(
+def test_unwritable_start_is_reported_once_and_writes_nothing(
     recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], told: dict[str, object]
 ) -> None:
     with recorder.start(tmp_path / "run.jsonl", **told) as log:

@@ -106,7 +106,7 @@ def test_an_older_copy_read_later_takes_nothing_back(reference: Path, tmp_path: 
     assert_same(load(reference, files), load(tmp_path / "w", write(tmp_path, whole=WHOLE, other=OTHER)))
 
 
-def test_a_log_for_each_session_equals_one_log_of_all_but_for_their_names(tmp_path: Path) -> None:
+def test_one_log_per_session_equals_one_log_of_all(tmp_path: Path) -> None:
     parts = write(tmp_path, a=session(0), b=session(1), c=session(2))
     one, other = contents(load(tmp_path / "w", parts[::-1])), contents(load(tmp_path / "v", write(tmp_path, a=WHOLE)))
     for name in ("steps", "run_events"):
@@ -152,7 +152,7 @@ def test_the_loads_say_which_time_each_cluster_was_told_of(reference: Path) -> N
         assert reader.query("run_events", cluster="alpha").height == 3 * 7
 
 
-def test_sessions_without_an_attempt_are_warned_of_once_there_is_accounting(reference: Path) -> None:
+def test_sessions_without_an_attempt_warn_only_with_accounting(reference: Path) -> None:
     name = "source_session_without_attempt"
     with open_writer(reference, verb="test", now=NOW) as writer:
         assert name not in {result.check.name for result in writer.checks()}
@@ -183,7 +183,7 @@ def test_the_command_reads_gzip(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["steps"].height == 300
 
 
-def test_the_command_fills_in_a_cluster_and_asks_for_a_missing_one(tmp_path: Path) -> None:
+def test_command_fills_in_a_cluster_and_requests_a_missing_one(tmp_path: Path) -> None:
     text = session(0).replace('"cluster": "alpha"', '"cluster": null')
     files = write(tmp_path, log=text)
     asked = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
@@ -200,7 +200,8 @@ def test_the_recorder_comes_out_as_it_is(tmp_path: Path) -> None:
     assert trackside("recorder").stdout == runlogs.recorder_text()
 
 
-def test_a_log_of_a_cluster_that_no_folder_can_be_named_after_is_refused_and_the_next_is_loaded(tmp_path: Path) -> None:
+def test_log_of_an_unusable_cluster_name_is_refused_alone(tmp_path: Path) -> None:
+    """The name cannot be that of a folder; the next log is loaded."""
     files = write(tmp_path, odd=session(0).replace('"cluster": "alpha"', f'"cluster": "{"é" * 60}"'), whole=WHOLE)
     done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
     assert done.returncode == 30

@@ -71,7 +71,7 @@ def test_a_gzip_stream_that_was_cut_is_truncated(tmp_path: Path) -> None:
         Input(str(path)).whole()
 
 
-def test_a_damaged_gzip_stream_and_a_missing_file_are_input_errors(tmp_path: Path) -> None:
+def test_damaged_gzip_and_a_missing_file_are_input_errors(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(b"\x1f\x8b" + b"x" * 50)
     with pytest.raises(InputError, match="damaged"):

@@ -112,7 +112,7 @@ def test_next_to_nothing_is_an_error_and_no_crash(kind: SourceName, data: bytes)
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in {"slurm.accounting", "slurm.nodes"}])
 @pytest.mark.parametrize("rest", [b"], }", b"]} x", b"], 'meta': 1}", b", {", b', {"name'])
-def test_json_that_is_damaged_behind_a_row_that_is_not_as_declared_is_an_error(kind: SourceName, rest: bytes) -> None:
+def test_json_damaged_behind_an_undeclared_row_is_an_error(kind: SourceName, rest: bytes) -> None:
     # found by the coverage-guided fuzzer
     name = b"jobs" if kind == "slurm.accounting" else b"nodes"
     data = b'{"%s": [{"job_id": {"x": 1}, "name": [1], "state": {"a": 1}}' % name + rest
@@ -124,7 +124,7 @@ def test_json_that_is_damaged_behind_a_row_that_is_not_as_declared_is_an_error(k
 
 @settings(max_examples=60, deadline=None)
 @given(dumps(), st.booleans())
-def test_any_columns_with_any_nonsense_in_them_are_read_or_refused(data: bytes, accept_truncated: bool) -> None:
+def test_any_columns_with_any_nonsense_are_read_or_refused(data: bytes, accept_truncated: bool) -> None:
     with suppress(InputError):
         parsed = parse_accounting(data, origin="x", cluster="c", timezone="UTC", accept_truncated=accept_truncated)
         told = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
@@ -157,7 +157,7 @@ def read(data: bytes, layout: Layout, accept_truncated: bool) -> Rows | None:
 
 @settings(max_examples=120, deadline=None)
 @given(st.one_of(damaged(), dumps()), st.sampled_from(LAYOUTS), st.booleans())
-def test_every_line_belongs_to_a_row_that_was_read_refused_or_skipped(
+def test_every_line_belongs_to_a_read_refused_or_skipped_row(
     data: bytes, layout: Layout, accept_truncated: bool
 ) -> None:
     rows = read(data, layout, accept_truncated)
@@ -167,7 +167,7 @@ def test_every_line_belongs_to_a_row_that_was_read_refused_or_skipped(
 
 @settings(max_examples=120, deadline=None)
 @given(st.one_of(damaged(), dumps()), st.sampled_from(LAYOUTS), st.integers(1, 900), st.integers(0, 3_000))
-def test_damaged_dumps_read_in_blocks_are_what_they_are_as_a_whole(
+def test_damaged_dumps_in_blocks_equal_damaged_dumps_as_a_whole(
     data: bytes, layout: Layout, block: int, cut: int
 ) -> None:
     rows = read(data, layout, accept_truncated=True)

@@ -102,7 +102,7 @@ def test_quiet_says_nothing(shell: Shell) -> None:
 # --- the window ----------------------------------------------------------------------------------------
 
 
-def test_the_window_of_a_file_is_what_its_dump_was_asked_for_and_leaves_nothing_out(shell: Shell) -> None:
+def test_window_of_a_file_is_its_dumps_own_and_complete(shell: Shell) -> None:
     window = ("--since", "2026-11-21T18:04:30", "--until", "2026-11-21T18:05:00")
     assert shell("ingest", "slurm", SACCT, *window) == 0
     since, until = datetime(2026, 11, 21, 18, 4, 30, tzinfo=UTC), datetime(2026, 11, 21, 18, 5, tzinfo=UTC)
@@ -115,9 +115,7 @@ def test_the_window_of_a_file_is_what_its_dump_was_asked_for_and_leaves_nothing_
 
 
 @pytest.mark.parametrize("how", ["torn row", "no dump"])
-def test_where_rows_were_refused_or_a_file_could_not_be_read_nobody_says_that_none_was_left_out(
-    shell: Shell, tmp_path: Path, how: str
-) -> None:
+def test_refused_rows_or_a_bad_file_make_completeness_unknown(shell: Shell, tmp_path: Path, how: str) -> None:
     good = SACCT.read_text(encoding="utf-8")
     (tmp_path / "other.txt").write_text(good + "1|x\n" if how == "torn row" else "no dump\n")
     shell("ingest", "slurm", SACCT, str(tmp_path / "other.txt"), "--since", "2026-11-21", "--until", "2026-11-22")
@@ -142,7 +140,7 @@ def test_a_length_back_from_now_says_nothing_about_a_file(shell: Shell) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", TIMELESS, ids=lambda file: file.name)
-def test_what_tells_no_time_is_of_the_time_of_the_files_loaded_with_it(file: Path, shell: Shell) -> None:
+def test_undated_input_has_the_time_of_files_loaded_with_it(file: Path, shell: Shell) -> None:
     assert shell("ingest", "slurm", file, SACCT) == 0
     _, until = shell.loads()[file.name]
     assert until == (None if file == HISTORY else REACHED)  # a history speaks for a window, which nobody told
@@ -153,14 +151,14 @@ def test_what_tells_no_time_is_of_the_time_of_the_files_loaded_with_it(file: Pat
 
 
 @pytest.mark.parametrize("file", TIMELESS, ids=lambda file: file.name)
-def test_what_tells_no_time_is_refused_alone_and_taken_with_a_time(file: Path, shell: Shell) -> None:
+def test_undated_input_is_refused_alone_and_taken_with_a_time(file: Path, shell: Shell) -> None:
     assert shell("ingest", "slurm", file, "--cluster", "bench") == 35
     assert "it is a snapshot without a time" in shell.err
     assert shell("ingest", "slurm", file, "--cluster", "bench", "--until", "2026-11-21T18:00") == 0
 
 
 @pytest.mark.slow
-def test_the_order_of_files_does_not_matter_for_when_they_were_made(shell: Shell, tmp_path: Path) -> None:
+def test_order_of_files_is_irrelevant_to_when_they_were_made(shell: Shell, tmp_path: Path) -> None:
     nodes, shuffled = DATA / "kinds.nodes.txt", random.Random(1)
     for number in range(3):
         files = [*TIMELESS, nodes, SACCT]
@@ -300,7 +298,7 @@ def test_an_unknown_table_is_answered_with_the_closest_name(name: str, close: st
         (["--accept-truncated"], "apply to files, and no file is given"),
     ],
 )
-def test_what_is_about_files_is_refused_without_and_the_other_way_round(
+def test_file_options_are_refused_without_files_and_vice_versa(
     shell: Shell, arguments: list[object], said: str
 ) -> None:
     assert shell("ingest", "slurm", *arguments) == 2
@@ -308,9 +306,7 @@ def test_what_is_about_files_is_refused_without_and_the_other_way_round(
     assert not shell.root.exists()
 
 
-def test_inventories_that_tell_no_time_are_of_the_time_of_those_that_do_in_any_order(
-    shell: Shell, tmp_path: Path
-) -> None:
+def test_undated_inventories_have_the_time_of_dated_ones(shell: Shell, tmp_path: Path) -> None:
     with_time, without = tmp_path / "n1.txt", tmp_path / "n2.txt"
     node = "NodeName={} Arch=x86_64 CPUTot=64 Gres=gpu:h100:8 State=IDLE Partitions=main\n   BootTime={} {}\n\n"
     with_time.write_text(node.format("n1", "2026-10-01T00:00:00", "LastBusyTime=2026-10-05T00:00:00"))

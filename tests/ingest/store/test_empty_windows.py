@@ -33,7 +33,7 @@ def no_events(command: list[str]) -> Completed | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("events", ["there", "away"])
-def test_empty_windows_are_asked_for_once_and_never_speak_for_the_cluster(tmp_path: Path, events: str) -> None:
+def test_empty_windows_are_requested_once_and_cover_no_cluster(tmp_path: Path, events: str) -> None:
     slurm = young()
     if events == "away":
         slurm.failing = no_events
@@ -50,7 +50,7 @@ def test_empty_windows_are_asked_for_once_and_never_speak_for_the_cluster(tmp_pa
     ]
 
 
-def test_windows_of_another_beginning_and_length_need_not_be_asked_for_either(tmp_path: Path) -> None:
+def test_overlapping_empty_windows_are_not_requested_again(tmp_path: Path) -> None:
     slurm = young()
     ingest(tmp_path, slurm, since=BORN - days(60))
     ingest(tmp_path, slurm, since=BORN - days(50), until=BORN + days(20), window_days=9)
@@ -59,7 +59,7 @@ def test_windows_of_another_beginning_and_length_need_not_be_asked_for_either(tm
     assert slurm.windows() == [(BORN - days(67), BORN - days(60))]
 
 
-def test_a_backfill_that_ends_before_there_was_a_cluster_is_asked_for_once_too(tmp_path: Path) -> None:
+def test_backfill_before_the_cluster_existed_is_requested_once(tmp_path: Path) -> None:
     slurm = young()
     for asked in (5, 0):
         ingest(tmp_path, slurm, since=BORN - days(60), until=BORN - days(30))
@@ -93,7 +93,7 @@ def test_an_answer_of_which_every_row_was_refused_was_not_empty(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [-90, -46])
-def test_an_empty_time_that_lies_behind_an_earlier_load_is_a_gap_and_is_asked_for(tmp_path: Path, first: float) -> None:
+def test_empty_time_behind_an_earlier_load_is_a_requested_gap(tmp_path: Path, first: float) -> None:
     slurm = young()
     ingest(tmp_path, slurm, since=BORN - days(60))
     earlier = Parsed("slurm.accounting", frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
@@ -126,9 +126,7 @@ def test_a_database_that_was_new_and_then_restored_hides_no_job(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("events", ["there", "away"])
-def test_an_accounting_that_was_empty_while_nothing_told_of_the_cluster_hides_no_job(
-    tmp_path: Path, events: str
-) -> None:
+def test_accounting_empty_without_signs_of_life_hides_no_job(tmp_path: Path, events: str) -> None:
     slurm = young()
     old, slurm.jobs, slurm.failing = slurm.jobs, [], no_events
     ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
@@ -141,7 +139,7 @@ def test_an_accounting_that_was_empty_while_nothing_told_of_the_cluster_hides_no
 
 
 @pytest.mark.slow
-def test_a_sign_of_life_that_node_events_told_an_earlier_ingest_still_counts(tmp_path: Path) -> None:
+def test_sign_of_life_from_earlier_node_events_still_counts(tmp_path: Path) -> None:
     slurm = young()
     old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)
     ingest(tmp_path, slurm, since=BORN - days(14))
@@ -154,9 +152,8 @@ def test_a_sign_of_life_that_node_events_told_an_earlier_ingest_still_counts(tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("born", [BORN, None])
-def test_whoever_may_not_see_others_jobs_is_warned_and_leaves_their_time_to_somebody_who_may(
-    tmp_path: Path, born: datetime | None
-) -> None:
+def test_restricted_user_is_warned_and_leaves_the_time_to_others(tmp_path: Path, born: datetime | None) -> None:
+    """Who may see all jobs reads that time."""
     slurm = young()
     slurm.uid, slurm.private_data = 1000, "accounts,jobs"
     slurm.failing = (lambda _: None) if born else no_events
@@ -186,7 +183,8 @@ def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("say", ["uid", "id", "sacctmgr show config"])
-def test_where_nobody_hides_or_nobody_tells_accounting_speaks_for_its_time(tmp_path: Path, say: str) -> None:
+def test_accounting_covers_its_time_if_none_hides_or_none_tells(tmp_path: Path, say: str) -> None:
+    """It does when nobody's jobs are hidden, and when Slurm does not answer whether they are."""
     slurm = young()
     slurm.uid, slurm.private_data = (0, "jobs") if say == "uid" else (1000, "none")
     slurm.failing = lambda command: DENIED if " ".join(command).startswith(say) else None

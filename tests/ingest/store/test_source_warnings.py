@@ -140,7 +140,7 @@ def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceNam
     assert warned(tmp_path) == []
 
 
-def test_what_was_asked_for_again_and_again_on_two_days_only_is_not_stale(tmp_path: Path) -> None:
+def test_source_read_often_on_only_two_days_is_not_stale(tmp_path: Path) -> None:
     for number in range(6):
         load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number), transport="command")
     others(tmp_path)
@@ -178,7 +178,7 @@ def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> Non
     ]
 
 
-def test_all_that_was_loaded_at_first_tells_the_columns_there_were(tmp_path: Path) -> None:
+def test_first_columns_are_those_of_all_files_loaded_at_first(tmp_path: Path) -> None:
     for now in (MONDAY, MONDAY + days(1)):
         load(tmp_path, "slurm.accounting", "sacct-1.txt", now, ["JobID", "State"])
         load(tmp_path, "slurm.accounting", "sacct-2.txt", now, ["JobID", "Flags"])

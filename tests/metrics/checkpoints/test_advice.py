@@ -109,7 +109,7 @@ def best(write_s: float, mttf_s: float) -> float:
 
 
 @given(INTERVALS, WRITES, MTTFS)
-def test_the_loss_is_what_the_exact_expected_ettr_leaves_without_restarts(every: float, w: float, m: float) -> None:
+def test_loss_is_what_the_exact_ettr_leaves_without_restarts(every: float, w: float, m: float) -> None:
     assume(every < 500 * m)
     inputs = oracle.EttrInputs(mttf_s=m, restart_s=0.0, checkpoint_interval_s=every, checkpoint_write_s=w)
     assert loss(every, w, m) == pytest.approx(1 - oracle.ettr_exact(inputs), abs=1e-9)
@@ -127,13 +127,13 @@ def test_no_interval_loses_less_than_the_best(every: float, w: float, m: float) 
 
 
 @given(WRITES, st.floats(1e5, 1e8))
-def test_dalys_interval_is_close_to_the_best_while_saves_are_short(w: float, m: float) -> None:
+def test_dalys_interval_is_close_to_the_best_for_short_saves(w: float, m: float) -> None:
     assert best(w, m) == pytest.approx(theory.daly_interval_s(w, m), rel=2e-3)
 
 
 @settings(deadline=None)
 @given(INTERVALS, WRITES, MTTFS, st.floats(0.01, 100))
-def test_another_unit_of_time_rescales_durations_and_nothing_else(every: float, w: float, m: float, by: float) -> None:
+def test_unit_of_time_scales_durations_and_nothing_else(every: float, w: float, m: float, by: float) -> None:
     assume(every < 500 * m)
     here = advice(rate_of(m), interval_s=every, write_s=w)
     there = advice(rate_of(m * by), interval_s=every * by, write_s=w * by, restart_s=300.0 * by, held_gpu_s=1e6 * by)
@@ -154,7 +154,7 @@ def test_a_gain_is_never_negative_and_its_ends_enclose_it(every: float, w: float
     assert found["loss_share"] <= found["loss_high"] + 1e-12
 
 
-def test_a_gain_is_the_difference_of_two_expected_ettrs_times_the_gpu_time_held() -> None:
+def test_gain_is_the_ettr_difference_times_the_gpu_time_held() -> None:
     found = advice(rate_of(M_S), write_s=60.0)
     kept = [
         oracle.ettr_exact(
@@ -171,7 +171,7 @@ def test_a_gain_is_the_difference_of_two_expected_ettrs_times_the_gpu_time_held(
 @pytest.mark.parametrize(
     ("every", "said"), [(60.0, "save less often"), (480.0, "no case for a change"), (7200.0, "save more often")]
 )
-def test_only_an_interval_outside_of_what_the_rate_leaves_open_is_to_be_changed(every: float, said: str) -> None:
+def test_only_an_interval_outside_the_uncertainty_is_to_change(every: float, said: str) -> None:
     assert advice(rate_of(M_S), interval_s=every)["advice"] == said
 
 
@@ -197,7 +197,8 @@ def test_saves_that_do_not_block_have_no_best_interval() -> None:
     assert found["loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
 
 
-def test_a_run_without_checkpoints_is_listed_with_what_metas_assumption_would_mean() -> None:
+def test_run_without_checkpoints_is_listed_with_metas_assumption() -> None:
+    """The note says what one checkpoint an hour would mean."""
     found = advice(rate_of(M_S), n_checkpoints=None, interval_s=None, write_s=None, restart_s=None)
     assert (found["n_checkpoints"], found["loss_share"], found["optimal_s"]) == (0, None, None)
     assert found["advice"] == "cannot tell"
@@ -252,7 +253,7 @@ def logged(*sessions: list[tuple[float, bool | None]], steps: int = 30) -> dict[
     return found[0] if found else None
 
 
-def test_the_interval_is_training_time_between_saves_without_the_saves_themselves() -> None:
+def test_interval_is_training_time_between_saves_without_saves() -> None:
     found = logged([(9, True), (19, True), (29, True)])
     assert found is not None
     assert found["run_id"].startswith("1-")

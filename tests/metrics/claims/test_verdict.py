@@ -49,7 +49,7 @@ def test_golden_claim_of_an_mttf(failures: int, verdict: str) -> None:
     assert judge(claim(), measure_mttf(failures, THIRTY_DAYS, claim())).verdict == verdict
 
 
-def test_an_mttf_is_measured_from_pooled_exposure_at_the_claimed_size() -> None:
+def test_mttf_uses_pooled_exposure_scaled_to_the_claimed_size() -> None:
     found = measure_mttf(3, THIRTY_DAYS, claim())
     assert [found.value, found.low, found.high] == pytest.approx([10, 3.4218, 48.491], rel=1e-4)
     assert found.n == 3
@@ -116,7 +116,7 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
         (3.67, "at_most", "refuted", None),
     ],
 )
-def test_a_delivered_mttf_without_a_failure_is_at_least_the_exposure(
+def test_delivered_mttf_without_failures_is_at_least_exposure(
     days: float, direction: Direction, verdict: str, needed: str | None
 ) -> None:
     delivered = claim("delivered", direction=direction)
@@ -170,7 +170,7 @@ def test_golden_one_sided_results_are_shown_beside_and_labelled(failures: int, w
     assert "8.197 failures expected" in beside[0]
 
 
-def test_without_a_failure_the_one_sided_limit_is_the_exposure_over_three() -> None:
+def test_one_sided_limit_without_failures_is_a_third_of_exposure() -> None:
     first, second = measure_mttf(0, THIRTY_DAYS, claim()).beside
     assert "one-sided, 5 %: supported" in first
     assert first.endswith("MTTF at least 10 d with one-sided 95 %")  # 10.0142
@@ -181,7 +181,7 @@ def test_without_a_failure_the_one_sided_limit_is_the_exposure_over_three() -> N
     st.integers(0, 60), st.floats(0.5, 500.0), st.floats(0.05, 50.0), st.sampled_from(["at_least", "at_most"]),
     st.sampled_from([1.0, 1.7, 6.0]),
 )  # fmt: skip
-def test_the_evidence_that_is_asked_for_decides_and_less_does_not(
+def test_verdict_needs_the_required_evidence_and_not_less(
     failures: int, days: float, target: float, direction: Direction, phi: float
 ) -> None:
     asked = claim(target=target, direction=direction)
@@ -316,7 +316,7 @@ def test_a_capability_says_how_many_more_days_its_interval_needs() -> None:
     assert judge(near, measure_ratio_capability(near, 0.97, a_third, seed=1, what="days")).verdict == "undetermined"
 
 
-def test_a_capability_whose_bounds_enclose_the_target_needs_evidence_first() -> None:
+def test_capability_whose_bounds_enclose_the_target_needs_data() -> None:
     days = [(1800.0, 3564.0, 3600.0)] * 30
     found = measure_ratio_capability(ratio(0.9, kind="capability"), None, days, seed=1, what="days")
     assert (found.needed or "").startswith("evidence (telemetry or a run log) for at least 2.7 of the 14.7 GPU-hours")

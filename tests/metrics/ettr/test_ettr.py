@@ -148,7 +148,7 @@ def test_ettr_by_hand() -> None:
     assert found["ettr_imputed"] == pytest.approx((5 * 3600 - 2 * 2100) / (8 * 3600))
 
 
-def test_the_bounds_count_what_was_not_seen_as_unproductive_and_productive() -> None:
+def test_bounds_count_unobserved_time_as_lost_and_productive() -> None:
     ran = attempts(attempt("7", 0, 2, 12, gpus=1))
     ledger = sums(spent("productive", 8, subject=RUN), spent("unattributed", 2, subject=RUN, evidence="accounting"))
     found = by_run(ran, ledger).row(0, named=True)
@@ -159,7 +159,7 @@ def test_the_bounds_count_what_was_not_seen_as_unproductive_and_productive() -> 
     assert found["unseen_share"] == pytest.approx(0.2)
 
 
-def test_gpus_that_were_active_beside_an_idle_one_are_productive_at_most() -> None:
+def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
     ran = attempts(attempt("7", 0, 2, 12, gpus=1))
     ledger = sums(
         spent("productive", 6, subject=RUN),
@@ -171,7 +171,7 @@ def test_gpus_that_were_active_beside_an_idle_one_are_productive_at_most() -> No
     assert found["ettr_without_initial_queue_high"] == pytest.approx(0.9)
 
 
-def test_the_value_is_productive_over_wall_time_also_where_a_little_was_not_seen() -> None:
+def test_value_is_productive_over_wall_time_with_little_unseen() -> None:
     """1.2: ETTR = R / W, W = Q + R + U; the part that nobody saw is in W."""
     ran = attempts(attempt("7", 0, 0, 100, gpus=1))
     ledger = sums(
@@ -182,7 +182,7 @@ def test_the_value_is_productive_over_wall_time_also_where_a_little_was_not_seen
     assert by_run(ran, ledger)["ettr"].item() == pytest.approx(0.90)
 
 
-def test_assumed_productive_time_is_unproductive_in_the_low_bound() -> None:
+def test_assumed_productive_time_is_lost_in_the_low_bound() -> None:
     """5.4: unattributed and assumed GPU-time counts all unproductive (low)."""
     ran = attempts(attempt("7", 0, 0, 10, gpus=1))
     found = by_run(ran, sums(spent("productive", 10, subject=RUN, evidence="assumed"))).row(0, named=True)
@@ -234,7 +234,7 @@ def test_golden_total_is_a_ratio_of_sums(gpus: dict[str, int], expected: float) 
     assert total["ettr_low"].item() == total["ettr_high"].item() == total["ettr"].item()
 
 
-def test_the_total_is_the_mean_of_the_runs_weighted_by_their_gpu_time() -> None:
+def test_total_is_the_mean_of_runs_weighted_by_gpu_time() -> None:
     found, total = golden_total({"1": 1024, "2": 64, "3": 8})
     weighted = found.select((pl.col("ettr") * pl.col("wall_gpu_s")).sum() / pl.col("wall_gpu_s").sum()).item()
     assert total["ettr"].item() == pytest.approx(weighted)
@@ -255,7 +255,7 @@ minutes = st.integers(0, 600)
 
 @settings(max_examples=30, deadline=None)
 @given(kept=st.integers(1, 600), lost=st.integers(1, 600), startup=minutes, wait=minutes, queue=minutes)
-def test_a_failure_never_raises_ettr_while_the_kept_work_is_the_same(
+def test_failure_never_raises_ettr_for_the_same_kept_work(
     kept: int, lost: int, startup: int, wait: int, queue: int
 ) -> None:
     begin, length = queue / 60, kept / 60
@@ -303,7 +303,7 @@ def test_a_resize_costs_no_imputed_restart() -> None:
 # --- what is provisional, checkpoint writes, the mean of the runs ------------------------------------
 
 
-def test_provisional_productive_time_is_in_the_value_and_not_in_the_low_bound() -> None:
+def test_provisional_time_is_in_the_value_and_not_the_low_bound() -> None:
     """5.4: the low bound is what nothing can take back; a live run may yet lose its last steps."""
     ran = attempts(attempt("7", 0, 0, 10, gpus=1))
     ledger = sums(spent("productive", 6, subject=RUN), spent("productive", 2, subject=RUN, cause="provisional"),
@@ -313,7 +313,7 @@ def test_provisional_productive_time_is_in_the_value_and_not_in_the_low_bound() 
     assert (found["productive"], found["productive_sure"]) == (8 * HOUR, 6 * HOUR)
 
 
-def test_the_first_version_of_the_paper_counts_checkpoint_writes_as_productive() -> None:
+def test_papers_first_version_counts_saves_as_productive() -> None:
     ran = attempts(attempt("7", 0, 2, 12, gpus=1))
     ledger = sums(
         spent("productive", 7, subject=RUN),
@@ -336,7 +336,7 @@ def test_golden_mean_of_runs_does_not_depend_on_their_size(gpus: dict[str, int])
     assert total["ettr_runs"].item() == 3
 
 
-def test_the_mean_of_runs_is_not_told_where_too_little_of_the_runs_was_seen() -> None:
+def test_mean_of_runs_is_null_where_too_little_is_observed() -> None:
     ran = attempts(attempt("7", 0, 0, 90, gpus=64), attempt("8", 0, 0, 1, gpus=1))
     ledger = sums(
         spent("productive", 64 * 90, subject=RUN),
@@ -361,7 +361,7 @@ def generated(random: np.random.Generator, n: int) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_intervals_over_runs_hold_the_truth_as_often_as_they_promise(*, weighted: bool) -> None:
+def test_intervals_over_runs_have_their_nominal_coverage(*, weighted: bool) -> None:
     """Fails only if the upper end of the 95 % interval of the observed coverage is below 95 %."""
     random = np.random.default_rng(20_260_301)
     all_runs = generated(random, 400_000)
@@ -391,7 +391,7 @@ def test_the_order_of_the_runs_changes_no_interval() -> None:
     )
 
 
-def test_very_many_runs_have_the_interval_that_drawing_each_of_them_would_give() -> None:
+def test_interval_of_very_many_runs_equals_that_of_drawing_each() -> None:
     runs_ = generated(np.random.default_rng(3), 5 * MOST_DRAWN)
     found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
     each = bootstrap_ratio_interval(runs_["productive"].to_numpy(), runs_["wall_gpu_s"].to_numpy(), seed=1)

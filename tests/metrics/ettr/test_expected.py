@@ -79,7 +79,7 @@ def test_every_form_is_that_of_one_run(mttf_s: float, costs: tuple[float, ...], 
     assert found["expected"] == found["exact" if one.lost_share > LARGE_LOSS else "finite"]
 
 
-def test_a_run_of_unknown_productive_time_has_the_long_runs_value() -> None:
+def test_run_of_unknown_productive_time_has_the_long_run_value() -> None:
     found = of(run(1e6, 300, 3600, 0, 60)).row(0, named=True)
     assert (found["regime"], found["expected"], found["finite"]) == ("with_queue", found["with_queue"], None)
 
@@ -118,7 +118,7 @@ STARTED = pl.DataFrame(
 SAVES = pl.DataFrame({"cluster": ["c"], "run_id": ["a"], "interval_s": [1800.0], "write_s": [20.0]})
 
 
-def test_inputs_are_the_runs_own_where_they_were_measured_and_else_the_clusters() -> None:
+def test_inputs_are_the_runs_where_measured_else_the_clusters() -> None:
     by_run = pl.DataFrame([measured("a", 16, startup=3200, queued=6400), measured("b", 8, queued=80)])
     found = inputs(by_run, STARTED, SAVES, 10.0).rows(named=True)
     assert [row["mttf_s"] for row in found] == [10 * DAY_S / 16, 10 * DAY_S / 8]
@@ -140,7 +140,7 @@ def test_a_resize_is_no_start() -> None:
     assert found.select("n_starts", "started_gpus").row(0) == (1, 16.0)
 
 
-def test_the_gpus_of_all_starts_are_unknown_where_those_of_one_are() -> None:
+def test_gpus_of_all_starts_are_unknown_if_those_of_one_are() -> None:
     ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, milli_gpus=None))
     found = starts(ordered(ran, joined(ran)))
     assert found.select("n_starts", "started_gpus").row(0) == (2, None)

@@ -116,12 +116,12 @@ def test_nodes_that_differ_share_the_seconds_by_their_gpus() -> None:
     assert found["seconds"].to_list() == [3600, 2700, 900]
 
 
-def test_midnights_and_equal_neighbours_make_no_stretch_of_their_own() -> None:
+def test_midnights_and_equal_neighbours_start_no_new_interval() -> None:
     found = of([attempt("7", 0, 0, 30)], [held(0, 24, "productive"), held(24, 30, "productive")])
     assert told(found) == [(0, 30, "productive", None, 8)]
 
 
-def test_time_in_which_nobody_asked_for_gpus_is_told_and_counts_for_nothing() -> None:
+def test_time_without_a_request_is_shown_and_counts_for_nothing() -> None:
     known = attempts(attempt("7", 0, 0, 2), attempt("8", 10, 11, 12))
     together = joined(known).with_columns(run_id=pl.lit("r"), attempt_no=pl.int_range(1, 3), joined_by=pl.lit(LOGGED))
     waited = wait_intervals(ordered(known, together), at(100))
@@ -187,7 +187,7 @@ def test_every_gpu_second_of_a_run_is_in_exactly_one_class(
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.integers(0, 60), st.integers(61, 300))
-def test_seconds_and_gpu_seconds_add_up_to_those_of_the_run_exactly(
+def test_seconds_and_gpu_seconds_sum_exactly_to_those_of_the_run(
     run: tuple[list[Spell], list[Spell]], since: int, until: int
 ) -> None:
     history, ledger = run

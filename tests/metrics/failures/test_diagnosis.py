@@ -82,13 +82,13 @@ def test_a_symptom_lists_every_domain_that_evidence_leaves(state: str, seen: lis
         ([event("n1", at(5, minutes=-3), "ib"), event("n1", at(5, minutes=2), "ecc")], "infrastructure", "ecc"),
     ],
 )
-def test_severity_comes_before_nearness_and_causes_before_what_followed(seen: list[Row], kind: str, cause: str) -> None:
+def test_severity_precedes_nearness_and_causes_precede_effects(seen: list[Row], kind: str, cause: str) -> None:
     for order in (seen, seen[::-1]):
         found = judged("FAILED", *order)
         assert (found["class"], found["cause"]) == (kind, cause)
 
 
-def test_the_events_name_what_the_cause_leaves_out_the_worst_first() -> None:
+def test_events_list_what_the_cause_leaves_out_worst_first() -> None:
     found = judged(
         "FAILED",
         xid(45, "CONSEQUENCE", "info", minutes=0),
@@ -118,14 +118,14 @@ def test_a_pod_that_went_is_told_from_a_node_that_did() -> None:
     assert judged("NODE_FAIL", state_event("Not responding", "down"))["cause"] == "node_fail"
 
 
-def test_of_a_node_failure_the_node_that_went_out_of_service_is_to_blame() -> None:
+def test_node_that_left_service_is_blamed_for_a_node_failure() -> None:
     elsewhere, down = xid(94, "HW", minutes=-1, node="n1"), state_event("Not responding", "down", minutes=1, node="n2")
     for order in ([elsewhere, down], [down, elsewhere]):
         assert judged("NODE_FAIL", *order)["node"] == "n2"
     assert judged("FAILED", elsewhere, down)["node"] == "n1"
 
 
-def test_a_drain_that_names_an_xid_of_the_program_leaves_the_user_only() -> None:
+def test_drain_for_an_application_xid_leaves_the_user_only() -> None:
     assert state_event("health: XID 31 on GPU 3")["class"] == "APP"
     assert state_event("health: XID 79 on GPU 3")["class"] == "HW"
     assert state_event("Kill task failed")["class"] == "UNKNOWN"
@@ -174,7 +174,7 @@ NODE_BACK: Row = {
         (at(4, minutes=59, seconds=50), 4.5, ("infrastructure", "node_down", "n1")),  # it began while the attempt ran
     ],
 )
-def test_a_node_that_was_back_before_an_attempt_began_did_not_end_it(
+def test_node_back_before_an_attempt_began_did_not_end_it(
     back: datetime | None, started: float, expected: tuple[str, str, str | None]
 ) -> None:
     """5.1: the window is clipped to the attempt's life; the attempt ends at 5:02."""
@@ -202,9 +202,7 @@ def test_an_xid_before_the_start_is_of_the_attempt_before(minutes: float, kind: 
         (None, 1, "infrastructure"),  # nobody is known to have cancelled it
     ],
 )
-def test_what_a_person_cancelled_stays_cancelled_whatever_fails_afterwards(
-    by: str | None, minutes: float, kind: str
-) -> None:
+def test_cancelled_by_a_person_stays_so_whatever_fails_later(by: str | None, minutes: float, kind: str) -> None:
     for seen in (xid(79, "HW", minutes=minutes), state_event("Not responding", "down", minutes=minutes)):
         found = judged("CANCELLED", seen, cancelled_by=by)
         assert (found["class"], found["evidence"] == "accounting" and found["cause"] == "cancelled") == (

@@ -63,7 +63,7 @@ def test_a_window_from_10_to_20_cuts_on_both_sides(ran: Row, seen: tuple[float, 
     assert only(past(ran), 10, 20) == seen
 
 
-def test_a_heterogeneous_job_is_one_attempt_and_its_worst_component_says_how_it_ended() -> None:
+def test_het_job_is_one_attempt_that_ends_as_its_worst_component() -> None:
     history = past(
         attempt("11", 0, 0, 4, "NODE_FAIL", het_job_id="11"), attempt("12", 0, 0, 4, "CANCELLED", het_job_id="11")
     )
@@ -77,7 +77,7 @@ def crash_loop() -> Histories:
     return past(*soon, *well)
 
 
-def test_the_summary_tells_counts_survival_and_shape_by_class_and_size() -> None:
+def test_summary_has_counts_survival_and_shape_by_class_and_size() -> None:
     found = hazards(
         crash_loop(), at(0), at(100), [POOLED, Size("5-8", 4, 8), Size("9-16", 8, 16), Size("none", 99, 100)]
     )
@@ -106,7 +106,7 @@ def test_the_curves_are_steps_by_age_with_what_was_at_risk() -> None:
     assert last["value"].sum() == pytest.approx(1)
 
 
-def test_a_long_curve_is_thinned_and_keeps_its_last_step_and_its_events() -> None:
+def test_long_curve_is_thinned_but_keeps_last_step_and_events() -> None:
     history = past(*(attempt(str(n), 0, 0, (n + 1) / 60, "FAILED") for n in range(500)))
     found = hazard_curves(history, at(0), at(100), [POOLED]).filter(
         (pl.col("curve") == "survival") & (pl.col("class") == "unplanned")

@@ -38,7 +38,7 @@ def touched(minute: float, started: float, ended: float | None, severity: str = 
     return found.select("job_id", "n_events", "severity", "at_end").rows()
 
 
-def test_events_within_a_quarter_of_an_hour_are_one_incident_and_a_chain_of_them_too() -> None:
+def test_events_within_15_minutes_chain_into_one_incident() -> None:
     found, _ = incidents(events(*(event(minute) for minute in (0, 15, 30, 45.01, 100))), *NOBODY)
     assert found.select("started_at", "ended_at", "n_events").rows() == [
         (at(), at(minutes=30), 3),
@@ -52,7 +52,7 @@ def test_nodes_have_incidents_of_their_own() -> None:
     assert found.select("cluster", "node").rows() == [("c", "n1"), ("c", "n2"), ("d", "n1")]
 
 
-def test_an_incident_is_as_bad_as_its_worst_event_and_tells_that_first() -> None:
+def test_incident_is_as_bad_as_its_worst_event_listed_first() -> None:
     found, _ = incidents(
         events(
             event(0, "throttle thermal", "warning", gpu="3", action="look at cooling"),
@@ -75,14 +75,14 @@ def test_an_incident_of_information_only_is_one() -> None:
     assert found.select("severity", "n_events", "n_attempts").rows() == [("info", 2, 0)]
 
 
-def test_an_attempt_is_touched_while_it_holds_the_node_and_up_to_five_minutes_after() -> None:
+def test_attempt_is_touched_on_the_node_and_5_minutes_after() -> None:
     assert touched(59.9, 60, 120) == []
     assert touched(60, 60, 120) == [("7", 1, "critical", False)]
     assert touched(125, 60, 120) == [("7", 1, "critical", True)]
     assert touched(125.1, 60, 120) == []
 
 
-def test_an_event_may_be_why_an_attempt_ended_from_ten_minutes_before_to_five_after() -> None:
+def test_event_may_explain_an_end_10_minutes_before_to_5_after() -> None:
     assert touched(109.9, 60, 120)[0][3] is False
     assert touched(110, 60, 120)[0][3] is True
     assert touched(120, 60, 120, severity="info")[0] == ("7", 1, "info", True)
@@ -92,7 +92,7 @@ def test_a_running_attempt_is_touched_and_has_no_end() -> None:
     assert touched(5000, 60, None) == [("7", 1, "critical", False)]
 
 
-def test_an_attempt_is_touched_by_those_events_of_an_incident_that_met_it() -> None:
+def test_attempt_is_touched_only_by_the_events_it_met() -> None:
     ran = attempts(attempt("7", 0, 0, 0.5), attempt("8", 0, 35.5 / 60, 2))
     seen = events(event(25, "a b", "warning"), event(34, "a c", "warning"), event(36), event(37))
     found, met = incidents(seen, ran, on_nodes(ran, {"7": ["n1", "n2"], "8": ["n1"]}))
@@ -138,7 +138,7 @@ def a_story(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 @given(a_story())
 @settings(max_examples=80, deadline=None)
-def test_incidents_are_what_comparing_everything_with_everything_finds(
+def test_incidents_equal_those_of_the_exhaustive_comparison(
     story: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame],
 ) -> None:
     found, met = incidents(*story)

@@ -98,7 +98,7 @@ def test_what_never_ran_or_still_runs_is_no_interruption(never_ran: Row) -> None
     assert judged(attempts(never_ran), event("n1", at(2))).is_empty()
 
 
-def test_a_failed_start_on_nodes_is_an_interruption_of_length_zero() -> None:
+def test_failed_start_on_nodes_is_an_interruption_of_length_zero() -> None:
     ran = attempts(attempt("7", 0, 1, 1, "FAILED", exit_code=0))  # FAILED 0:53, output file not writable
     assert judged(ran).select("class", "cause", "runtime_s").rows() == [("user", "failed", 0.0)]
 
@@ -113,25 +113,25 @@ def test_a_failed_start_on_nodes_is_an_interruption_of_length_zero() -> None:
         (at(5, minutes=5, seconds=1), False),
     ],
 )
-def test_an_event_explains_from_10_minutes_before_the_end_to_5_after(when: datetime, *, explains: bool) -> None:
+def test_event_explains_an_end_10_minutes_after_to_5_before_it(when: datetime, *, explains: bool) -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     assert judged(ran, event("n1", when))["class"].to_list() == ["infrastructure" if explains else "user"]
 
 
 @pytest.mark.parametrize("elsewhere", [event("n9", at(5)), event("n1", at(5), cluster="d")])
-def test_an_event_on_a_node_that_the_attempt_did_not_hold_explains_nothing(elsewhere: Row) -> None:
+def test_event_on_a_node_not_held_explains_nothing(elsewhere: Row) -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     assert judged(ran, elsewhere).select("class", "node").rows() == [("user", None)]
 
 
-def test_the_nearest_of_several_events_is_blamed_whatever_their_order() -> None:
+def test_nearest_of_several_events_is_blamed_in_any_order() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     seen = [event("n1", at(5, minutes=-9), "ecc"), event("n2", at(5, minutes=-1), "xid")]
     for ordered in (seen, seen[::-1]):
         assert judged(ran, *ordered).select("node", "cause").rows() == [("n2", "xid")]
 
 
-def test_events_of_one_second_give_one_answer_whatever_their_order() -> None:
+def test_events_of_one_second_give_one_answer_in_any_order() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     seen = [event("n1", at(5), "ecc"), event("n1", at(5), "node_down"), event("n1", at(5), "xid")]
     found = {judged(ran, *ordered)["cause"].item() for ordered in (seen, seen[::-1], [seen[1], seen[0], seen[2]])}
@@ -144,7 +144,7 @@ def test_a_node_fail_gets_the_node_that_went_down() -> None:
     assert judged(ran).select("cause", "node").rows() == [("node_fail", None)]
 
 
-def test_the_node_that_accounting_names_is_blamed_before_any_event() -> None:
+def test_node_named_by_accounting_is_blamed_before_any_event() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16, failed_node="n1"))
     found = judged(ran, event("n2", at(5))).select("node", "detail", "incident").rows()
     assert found == [("n1", "state NODE_FAIL, failed node n1", "n1@20260302T050000Z")]
@@ -152,12 +152,12 @@ def test_the_node_that_accounting_names_is_blamed_before_any_event() -> None:
     assert seen == [("n1", "node_down seen on n1 at 2026-03-02T04:54:00Z")]
 
 
-def test_a_failed_node_does_not_make_a_users_failure_one_of_the_infrastructure() -> None:
+def test_failed_node_does_not_make_a_user_failure_infrastructure() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "TIMEOUT", gpus=16, failed_node="n1"))
     assert judged(ran).select("class", "node").rows() == [("timeout", None)]
 
 
-def test_the_only_node_of_a_component_is_not_to_blame_if_the_job_held_others() -> None:
+def test_only_node_of_a_component_is_not_blamed_if_others_held() -> None:
     het: dict[str, Any] = {"het_job_id": "11"}
     ran = attempts(attempt("11", 0, 1, 5, "NODE_FAIL", **het), attempt("12", 0, 1, 5, "NODE_FAIL", **het))
     apart = judged(ran, nodes={"11": ["n1"], "12": ["n2"]})
@@ -245,7 +245,7 @@ def test_failures_of_two_nodes_are_two_incidents() -> None:
     assert not set(failing(60, node="n1")["incident"]) & set(failing(60, node="n2")["incident"])
 
 
-def test_without_a_node_to_blame_the_incident_is_the_attempts_own() -> None:
+def test_incident_without_a_node_to_blame_is_the_attempts_own() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL"), attempt("8", 0, 1, 5, "NODE_FAIL"))
     found = judged(ran, nodes={"7": ["n1", "n2"], "8": ["n1", "n3"]})
     assert found["incident"].n_unique() == 2

@@ -122,7 +122,7 @@ def test_a_lemon_is_flagged_as_often_as_the_definitions_say(
         assert power_of(factor, mean, needed) == pytest.approx(power, abs=0.005)
 
 
-def test_the_detectable_factor_is_the_one_that_is_flagged_in_8_of_10_cases() -> None:
+def test_detectable_factor_is_flagged_in_8_of_10_cases() -> None:
     for flag_at in (3.0, 4.0, 9.0):
         factor = float(detectable_count(np.array([flag_at]))[0]) / 0.06
         assert power_of(factor, 0.06, flag_at) == pytest.approx(0.8)
@@ -171,7 +171,7 @@ def flags(scores: pl.DataFrame) -> set[str]:
     return set(scores.filter(pl.col("verdict") == "lemon")["node"])
 
 
-def test_of_lemons_at_a_hundred_times_the_rate_eight_in_ten_are_found(
+def test_eight_of_ten_lemons_at_100_times_the_rate_are_found(
     clusters: list[tuple[set[str], pl.DataFrame]],
 ) -> None:
     found = sum(len(flags(scores) & lemons) for lemons, scores in clusters)
@@ -185,7 +185,7 @@ def test_nine_in_ten_flagged_nodes_are_lemons(clusters: list[tuple[set[str], pl.
     assert right / flagged >= 0.9
 
 
-def test_the_list_says_that_a_hundred_times_the_rate_could_be_detected(
+def test_list_reports_100_times_the_rate_as_detectable(
     clusters: list[tuple[set[str], pl.DataFrame]],
 ) -> None:
     for _, scores in clusters:
@@ -199,7 +199,7 @@ def test_lemons_lead_the_empirical_bayes_ranking(clusters: list[tuple[set[str], 
     assert sum(first) / (LEMONS * len(clusters)) >= 0.9
 
 
-def test_a_cluster_without_lemons_has_hardly_ever_one_on_its_list() -> None:
+def test_cluster_without_lemons_is_rarely_flagged() -> None:
     alarms = sum(bool(flags(generated(100 + seed, nodes=256, lemons=0)[1])) for seed in range(40))
     assert alarms <= 40 * 0.05 + 2
 
@@ -273,9 +273,7 @@ COUNTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 1.0, 2.5, 2
 
 @settings(max_examples=60, deadline=None)
 @given(COUNTS, st.integers(1, 4))
-def test_a_node_is_flagged_from_the_first_count_that_chance_does_not_explain(
-    found: list[tuple[int, float]], least: int
-) -> None:
+def test_node_is_flagged_from_the_first_count_beyond_chance(found: list[tuple[int, float]], least: int) -> None:
     counts, exposure = (np.array(each, dtype=float) for each in zip(*found, strict=True))
     told = (~np.isnan(p_above_rest(counts, exposure))).sum()
     for node, needed in enumerate(flag_from(counts, exposure, least)):
@@ -298,7 +296,7 @@ def test_adjusted_p_values_are_those_of_scipy(p_values: list[float]) -> None:
 
 
 @given(COUNTS)
-def test_a_ranking_rate_lies_between_the_nodes_own_and_the_clusters(found: list[tuple[int, float]]) -> None:
+def test_ranking_rate_lies_between_the_nodes_and_the_clusters(found: list[tuple[int, float]]) -> None:
     exposure = np.array([each[1] for each in found])
     counts = np.where(exposure > 0, np.array([float(each[0]) for each in found]), 0.0)
     rates = shrunken(counts, counts, exposure)
@@ -311,7 +309,7 @@ def test_a_ranking_rate_lies_between_the_nodes_own_and_the_clusters(found: list[
         assert ends[0] - 1e-9 <= rate <= ends[1] + 1e-9
 
 
-def test_where_nodes_vary_no_more_than_by_chance_all_have_the_clusters_rate() -> None:
+def test_nodes_that_vary_by_chance_have_the_clusters_rate() -> None:
     counts = np.array([1.0, 0.0, 1.0, 0.0])
     assert shrunken(counts, counts, np.full(4, 10.0)).tolist() == [0.05] * 4
 
@@ -393,7 +391,7 @@ def test_what_was_planned_or_done_on_our_advice_is_no_signal() -> None:
     assert [scores[node_name(number)]["out_count"] for number in range(4)] == [0, 0, 0, 0]
 
 
-def test_a_node_that_is_drained_and_then_goes_down_left_service_once() -> None:
+def test_drained_node_that_goes_down_left_service_once() -> None:
     told = signals(
         states=[
             out("n0000", 10, 1.0, state="drained"),
@@ -417,13 +415,13 @@ def test_one_node_alone_cannot_be_compared() -> None:
     assert (row["expected"], row["p_value"], row["flag_at"], row["verdict"]) == (None, None, None, "none")
 
 
-def test_without_failures_it_is_known_from_how_many_on_a_node_would_be_flagged_and_no_factor() -> None:
+def test_zero_failures_give_a_flagging_count_and_no_factor() -> None:
     row = scored(exposed(ALL_WELL), interrupted()).row(0, named=True)
     assert (row["flag_at"], row["detectable_factor"], row["expected"]) == (3, None, 0.0)
     assert row["detectable_per_gpu_day"] == pytest.approx(4.279 / (28 * 8), rel=1e-3)
 
 
-def test_jobs_whose_users_excluded_a_node_are_shown_and_prove_nothing() -> None:
+def test_exclusions_by_users_are_shown_and_prove_nothing() -> None:
     excluded = pl.DataFrame([{"cluster": "c", "node": "n0000", "excluded_by": 9}], schema=EXCLUSIONS)
     row = by_node(scored(exposed(ALL_WELL), interrupted(*THRICE), signals(excluded=excluded)))["n0000"]
     assert (row["excluded_by"], row["verdict"]) == (9, "suspect")

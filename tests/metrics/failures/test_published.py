@@ -62,9 +62,7 @@ def test_golden_rate_of_a_reference(name: str, per_1000_node_days: float, gpu_da
     ("against", "expected"),
     [("Meta, 1024 GPUs", 11.12), ("Meta RSC-1", 3.045), ("Meta RSC-2", 1.096), ("Llama 3 405B", 1.775)],
 )
-def test_golden_tenfold_claim_against_each_of_the_figures_that_it_could_be_against(
-    against: str, expected: float
-) -> None:
+def test_golden_tenfold_claim_against_each_possible_figure(against: str, expected: float) -> None:
     ratio = BY_NAME["CoreWeave benchmark"].gpu_days_per_failure / BY_NAME[against].gpu_days_per_failure
     assert ratio == pytest.approx(expected, rel=5e-4)
 
@@ -78,14 +76,15 @@ def test_llama_3_by_its_count() -> None:
     assert statistics.mttf_interval(419.0, 54 * 24.0) == pytest.approx((2.8106, 3.4120), rel=2e-5)
 
 
-def test_only_llama_3_has_a_count_and_only_metas_fitted_rates_are_defined_as_one_of_our_classes() -> None:
+def test_only_llama_3_has_a_count_and_only_metas_rates_our_class() -> None:
+    """Only Meta's fitted rates are defined as one of our classes is."""
     assert {each.name for each in REFERENCES if each.failures is not None} == {"Llama 3 405B"}
     assert {each.name for each in REFERENCES if each.like_with_like} == {"Meta RSC-1", "Meta RSC-2"}
     assert {each.kind for each in REFERENCES if each.like_with_like} == {"meta_rf"}
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda each: each.name)
-def test_every_reference_says_where_it_stands_and_what_is_different(reference: Reference) -> None:
+def test_every_reference_has_a_source_and_a_note_of_differences(reference: Reference) -> None:
     assert reference.source
     assert len(reference.note) > 20
 
@@ -105,7 +104,7 @@ def test_a_rate_over_a_count_is_the_exact_two_sample_interval() -> None:
     assert (found.low, found.high) == pytest.approx([p / (1 - p) * 1.5 for p in (share.low, share.high)])
 
 
-def test_a_known_count_makes_the_interval_wider_than_a_constant_of_the_same_rate() -> None:
+def test_known_count_gives_a_wider_interval_than_a_constant_rate() -> None:
     constant, counted = ratio_to_constant(20, 100.0, 0.2), ratio_to_count(20, 100.0, 20, 100.0)
     assert constant is not None
     assert counted is not None
@@ -116,7 +115,7 @@ def test_a_known_count_makes_the_interval_wider_than_a_constant_of_the_same_rate
     assert counted.low < constant.low < 1 < constant.high < counted.high
 
 
-def test_without_exposure_there_is_no_ratio_and_without_failures_it_is_zero() -> None:
+def test_ratio_is_null_without_exposure_and_0_without_failures() -> None:
     assert ratio_to_constant(0, 0.0, 0.1) is None
     assert ratio_to_count(0, 0.0, 5, 10.0) is None
     assert ratio_to_count(3, 10.0, 0, 10.0) is None

@@ -70,7 +70,7 @@ def test_what_an_attempt_gives_however_it_ended(ran: Row, hours: float) -> None:
     assert found["run_s"].to_list() == ([hours * 3600.0] if hours else [])
 
 
-def test_running_cancelled_and_completed_attempts_are_in_the_denominator() -> None:
+def test_denominator_has_running_cancelled_and_completed() -> None:
     ran = attempts(
         attempt("1", 0, 0, DAY, "COMPLETED", gpus=16),
         attempt("2", 0, 0, 2 * DAY, "CANCELLED", gpus=16),
@@ -118,7 +118,7 @@ def test_a_window_split_in_two_adds_up(history: list[Row], cuts: list[int]) -> N
         assert (first[name] + second[name]).to_list() == pytest.approx(whole[name].to_list())
 
 
-def test_a_window_split_in_two_adds_up_for_a_suspended_attempt_that_still_runs() -> None:
+def test_split_window_sums_up_for_a_suspended_running_attempt() -> None:
     ran = attempts(attempt("1", 0, 0, None, "RUNNING", suspended_s=3600.0))
     whole, first, second = (
         float(exposure(executed(ran), at(low), at(high))["run_s"].sum()) for low, high in [(0, 10), (0, 5), (5, 10)]
@@ -152,7 +152,7 @@ def test_each_size_is_in_one_bucket_the_upper_edge_included(gpus: float, label: 
 
 
 @pytest.mark.parametrize(("gpus", "inside"), [(959, 0), (960, 1), (1024, 1), (1088, 1), (1089, 0)])
-def test_around_a_claimed_size_is_within_a_sixteenth_both_ends_included(gpus: float, inside: int) -> None:
+def test_around_a_size_is_within_a_sixteenth_with_both_ends(gpus: float, inside: int) -> None:
     found = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), around(1024))
     assert (found["size"][0], found["n_attempts"][0]) == ("960-1088", inside)
 
@@ -163,7 +163,7 @@ def test_metas_failure_rate_is_of_jobs_of_more_than_128_gpus(gpus: float, inside
 
 
 @given(st.floats(0.001, 100_000))
-def test_buckets_are_powers_of_two_that_touch_and_reach_the_largest_job(largest: float) -> None:
+def test_buckets_are_adjacent_powers_of_two_up_to_the_largest(largest: float) -> None:
     found = buckets(largest)
     assert found[-1].high >= largest
     assert [size.high for size in found] == [2.0**k for k in range(len(found))]
@@ -207,7 +207,7 @@ def test_pooled_mttf_is_of_one_gpu() -> None:
     assert found["rate_high"] == pytest.approx(1 / found["mttf_low_d"])
 
 
-def test_without_failure_the_rate_is_zero_and_the_mttf_has_no_upper_limit() -> None:
+def test_rate_without_failures_is_zero_and_mttf_is_unbounded() -> None:
     found = one(rates(*thirty_days_at_1024_gpus(0), POOLED))
     assert (found["rate_per_gpu_day"], found["rate_low"], found["mttf_d"], found["mttf_high_d"]) == (0, 0, None, None)
     assert found["rate_high"] == pytest.approx(3.6889 / 30 / 1024, rel=1e-4)
@@ -269,7 +269,7 @@ def test_failures_are_counted_from_since_up_to_but_not_at_until(ended: float, co
     assert one(rates(ran, failed, since=5, until=10))["n_failures"] == counts
 
 
-def test_one_incident_of_two_attempts_is_two_interrupted_attempts_of_three() -> None:
+def test_incident_of_two_attempts_interrupts_two_of_three() -> None:
     ran = attempts(
         attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
     )
@@ -279,7 +279,7 @@ def test_one_incident_of_two_attempts_is_two_interrupted_attempts_of_three() -> 
     assert one(found, counted="incidents")["n_failures"] == 1
 
 
-def test_censored_are_the_attempts_with_exposure_and_without_an_event() -> None:
+def test_censored_attempts_have_exposure_and_no_event() -> None:
     """Column n_censored: of the attempts that gave exposure, those without an event."""
     ran = attempts(
         attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
@@ -289,13 +289,13 @@ def test_censored_are_the_attempts_with_exposure_and_without_an_event() -> None:
     assert one(found, counted="incidents")["n_censored"] == 1
 
 
-def test_an_attempt_that_failed_at_its_start_is_not_taken_off_the_censored() -> None:
+def test_attempt_failed_at_its_start_is_not_taken_off_censored() -> None:
     ran = attempts(attempt("1", 5, 5, 5, "NODE_FAIL"), attempt("2", 0, 0, DAY, "COMPLETED"))
     found = one(rates(ran, interrupted(interruption("1", 5, 5))))
     assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 1, 1)
 
 
-def test_an_incident_over_two_sizes_is_counted_the_same_whatever_the_order() -> None:
+def test_incident_over_two_sizes_counts_the_same_in_any_order() -> None:
     ran = attempts(attempt("1", 0, 0, DAY, "NODE_FAIL", gpus=1), attempt("2", 0, 0, DAY, "NODE_FAIL", gpus=4))
     shared: dict[str, Any] = {"incident": "n1@20260303T000000Z"}
     failed = interrupted(
@@ -305,7 +305,8 @@ def test_an_incident_over_two_sizes_is_counted_the_same_whatever_the_order() -> 
     assert forth["n_failures"].to_list() == back["n_failures"].to_list()
 
 
-def test_attempts_whose_gpus_are_unknown_are_not_executions_and_a_component_of_them_makes_the_whole_one() -> None:
+def test_attempts_of_unknown_gpus_are_no_executions() -> None:
+    """A component of unknown GPUs makes the whole het job one of these."""
     ran = attempts(
         attempt("1", 0, 0, DAY, gpus=8),
         attempt("2", 0, 0, DAY, milli_gpus=None),
@@ -317,7 +318,7 @@ def test_attempts_whose_gpus_are_unknown_are_not_executions_and_a_component_of_t
     assert executed(ran).select("job", "gpus").rows() == [("1", 8.0), ("21", 8.0)]
 
 
-def test_a_het_job_that_fails_is_one_interrupted_job_of_its_whole_size() -> None:
+def test_failed_het_job_is_one_interruption_of_its_whole_size() -> None:
     het: dict[str, Any] = {"het_job_id": "11"}
     ran = attempts(
         attempt("11", 0, 0, DAY, "NODE_FAIL", gpus=512, **het), attempt("12", 0, 0, DAY, "NODE_FAIL", gpus=512, **het)
@@ -349,9 +350,7 @@ def test_incidents_are_never_more_than_interrupted_attempts(failed: list[tuple[i
         ("CANCELLED", True, 256, 0),
     ],
 )
-def test_metas_rate_is_of_node_fail_and_of_failures_with_a_critical_event(
-    state: str, told: bool, gpus: float, counts: int
-) -> None:
+def test_metas_rate_is_node_fail_and_failures_with_a_critical(state: str, told: bool, gpus: float, counts: int) -> None:
     ran = attempts(attempt("1", 0, 0, DAY, state, gpus=gpus), attempt("2", 0, 0, DAY, gpus=256))
     failed = interruptions(ran, joined(ran), on_nodes(ran, {"1": ["n1"]}), events(*[event("n1", at(DAY))] * told))
     found = rates(ran, failed, POOLED, OVER_128, *buckets(256)).filter(pl.col("class") == "meta_rf")
@@ -387,7 +386,7 @@ def days_of_failures(*by_day: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     return table, interruptions(table, joined(table), on_nodes(table, {}), events())
 
 
-def test_phi_is_pearsons_chi_squared_of_the_daily_counts_and_widens_every_interval() -> None:
+def test_phi_is_pearsons_chi_squared_of_the_daily_counts() -> None:
     """8 failures on the first of four days: 2 were to come on each, so (36 + 3 x 4) / 2 over 3 is 8."""
     burst = one(rates(*days_of_failures(8, 0, 0, 0), until=4 * DAY))
     assert burst["phi"] == pytest.approx(8, rel=1e-3)
@@ -422,9 +421,7 @@ def test_a_failure_at_midnight_is_of_the_day_that_it_ended() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.integers(0, 60), st.integers(1, 60))
-def test_exposure_by_day_agrees_with_cutting_every_attempt_at_every_midnight(
-    history: list[Row], low: int, length: int
-) -> None:
+def test_exposure_by_day_equals_cutting_at_every_midnight(history: list[Row], low: int, length: int) -> None:
     past = exposures.histories(attempts(*history), interrupted())
     since, until = at(low), at(low + length)
     risk = risk_in(past, since, until)
@@ -466,7 +463,7 @@ def test_the_law_of_a_window_is_that_of_its_failures_by_job_size() -> None:
 # --- causes, users, partitions -----------------------------------------------------------------------
 
 
-def test_failures_by_cause_share_the_exposure_of_all_attempts_and_add_up() -> None:
+def test_failures_by_cause_share_the_exposure_and_sum_up() -> None:
     ran = attempts(*(attempt(str(n), 0, 0, DAY, "FAILED") for n in range(4)), attempt("5", 0, 0, 6 * DAY))
     failed = interrupted(
         interruption("0", 0, DAY),

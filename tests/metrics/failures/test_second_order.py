@@ -115,7 +115,7 @@ def test_the_time_to_start_is_a_parameter() -> None:
     assert ordered(ran, nodes, room_s=1800)["made_room_for"].null_count() == 0
 
 
-def test_what_is_not_known_is_of_unknown_order_and_what_no_failure_caused_of_none() -> None:
+def test_unknown_cause_has_unknown_order_and_no_failure_has_none() -> None:
     found = rows(
         frames.INTERRUPTIONS,
         interruption("1", 0, 5, "preemption", second_order=None),
@@ -140,7 +140,7 @@ _JOB = st.tuples(
 @given(
     st.lists(st.tuples(st.integers(1, 4), _JOB), min_size=2, max_size=7, unique_by=lambda each: (each[0], each[1][0]))
 )
-def test_whom_room_was_made_for_is_what_trying_every_attempt_finds(
+def test_preemptors_equal_those_of_trying_every_attempt(
     jobs: list[tuple[int, tuple[int, int, int, str, set[int], int]]],
 ) -> None:
     found, nodes = [], []

@@ -71,7 +71,7 @@ def test_no_slope_of_a_fine_grid_explains_the_failures_better(
     assert value is None or (low or 0) <= value <= (high or math.inf)
 
 
-def test_beyond_the_sizes_seen_an_open_slope_leaves_the_mttf_open() -> None:
+def test_open_slope_leaves_the_mttf_open_beyond_the_sizes_seen() -> None:
     law = size_law(np.array([8.0, 8.5]), np.array([1.0, 9.0]), np.array([1.0, 1.0]))
     assert law.b_low is not None
     assert law.b_high is None
@@ -81,7 +81,8 @@ def test_beyond_the_sizes_seen_an_open_slope_leaves_the_mttf_open() -> None:
     assert None not in law.mttf_d(8.5)
 
 
-def test_the_interval_is_where_the_profile_has_fallen_by_1_92_and_with_phi_by_phi_times_that() -> None:
+def test_interval_is_where_the_profile_has_fallen_by_1_92() -> None:
+    """With phi, by phi times that."""
     failures = np.array([9.0, 8, 14, 9, 27, 24])
 
     def profile(b: float) -> float:
@@ -136,7 +137,7 @@ def test_not_rejecting_the_law_is_no_evidence_for_it(failures: float, holds: boo
     [(0.8, 1.2, True), (0.8, 1.31, False), (1.01, 1.3, False), (0.6, 0.99, False), (None, 1.1, False),
      (0.75, 1.25, False), (0.751, 1.249, True)],
 )  # fmt: skip
-def test_the_rule_is_one_within_the_interval_and_half_of_it_below_a_quarter(
+def test_law_holds_with_one_inside_and_half_width_under_0_25(
     low: float | None, high: float | None, holds: bool
 ) -> None:
     assert SizeLaw(1.0, low, high, 0.5, 0.0, 1.0, 10, 3, 1.0, 8.0).holds is holds

@@ -60,7 +60,8 @@ def test_the_median_is_where_the_curve_falls_to_a_half() -> None:
     assert median(kaplan_meier(spells(from_start(censored=(1, 2))), [1])) == (None, None, None)
 
 
-def test_before_the_first_event_nothing_is_known_and_after_it_the_last_step_holds() -> None:
+def test_curve_is_unknown_before_the_first_event_and_then_holds() -> None:
+    """After the last event, the last step holds."""
     found = kaplan_meier(spells(REMISSIONS), [1])
     assert at_age(found, 5.9) is None
     assert at_age(found, 30.0) == at_age(found, 23.0)
@@ -128,13 +129,13 @@ def test_the_incidences_of_all_causes_and_survival_add_up_to_one(rows: list[Spel
     assert causes + whole.value == pytest.approx(np.ones(len(whole.age)))
 
 
-def test_without_censoring_an_incidence_is_the_share_that_ended_so() -> None:
+def test_incidence_without_censoring_is_the_share_that_ended_so() -> None:
     rows: list[Spell] = [(0, 1, 1), (0, 2, 2), (0, 3, 1), (0, 4, 2)]
     found = cumulative_incidence(spells(rows), 1)
     assert found.value == pytest.approx([1 / 4, 1 / 4, 1 / 2, 1 / 2])
 
 
-def test_without_censoring_the_variance_of_an_incidence_is_binomial() -> None:
+def test_incidence_variance_without_censoring_is_binomial() -> None:
     """p (1 - p) / n, on the log-log scale: what the delta method must come to."""
     rows: list[Spell] = [(0, 1, 1), (0, 2, 2), (0, 3, 1), (0, 4, 2), (0, 5, 2)]
     found, share, rest = cumulative_incidence(spells(rows), 1), 2 / 5, 3 / 5
@@ -154,7 +155,7 @@ def test_weibull_without_censoring_is_scipys() -> None:
     assert (found.shape, found.scale_s) == pytest.approx((shape, scale), rel=1e-3)
 
 
-def test_of_a_constant_hazard_the_likelihood_is_that_of_failures_over_time() -> None:
+def test_likelihood_of_a_constant_hazard_is_failures_over_time() -> None:
     """Exponential: d log(d/T) - d is the highest log-likelihood; AIC has one parameter."""
     found = weibull(spells(REMISSIONS), [1])
     assert found is not None
@@ -199,7 +200,7 @@ def assert_flat(rows: list[Spell], shape: float, scale: float) -> None:
         assert there <= here + 1e-9
 
 
-def test_with_thousands_of_events_the_interval_is_narrower_than_any_grid() -> None:
+def test_interval_of_thousands_of_events_is_narrower_than_a_grid() -> None:
     ages = np.random.default_rng(3).weibull(1.3, 40_000)
     found = weibull(Spells(np.zeros(40_000), ages, np.ones(40_000, dtype=np.int64)), [1])
     assert found is not None
@@ -208,7 +209,7 @@ def test_with_thousands_of_events_the_interval_is_narrower_than_any_grid() -> No
     assert 1.3 * 0.98 < found.shape_low < found.shape < found.shape_high < 1.3 * 1.02
 
 
-def test_the_interval_of_the_shape_is_where_the_likelihood_has_fallen_by_1_92() -> None:
+def test_shape_interval_is_where_the_likelihood_fell_by_1_92() -> None:
     found = weibull(spells(REMISSIONS), [1])
     assert found is not None
     assert found.shape_low is not None
@@ -223,7 +224,7 @@ def test_the_interval_of_the_shape_is_where_the_likelihood_has_fallen_by_1_92() 
         assert best(found.shape) - best(end) == pytest.approx(3.841459 / 2, rel=1e-4)
 
 
-def test_the_interval_of_the_scale_is_from_the_curvature_of_the_likelihood() -> None:
+def test_scale_interval_comes_from_the_likelihoods_curvature() -> None:
     """Second differences of the slow likelihood in (shape, log scale), inverted."""
     found = weibull(spells(REMISSIONS), [1])
     assert found is not None
@@ -254,7 +255,7 @@ def test_what_a_shape_means_in_words(shape: float, says: str) -> None:
     assert found.words.startswith(says)
 
 
-def test_attempts_that_already_ran_do_not_look_like_infant_mortality() -> None:
+def test_attempts_already_running_are_no_early_failures() -> None:
     """Memoryless attempts, cut by a window: taken as if they began with it, or as what they are, the shape is 1."""
     chance = np.random.default_rng(7)
     began, length = chance.uniform(-50, 50, 4000), chance.exponential(10, 4000)

@@ -79,7 +79,7 @@ def test_with_everything_seen_the_bounds_are_the_value() -> None:
 
 
 @pytest.mark.parametrize(("unseen", "given_"), [(10, True), (10.1, False), (100, False)])
-def test_a_value_is_given_only_with_nine_tenths_of_the_allocated_time_seen(unseen: float, *, given_: bool) -> None:
+def test_value_needs_nine_tenths_of_allocated_time_observed(unseen: float, *, given_: bool) -> None:
     found = measured(
         spent("productive", min(80, 100 - unseen)),
         spent("lost", max(0, 20 - unseen)),
@@ -103,7 +103,7 @@ def test_assumed_productive_time_is_not_seen() -> None:
     assert found["value"] is None
 
 
-def test_gpus_that_were_active_beside_an_idle_one_are_productive_at_most() -> None:
+def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
     """5.3: the lockstep rule decides the value, not the bounds; the idle GPU is known to be idle."""
     found = measured(
         spent("productive", 8),
@@ -139,7 +139,7 @@ def test_without_allocation_the_ratio_to_it_is_null() -> None:
     assert found["denominator"] == 0
 
 
-def test_an_idle_cluster_turned_none_of_its_capacity_into_training() -> None:
+def test_idle_cluster_has_a_capacity_goodput_of_zero() -> None:
     found = measured(spent("no_demand", 30, evidence="accounting"), metric="goodput_capacity")
     assert (found["value"], found["bound_low"], found["bound_high"]) == (0.0, 0.0, 0.0)
 
@@ -230,7 +230,7 @@ def test_where_the_time_went_by_hand() -> None:
     ]
 
 
-def test_provisional_productive_time_is_in_the_value_and_not_in_the_low_bound() -> None:
+def test_provisional_time_is_in_the_value_and_not_the_low_bound() -> None:
     """5.4: the low bound is what nothing can take back."""
     found = measured(spent("productive", 60), spent("productive", 30, cause="provisional"), spent("lost", 10))
     assert (found["bound_low"], found["value"], found["bound_high"]) == (0.6, 0.9, 0.9)
@@ -268,7 +268,7 @@ def test_the_product_by_hand() -> None:
     assert (found["program_goodput"]["ci_low"], found["program_goodput"]["ci_high"]) == (0.4, 0.6)
 
 
-def test_where_a_factor_is_missing_the_product_cannot_be_told_and_says_which() -> None:
+def test_product_without_a_factor_is_null_and_names_it() -> None:
     found = product(Program(value=None), *BY_HAND)
     assert found["mpg"]["value"] is None
     assert found["mpg"]["note"] == "cannot tell: program_goodput is unknown"
@@ -278,7 +278,7 @@ def test_where_a_factor_is_missing_the_product_cannot_be_told_and_says_which() -
     assert nowhere["mpg"]["bound_low"] is None
 
 
-def test_productive_time_whose_mfu_no_log_tells_widens_the_bounds_of_the_program() -> None:
+def test_productive_time_of_unknown_mfu_widens_program_bounds() -> None:
     half = Program(value=0.5, known_gpu_s=30 * HOUR)
     found = product(half, *BY_HAND)["program_goodput"]
     assert (found["bound_low"], found["value"], found["bound_high"]) == (0.25, None, 0.75)
@@ -287,7 +287,7 @@ def test_productive_time_whose_mfu_no_log_tells_widens_the_bounds_of_the_program
 
 @settings(max_examples=40, deadline=None)
 @given(ledgers(subjects=("c",)), st.floats(0.01, 1), st.floats(0, 2))
-def test_the_product_lies_within_its_bounds_and_below_each_factor(found: list[Row], mfu: float, known: float) -> None:
+def test_product_lies_within_its_bounds_and_below_each_factor(found: list[Row], mfu: float, known: float) -> None:
     ledger = sums(*found, spent("productive", 1))
     whole = goodput(ledger, INVENTORIED)
     productive = whole.filter(pl.col("metric") == "goodput_capacity")["numerator"].item()

@@ -89,7 +89,7 @@ CHECKPOINTED = Log([0, 25], [*enumerate(FIVE), (2, 30), (3, 33), (4, 36)], 39, 4
         (G3, JobGoodput(38, 6, {"infrastructure_recovery_from_disruption": 8, "other": 24}, 1, 1)),
     ],
 )
-def test_the_golden_logs_give_the_golden_numbers_on_all_three_sides(
+def test_golden_logs_give_the_golden_numbers_on_all_three_sides(
     goodput: ModuleType, folder: Path, log: Log, golden: JobGoodput
 ) -> None:
     theirs = by_library(goodput, folder, log)
@@ -119,9 +119,7 @@ def test_a_restart_from_a_checkpoint_gives_the_librarys_figures(goodput: ModuleT
     assert account(CHECKPOINTED).productive_s == theirs["productive_s"]
 
 
-def test_checkpoint_writes_restores_and_events_are_booked_as_the_library_books_them(
-    goodput: ModuleType, folder: Path
-) -> None:
+def test_saves_restores_and_events_are_booked_as_by_the_library(goodput: ModuleType, folder: Path) -> None:
     events = [("init", 0.0, 2.0), ("compile", 2.0, 3.0), ("data", 3.0, 4.0), ("data", 12.0, 12.5), ("eval", 9.0, 10.0)]
     log = CHECKPOINTED._replace(events=events, saves=[(1, 1.0), (3, 0.5), (3, 1.5)], restores=[(1, 2.0)])
     theirs = by_library(goodput, folder, log)
@@ -196,9 +194,8 @@ def test_any_log_with_events_gives_the_librarys_figures(goodput: ModuleType, fol
 
 @many
 @given(log=logs(far_back=False))
-def test_our_account_is_the_librarys_where_every_restart_is_from_a_checkpoint_of_the_segment(
-    goodput: ModuleType, folder: Path, log: Log
-) -> None:
+def test_account_equals_the_librarys_for_restarts_in_the_segment(goodput: ModuleType, folder: Path, log: Log) -> None:
+    """Every restart is from a checkpoint of the same segment."""
     if not log.steps:
         return
     theirs, ours = by_library(goodput, folder, log), account(log)

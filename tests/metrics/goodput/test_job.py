@@ -39,13 +39,13 @@ def test_golden_3_a_restart_from_nothing() -> None:
     assert found.disruptions == 1
 
 
-def test_steps_after_the_checkpoint_are_wasted_and_those_before_are_kept() -> None:
+def test_steps_after_the_checkpoint_are_wasted_and_others_kept() -> None:
     found = job_goodput([0, 25], [*range(5), 2, 3, 4], [*FIVE, 30, 33, 36], job_end=39, now=40)
     assert found.productive_s == 6 + 9
     assert found.badput_s == {WASTED_PROGRESS: 6, INFRASTRUCTURE_RECOVERY: 8, OTHER: 5 + 5}
 
 
-def test_going_back_behind_the_segment_before_wastes_steps_of_earlier_ones() -> None:
+def test_going_back_before_the_last_segment_wastes_earlier_steps() -> None:
     numbers = [0, 1, 2, 3, 4, 3, 4, 1, 2]
     found = job_goodput([0], numbers, list(range(9)), job_end=9, now=9)
     assert found.disruptions == 2
@@ -59,7 +59,7 @@ def test_a_restart_within_the_process_has_no_recovery() -> None:
     assert INFRASTRUCTURE_RECOVERY not in found.badput_s
 
 
-def test_events_within_steps_come_out_of_them_and_those_between_have_buckets_too() -> None:
+def test_events_inside_and_between_steps_have_their_buckets() -> None:
     events: list[Event] = [("init", 0, 4), ("eval", 9, 10), ("checkpoint_save", 12, 13), ("eval", 9.5, 10)]
     found = job_goodput([0], range(5), FIVE, job_end=20, now=20, events=events)
     startup = 3 - (2 + 2 + 3) / 3
@@ -69,7 +69,7 @@ def test_events_within_steps_come_out_of_them_and_those_between_have_buckets_too
     )
 
 
-def test_numbers_that_do_not_follow_one_another_contribute_nothing() -> None:
+def test_non_consecutive_step_numbers_contribute_nothing() -> None:
     found = job_goodput([0], [0, 1, 5, 6], [0, 1, 2, 3], job_end=None, now=3)
     assert found.productive_s == 2
 
@@ -170,7 +170,7 @@ def test_steps_that_are_all_too_short_have_no_ideal() -> None:
     assert ideal_step_s(np.array([0.5, 0.4]), min_s=0) == pytest.approx(0.45)
 
 
-def test_the_deviation_of_many_steps_is_the_90th_percentile_of_the_last_hundred() -> None:
+def test_deviation_is_the_90th_percentile_of_the_last_100_steps() -> None:
     steady = np.full(1_000, 10.0)
     latest = 10.0 + np.tile(np.arange(1, 11) / 1e6, 10)  # deviations 1 to 10 of a millionth, ten times over
     times = np.concatenate([steady, latest])

@@ -58,7 +58,7 @@ def lasting(cluster: Cluster) -> Inputs:
 
 @settings(max_examples=25, deadline=None)
 @given(clusters())
-def test_a_day_made_of_its_own_inputs_has_the_rows_that_it_has_in_the_whole(cluster: Cluster) -> None:
+def test_day_from_its_own_inputs_equals_its_rows_in_the_whole(cluster: Cluster) -> None:
     whole = gpu_time(**stretched(inputs(cluster), DAYS))
     assert in_order(pl.concat(by_day(lasting(cluster)).values())).equals(in_order(whole))
 
@@ -100,7 +100,7 @@ def test_days_of_the_same_fingerprint_have_the_same_rows(pair: tuple[Cluster, Cl
             assert rows[day].equals(others[day])
 
 
-def test_only_the_days_that_late_data_speak_of_get_another_fingerprint() -> None:
+def test_late_data_change_the_fingerprints_of_their_days_only() -> None:
     known = Attempt(0, "n1", 0, 55, 4000)
     late = Attempt(1, "n2", 20, 26, 1000)
     before, after = (lasting(Cluster(60, {"n1": 4000, "n2": 8000}, each)) for each in ((known,), (known, late)))
@@ -113,7 +113,7 @@ def test_only_the_days_that_late_data_speak_of_get_another_fingerprint() -> None
 
 @settings(max_examples=20, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
-def test_the_order_of_any_input_changes_neither_rows_nor_fingerprints(cluster: Cluster, chance: object) -> None:
+def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, chance: object) -> None:
     shuffle: Callable[..., None] = chance.shuffle  # type: ignore[attr-defined]  # random.Random, as hypothesis hands it over
     mixed = {}
     for name, rows in inputs(cluster).items():

@@ -124,7 +124,7 @@ def test_idle_gpus_that_add_up_but_stand_apart_are_fragmented() -> None:
     assert ticks(found) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
 
 
-def test_a_job_that_asks_for_more_than_is_idle_at_all_is_not_fragmented() -> None:
+def test_job_that_needs_more_than_all_idle_is_not_fragmented() -> None:
     found = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 16, nodes=2)])
     assert ticks(found) == {("n1", None): 4, ("n2", None): 4}
 
@@ -134,7 +134,7 @@ def test_a_job_that_fits_waits_for_what_the_data_do_not_show() -> None:
     assert ticks(demand({"n1": HALF, "n2": HALF}, [fits, does_not])) == {("n1", None): 4, ("n2", None): 4}
 
 
-def test_a_job_that_may_stand_on_any_number_of_nodes_fits_wherever_gpus_are_idle() -> None:
+def test_job_on_any_number_of_nodes_fits_wherever_gpus_are_idle() -> None:
     for nodes in (None, 1):  # 16 GPUs fit on no node, so one node is not what it asked for
         found = demand({"n1": HALF, "n2": HALF, "n3": FREE}, [Job(MAIN, 5, 9, 16, nodes=nodes)])
         assert {cause for _, cause in ticks(found)} == {None}
@@ -149,7 +149,7 @@ def test_a_down_node_is_not_idle() -> None:
     }
 
 
-def test_a_rule_keeps_gpus_idle_only_if_all_that_wait_have_one_and_one_of_them_would_fit() -> None:
+def test_rule_holds_gpus_if_all_waiting_have_one_and_one_fits() -> None:
     held_back = Job(MAIN, 5, 9, 8, nodes=1, rule=True)
     too_large = Job(MAIN, 5, 9, 16, nodes=2, rule=True)
     assert ticks(demand({"n1": FREE}, [held_back, too_large])) == {("n1", "limits"): 4}
@@ -187,7 +187,7 @@ def _cause_of(reason: str | None) -> object:
     return found["cause"].item()
 
 
-def test_enough_nodes_in_several_blocks_are_a_matter_of_topology_for_a_job_that_asks_for_one() -> None:
+def test_nodes_in_several_blocks_are_topology_for_a_segment_job() -> None:
     places = {f"n{i}": Place(8, MAIN, block="ab"[i % 2]) for i in range(4)}
     assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 24, nodes=3, segment=3)]))} == {"topology"}
     assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 32, nodes=4, segment=2)]))} == {None}
@@ -199,7 +199,7 @@ def test_where_blocks_are_not_known_topology_is_not_told() -> None:
     assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 16, nodes=2, segment=2)]))} == {None}
 
 
-def test_causes_follow_one_another_within_an_hour_and_lie_in_the_hour_they_were_in() -> None:
+def test_causes_within_an_hour_are_consecutive_and_in_their_hour() -> None:
     """A small job fits in every second tick; it does so 3 times in the first hour, and never in the second."""
     small = [Job(MAIN, tick, tick + 1, 4, nodes=1) for tick in (6, 8, 10)]
     found = demand({"n1": HALF, "n2": HALF}, [*small, Job(MAIN, 6, 18, 8, nodes=1)]).filter(pl.col("node") == "n1")

@@ -220,7 +220,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return Cluster(60, gpus, tuple(attempts), tuple(states), tuple(waits), draw(st.integers(0, 60)))
 
 
-def test_other_work_is_told_by_name_or_partition_and_its_idle_gpus_stay_stalled() -> None:
+def test_other_work_is_by_name_or_partition_and_idles_as_stalled() -> None:
     ran = rows(
         frames.ATTEMPTS,
         *(
@@ -288,7 +288,7 @@ def test_any_clipping_adds_up_to_capacity(cluster: Cluster, one: int, other: int
 
 @settings(max_examples=40, deadline=None)
 @given(clusters())
-def test_rows_of_a_node_add_up_at_every_instant_and_stay_within_a_day(cluster: Cluster) -> None:
+def test_node_rows_sum_up_at_every_instant_and_stay_in_a_day(cluster: Cluster) -> None:
     found = ledger(cluster)
     for node, capacity in cluster.gpus.items():
         for second in range(cluster.until):
@@ -364,7 +364,7 @@ def test_the_first_inventory_reaches_back_as_assumed() -> None:
     ]
 
 
-def test_a_node_of_a_later_inventory_exists_from_its_first_sighting() -> None:
+def test_node_of_a_later_inventory_exists_from_its_first_sight() -> None:
     nodes = nodes_seen(("n1", 10, 60, 8000), ("n2", 60, 60, 4000))
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n2", 30, 40, 4000),)))
     found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n2")
@@ -374,14 +374,14 @@ def test_a_node_of_a_later_inventory_exists_from_its_first_sighting() -> None:
     ]
 
 
-def test_a_node_that_left_the_inventory_ends_with_its_last_sign_of_life() -> None:
+def test_node_that_left_the_inventory_ends_at_its_last_activity() -> None:
     nodes = nodes_seen(("n1", 10, 20, 8000), ("n2", 10, 60, 8000))
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 30, 40, 4000),)))
     found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
     assert found["ended_at"].max() == at(40)
 
 
-def test_a_node_is_gone_from_the_first_inventory_that_lacks_it_until_one_has_it_again() -> None:
+def test_node_is_gone_while_inventories_lack_it() -> None:
     nodes = nodes_seen(("n1", 10, 20, 8000), ("n1", 60, 70, 4000), ("n2", 10, 80, 8000)).with_columns(
         gone_at=pl.Series([at(30), at(80), None], dtype=frames.TIME)
     )
@@ -394,7 +394,7 @@ def test_a_node_is_gone_from_the_first_inventory_that_lacks_it_until_one_has_it_
     ]
 
 
-def test_a_node_that_was_used_after_an_inventory_without_it_was_still_there() -> None:
+def test_node_used_after_an_inventory_without_it_still_existed() -> None:
     nodes = nodes_seen(("n1", 10, 20, 8000), ("n2", 10, 80, 8000)).with_columns(
         gone_at=pl.Series([at(30), None], dtype=frames.TIME)
     )
@@ -406,7 +406,7 @@ def test_a_node_that_was_used_after_an_inventory_without_it_was_still_there() ->
     ]
 
 
-def test_without_inventory_a_node_has_the_most_gpus_ever_held_at_once() -> None:
+def test_node_without_inventory_has_the_most_gpus_ever_held() -> None:
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 10, 30, 3000), Attempt(1, "n1", 20, 40, 4000))))
     found = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))
     assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [

@@ -34,7 +34,7 @@ def minute_by_minute(active: Sequence[tuple[float, float]], until: float, gpus: 
 
 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED", "PREEMPTED", "TIMEOUT", "RUNNING", None])
-def test_the_last_productive_hour_of_an_attempt_that_did_not_complete_is_provisional(state: str | None) -> None:
+def test_incomplete_attempts_last_productive_hour_is_provisional(state: str | None) -> None:
     activity = minute_by_minute([(0, 100), (150, 190)], 300)
     found = seen(held(("1", "n1", 0, 300, 2)), activity, state=state)
     assert found == {
@@ -45,12 +45,12 @@ def test_the_last_productive_hour_of_an_attempt_that_did_not_complete_is_provisi
     }
 
 
-def test_all_of_a_short_attempt_that_did_not_complete_is_provisional() -> None:
+def test_short_incomplete_attempt_is_all_provisional() -> None:
     found = seen(held(("1", "n1", 0, 30, 2)), minute_by_minute([(10, 30)], 30), state="FAILED")
     assert found == {("1", "startup", None): 20, ("1", "productive", "provisional"): 40}
 
 
-def test_of_hourly_shares_as_much_is_provisional_as_was_productive_in_the_last_hour() -> None:
+def test_hourly_shares_are_provisional_as_in_the_last_hour() -> None:
     """Three hours, of the last half: the 30 minutes there and half of the hour before."""
     activity = samples(
         *(("n1", gpu, 60 * h, 60 * h + 60, share) for gpu in (0, 1) for h, share in enumerate((0.8, 0.8, 0.5)))
@@ -60,7 +60,7 @@ def test_of_hourly_shares_as_much_is_provisional_as_was_productive_in_the_last_h
     assert found["1", "productive", None] == pytest.approx(2 * (48 + 18))
 
 
-def test_on_a_shared_node_the_last_productive_hour_is_provisional_too() -> None:
+def test_last_productive_hour_is_provisional_on_shared_nodes_too() -> None:
     attempts = held(("1", "n1", 0, 200, 1), ("2", "n1", 0, 200, 1))
     found = seen(attempts, minute_by_minute([(0, 200)], 200), state="FAILED")
     for job in ("1", "2"):

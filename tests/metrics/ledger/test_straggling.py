@@ -65,7 +65,7 @@ def test_nonsense_is_refused() -> None:
         straggler_score(0, 1)
 
 
-def test_all_that_a_step_takes_beyond_the_ideal_counts_from_a_tenth_on() -> None:
+def test_step_time_beyond_the_ideal_counts_from_a_tenth_on() -> None:
     times = [10.0] * 20 + [10.9, 11.0, 30.0]
     ideal = ideal_step_s(np.array(times))
     assert ideal == 10.0

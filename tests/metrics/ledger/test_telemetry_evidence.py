@@ -133,7 +133,7 @@ def test_startup_productive_stall_and_teardown_by_activity() -> None:
     }
 
 
-def test_one_idle_gpu_of_those_used_stalls_the_attempt_on_all_its_nodes() -> None:
+def test_one_idle_gpu_of_those_used_stalls_all_nodes() -> None:
     activity = samples(("n1", 0, 0, 60, 1.0), ("n1", 1, 0, 60, 1.0), ("n2", 0, 0, 60, 1.0), ("n2", 1, 0, 30, 1.0),
                        ("n2", 1, 30, 40, 0.0), ("n2", 1, 40, 60, 1.0))  # fmt: skip
     found = seen(held(("1", "n1", 0, 60, 2), ("1", "n2", 0, 60, 2)), activity)
@@ -158,9 +158,10 @@ def eight(*of_gpu_3: tuple[float, float, float]) -> pl.DataFrame:
         [(0, 30, 1.0), (30, 90, 0.0), (90, 120, 1.0)],  # one without work for a while
     ],
 )
-def test_seven_busy_gpus_beside_an_idle_one_are_neither_teardown_nor_startup_nor_known_to_be_idle(
+def test_seven_gpus_beside_an_idle_one_are_lockstep_stalled(
     of_gpu_3: list[tuple[float, float, float]],
 ) -> None:
+    """They are neither startup nor teardown, nor known to be idle."""
     found = seen(held(("1", "n1", 0, 120, 8)), eight(*of_gpu_3), 8)
     assert found == {
         ("1", "productive", None): 8 * 60,
@@ -169,7 +170,7 @@ def test_seven_busy_gpus_beside_an_idle_one_are_neither_teardown_nor_startup_nor
     }
 
 
-def test_seven_busy_gpus_beside_one_that_is_never_used_or_never_watched_are_productive() -> None:
+def test_seven_gpus_beside_an_unused_or_unwatched_are_productive() -> None:
     whole = held(("1", "n1", 0, 120, 8))
     assert seen(whole, eight((0, 120, 0.0)), 8) == {
         ("1", "productive", None): 7 * 120,
@@ -178,7 +179,7 @@ def test_seven_busy_gpus_beside_one_that_is_never_used_or_never_watched_are_prod
     assert seen(whole, eight((0, 60, 1.0)), 8) == {("1", "productive", None): 7 * 120 + 60}
 
 
-def test_tasks_that_end_one_by_one_leave_only_their_own_gpus_idle() -> None:
+def test_tasks_that_end_in_turn_leave_only_their_own_gpus_idle() -> None:
     activity = samples(*(("n1", g, a, b, s) for g in range(4)
                          for a, b, s in [(0, 10, 0.0), (10, 20 + 10 * g, 1.0), (20 + 10 * g, 60, 0.0)]))  # fmt: skip
     assert seen(held(("1", "n1", 0, 60, 4)), activity, 4) == {
@@ -201,7 +202,7 @@ def test_in_hours_too_only_the_idle_gpu_is_known_to_be_idle() -> None:
     }
 
 
-def test_gpus_that_are_never_used_are_idle_and_do_not_stall_the_others() -> None:
+def test_never_used_gpus_are_idle_and_do_not_stall_the_others() -> None:
     activity = samples(("n1", 0, 0, 50, 1.0), ("n1", 1, 0, 50, 0.0))
     assert seen(held(("1", "n1", 0, 50, 2)), activity) == {
         ("1", "productive", None): 50,
@@ -236,7 +237,7 @@ def test_of_an_hour_held_in_part_only_what_must_be_so_is_said() -> None:
     )
 
 
-def test_activity_while_nobody_held_the_node_is_not_the_next_attempts() -> None:
+def test_activity_while_nobody_held_the_node_is_not_the_nexts() -> None:
     # Twenty minutes of verification on the idle node, then an attempt that did nothing: 20 of 60 minutes active.
     activity = samples(("n1", 0, 0, 60, 1 / 3), ("n1", 1, 0, 60, 1 / 3))
     assert seen(held(("1", "n1", 40, 60, 2)), activity) == {}
@@ -246,13 +247,13 @@ def test_activity_while_nobody_held_the_node_is_not_the_next_attempts() -> None:
     )
 
 
-def test_a_roll_up_of_which_the_window_shows_a_part_still_speaks_for_the_whole_hour() -> None:
+def test_roll_up_cut_by_the_window_counts_for_the_whole_hour() -> None:
     activity = samples(("n1", 0, 0, 30, 0.75), ("n1", 1, 0, 30, 0.75))
     # 45 active minutes a GPU, at most 30 of them after the window's end.
     assert seen(held(("1", "n1", 0, 30, 2)), activity, read=(0, 30)) == {("1", "productive", None): 30}
 
 
-def test_a_stall_amid_an_attempt_is_one_wherever_only_hours_are_left() -> None:
+def test_stall_amid_an_attempt_is_one_where_only_hours_are_left() -> None:
     hours = [("n1", g, h * 60, h * 60 + 60, 0.5 if h == 5 else 1.0) for g in (0, 1) for h in range(10)]
     assert seen(held(("1", "n1", 0, 600, 2)), samples(*hours)) == pytest.approx(
         {("1", "productive", None): 2 * 570, ("1", "stalled", "inactive"): 60}
@@ -273,12 +274,12 @@ def test_on_a_shared_node_only_what_must_be_so_is_said() -> None:
     assert seen(shared, node(2), 4) == {("1", "stalled", "idle_gpus"): 30}
 
 
-def test_a_shared_node_with_a_gpu_that_nobody_watched_tells_nothing() -> None:
+def test_shared_node_with_an_unwatched_gpu_is_no_evidence() -> None:
     activity = samples(*(("n1", g, 0, 30, 1.0) for g in range(3)))
     assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
 
 
-def test_hours_of_a_shared_node_tell_what_must_be_so_of_the_whole_hour() -> None:
+def test_hours_of_a_shared_node_give_what_must_hold_for_the_hour() -> None:
     whole = held(("1", "n1", 0, 60, 3))
     assert seen(whole, samples(*(("n1", g, 0, 60, 0.9) for g in range(4))), 4) == pytest.approx(
         {("1", "productive", None): 3 * 60 * 0.6}
@@ -287,19 +288,20 @@ def test_hours_of_a_shared_node_tell_what_must_be_so_of_the_whole_hour() -> None
 
 
 @pytest.mark.parametrize("share", [0.5, 0.501])
-def test_shares_of_an_hour_held_in_part_tell_nothing_also_where_they_add_up_to_whole_gpus(share: float) -> None:
+def test_shares_of_an_hour_held_in_part_are_no_evidence(share: float) -> None:
     # All four may have been active in the first half, and idle in the second.
+    """Also where they sum to whole GPUs."""
     activity = samples(*(("n1", g, 0, 60, share) for g in range(4)))
     assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
 
 
-def test_a_share_of_an_hour_is_not_spread_over_what_samples_of_another_gpu_make_of_it() -> None:
+def test_hourly_share_is_not_spread_by_samples_of_another_gpu() -> None:
     # Active in the first half, GPU 0 took turns with GPU 1, and the attempt may have had both in turn.
     activity = samples(("n1", 0, 0, 60, 0.5), ("n1", 1, 0, 30, 0.0), ("n1", 1, 30, 60, 1.0))
     assert seen(held(("1", "n1", 0, 60, 1)), activity) == {}
 
 
-def test_on_a_shared_node_active_samples_across_an_attempts_ends_are_not_certainly_its_own() -> None:
+def test_active_samples_across_ends_on_a_shared_node_are_unsure() -> None:
     all_of_them = samples(*(("n1", g, a, b, s) for g in range(4) for a, b, s in [(0, 31, 1.0), (31, 60, 0.0)]))
     assert seen(held(("1", "n1", 0, 30.5, 3), ("2", "n1", 30.5, 60, 3)), all_of_them, 4) == {
         ("1", "productive", None): 3 * 29.5,
@@ -311,7 +313,7 @@ def test_on_a_shared_node_active_samples_across_an_attempts_ends_are_not_certain
     assert seen(held(("2", "n1", 10.5, 50.5, 3)), half, 4) == {("2", "stalled", "idle_gpus"): 40}
 
 
-def test_the_end_of_one_attempt_is_not_the_first_activity_of_the_next() -> None:
+def test_end_of_one_attempt_is_not_first_activity_of_the_next() -> None:
     activity = samples(
         *(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 11, 1.0), (11, 30, 0.0), (30, 70, 1.0)])
     )
@@ -340,7 +342,7 @@ def test_a_gpu_that_only_the_attempt_after_uses_is_idle() -> None:
     }
 
 
-def test_an_active_sample_across_the_end_with_nothing_beside_it_tells_nothing() -> None:
+def test_lone_active_sample_across_the_end_is_no_evidence() -> None:
     activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 5, 1.0), (9, 20, 1.0)]))
     assert seen(held(("1", "n1", 0, 9.5, 2)), activity) == {("1", "productive", None): 10}
     assert seen(held(("1", "n1", 9.5, 11, 2)), samples(("n1", 0, 9, 20, 1.0), ("n1", 1, 9, 20, 1.0))) == {}
@@ -356,7 +358,7 @@ def test_one_whole_sample_within_the_attempt_is_enough() -> None:
     assert seen(held(("1", "n1", 4.5, 6.5, 2)), activity) == {("1", "productive", None): 4}
 
 
-def test_what_may_be_the_neighbours_activity_does_not_end_startup_nor_begin_teardown() -> None:
+def test_possible_neighbour_activity_ends_no_startup_or_teardown() -> None:
     # Of GPU 1 the samples across the attempt's beginning and end are missing, and beside them it is idle.
     alone = samples(("n1", 0, 0, 20, 1.0), ("n1", 1, 3, 4, 0.0), ("n1", 1, 4, 16, 1.0), ("n1", 1, 16, 17, 0.0))
     assert seen(held(("1", "n1", 2.5, 17.5, 2)), alone) == {
@@ -374,7 +376,7 @@ def test_what_may_be_the_neighbours_activity_does_not_end_startup_nor_begin_tear
     }
 
 
-def test_where_the_inventory_was_read_again_or_the_window_ends_nobody_else_begins() -> None:
+def test_new_inventory_or_window_end_starts_no_other_attempt() -> None:
     activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 0.5, 1.0), (0.5, 20, 0.0)]))
     found = {("1", "productive", None): 1, ("1", "teardown", None): 39}
     assert seen(held(("1", "n1", -30, 20, 2)), activity) == found

@@ -36,13 +36,13 @@ def gpt(**changes: object) -> dict[str, Any]:
             "seq_len": 2048, "gated": False, **changes}  # fmt: skip
 
 
-def test_recomputing_everything_is_the_96_coefficient_form_of_megatrons_paper() -> None:
+def test_full_recomputation_is_megatrons_96_coefficient_form() -> None:
     paper = 96 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (16 * 96 * 12288))
     assert megatron_flops_per_token(**gpt(), recompute=True) == pytest.approx(paper)
     assert told("megatron_legacy", "hfu", **gpt(recompute="full")) == pytest.approx(paper)
 
 
-def test_recomputing_everything_makes_eight_passes_over_parameters_of_six() -> None:
+def test_full_recomputation_makes_8_passes_over_parameters_of_6() -> None:
     size: dict[str, Any] = {"params": 1e9, "layers": 1, "heads": 1, "head_dim": 1, "seq_len": 1}
     assert flops_per_token("6N_only", **size, recompute=True) == 8e9
     full = flops_per_token("palm_full", **size | {"layers": 10}, recompute=True)
@@ -72,7 +72,7 @@ def test_the_torchtitan_log_comes_out() -> None:
     assert 100 * 4376 * per_token / 989e12 == pytest.approx(25.62, abs=0.01)
 
 
-def test_executed_is_what_the_log_states_else_palm_with_what_is_recomputed() -> None:
+def test_executed_is_as_logged_else_palm_plus_recomputation() -> None:
     palm = told("palm_full", **LOGGED)
     assert palm is not None
     assert told("executed", "hfu", **LOGGED) == palm
@@ -98,11 +98,11 @@ def test_without_knowing_what_is_recomputed_there_is_no_hfu(convention: str, rec
         ("megatron_legacy", "vocab"), ("6N_only", "params"), ("stated", "flops_per_token"),
     ],
 )  # fmt: skip
-def test_a_convention_that_needs_more_than_the_log_tells_cannot_be_told(convention: str, missing: str) -> None:
+def test_convention_that_needs_unlogged_values_is_null(convention: str, missing: str) -> None:
     assert told(convention, **LOGGED | {missing: None}) is None
 
 
-def test_the_active_parameters_of_a_mixture_follow_from_its_sizes() -> None:
+def test_active_parameters_of_a_mixture_follow_from_its_sizes() -> None:
     row = frames.conform(pl.DataFrame([MIXTRAL]), frames.MODEL)
     assert row.select(active_params_expr()).item() == 12_879_925_248
     by_total = MIXTRAL | {"expert_params": 32.0 * 8 * 3 * 4096 * 14336, "gated": None, "hidden": None}
@@ -126,7 +126,7 @@ def test_megatron_counts_the_experts_that_a_token_goes_through() -> None:
     assert wanted - dense == pytest.approx(by_hand)
 
 
-def test_of_a_hybrid_only_layers_with_full_attention_have_the_term_of_the_sequence() -> None:
+def test_hybrid_has_the_sequence_term_in_full_attention_layers() -> None:
     hybrid = LOGGED | {"attention_layers": 8}
     whole, part, none = (told(each, **hybrid) for each in ("palm_full", "causal_half", "6N_only"))
     assert whole is not None

@@ -197,7 +197,7 @@ def test_the_clock_behind_the_h100_peak_gives_the_peak() -> None:
         ("AMD Instinct MI355X", 256, 4096, 0.007),  # 2516.6 by formula
     ],
 )
-def test_units_times_flop_per_clock_times_the_clock_give_the_peak(
+def test_peak_is_units_times_flop_per_clock_times_the_clock(
     name: str, units: int, per_clock: int, tolerance: float
 ) -> None:
     found = peak(name, "bf16")
@@ -326,7 +326,7 @@ def many(n: int, **changes: object) -> pl.DataFrame:
     return step_mfu(frame(*rows))
 
 
-def test_a_run_has_the_ratio_of_sums_and_tells_mean_and_median_beside_it() -> None:
+def test_run_has_the_ratio_of_sums_beside_mean_and_median() -> None:
     found = summary(many(1000), seed=3).row(0, named=True)
     fast = 4376 * (6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192) / 989e12
     assert found["mfu"] == pytest.approx(fast / 1.1)
@@ -364,7 +364,7 @@ def test_single_steps_above_what_the_gpu_can_do_are_said() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1e308, 4376.0 * 20])
-def test_a_step_that_claims_the_impossible_is_left_out_and_counted(tokens: float) -> None:
+def test_impossible_step_is_left_out_and_counted(tokens: float) -> None:
     steps = pl.concat([many(30), many(2, tokens=tokens)], how="vertical_relaxed")
     found = summary(steps, seed=1).row(0, named=True)
     assert found["mfu"] == pytest.approx(summary(many(30), seed=1)["mfu"].item())
@@ -386,7 +386,7 @@ def test_a_kind_of_gpu_that_is_not_known_has_a_limit_of_its_own() -> None:
     assert unknown["flop"].item() is None
 
 
-def test_a_log_that_is_flushed_once_in_ten_steps_keeps_all_of_them() -> None:
+def test_log_flushed_once_in_ten_steps_keeps_all_of_them() -> None:
     lengths = pl.Series("wall_s", [10.0 if n % 10 == 9 else 0.001 for n in range(40)])
     flushed = many(40).with_columns(lengths)
     found = summary(

@@ -59,14 +59,14 @@ def hours(*rows: tuple[float, float, float]) -> pl.DataFrame:
                               dtype=pl.lit("bf16"), clocked=pl.lit(value=True), mfu_least="mfu_log")  # fmt: skip
 
 
-def test_activity_counts_by_the_clock_that_the_peak_is_worked_out_with() -> None:
+def test_activity_is_weighted_by_the_clock_of_the_peak() -> None:
     found = executed_share(seen({}, {"sm_clock_hz": 0.915e9}, {"sm_clock_hz": None}))
     assert found["hfu_est"].to_list() == pytest.approx([0.5, 0.25, 0.5])
     assert found["clocked"].to_list() == [True, True, False]
     assert set(found["gpu_model"]) == {"H100 SXM"}
 
 
-def test_a_gpu_whose_clock_of_the_peak_is_not_known_is_taken_at_it() -> None:
+def test_gpu_with_an_unknown_peak_clock_is_taken_to_run_at_it() -> None:
     found = executed_share(seen({"gpu_model": "NVIDIA B200"}, {"gpu_model": None}))
     assert found["hfu_est"].to_list() == [0.5, 0.5]
     assert found["clocked"].to_list() == [False, False]
@@ -100,7 +100,7 @@ def test_both_sides_meet_by_the_hour() -> None:
     assert row["gpu_hours"].to_list() == [16, 16]
 
 
-def test_logs_that_name_fewer_gpus_than_the_attempt_held_count_over_those_held() -> None:
+def test_logs_of_fewer_gpus_than_held_count_over_those_held() -> None:
     logged = logged_hours(steps(*(step(100 * n, 100.0) for n in range(36))))
     assert compared(executed_share(seen({"held_gpus": 32.0, "seen_gpus": 32.0})), logged)["mfu_log"].item() == 0.2
 
@@ -155,7 +155,7 @@ def test_attention_that_kernels_skip_is_no_disagreement() -> None:
     assert row["note"] == MASKED
 
 
-def test_logs_far_below_the_pipes_disagree_and_full_recomputation_does_not() -> None:
+def test_logs_far_below_the_pipes_disagree_unless_recomputed() -> None:
     below = fits(hours(*[(8.0, 0.45, 0.2)] * 3)).row(1, named=True)
     assert (below["disagrees"], below["note"]) == (True, BELOW)
     recomputed = fits(hours(*[(8.0, 0.4 * 4 / 3 * 1.1, 0.4)] * 3)).row(1, named=True)
@@ -167,7 +167,7 @@ def test_a_fit_without_clocks_says_so() -> None:
     assert fits(rows)["note"].to_list() == [UNCLOCKED, UNCLOCKED]
 
 
-def test_runs_without_logs_get_an_estimate_and_those_with_logs_do_not() -> None:
+def test_only_runs_without_logs_get_an_estimate() -> None:
     fitted = fits(hours(*((8.0, x, 0.8 * x) for x in (0.3, 0.4, 0.5))))
     other = {"job_id": "2", "run_id": "dark", "hour": HOUR0}
     both = executed_share(seen({}, other, other | {"hour": HOUR0 + 1, "tensor_active": 0.4}))

@@ -24,7 +24,7 @@ def sums(*rows: tuple[str, str, str, float]) -> pl.DataFrame:
     return frames.conform(found.with_columns(cluster=pl.lit("c")), frames.LEDGER_SUMS)
 
 
-def test_run_mfu_is_the_mfu_of_the_steps_times_their_share_of_the_time() -> None:
+def test_run_mfu_is_step_mfu_times_the_share_of_time_in_steps() -> None:
     held = allocated(
         sums(("r", "allocated", "log", 100.0), ("r", "allocated", "log", 60.0), ("r", "queued", "log", 999.0))
     )

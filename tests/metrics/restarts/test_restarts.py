@@ -132,7 +132,7 @@ BY_EVENT = {"node": "n2", "detail": "down: Not responding on n2 at 2026-03-02T05
         (ended("9", **BY_EVENT), ended("10", "user", cause="failed"), "9"),
     ],
 )
-def test_a_het_job_is_interrupted_once_by_the_component_that_tells_why(leading: Row, other: Row, stands: str) -> None:
+def test_het_job_is_interrupted_once_by_the_explaining_component(leading: Row, other: Row, stands: str) -> None:
     for order in ((leading, other), (other, leading)):
         found = once(rows(frames.INTERRUPTIONS, *order))
         assert found.select("job_id", "milli_gpus", "n_nodes").rows() == [(stands, 16_000, 2)]
@@ -144,7 +144,7 @@ def test_attempts_of_one_run_are_interrupted_each() -> None:
     assert set(found["milli_gpus"]) == {8000}
 
 
-def test_a_restart_has_the_cause_that_any_component_tells_and_all_their_gpus() -> None:
+def test_restart_has_the_cause_of_any_component_and_all_gpus() -> None:
     het: dict[str, Any] = {"het_job_id": "7"}
     ran = attempts(
         attempt("7", 0, 1, 5, "CANCELLED", **het),
@@ -182,7 +182,7 @@ def recovering(evaluator: tuple[Attempt, ...]) -> Row:
     return with_log_times(broken, runs, executed, matched, happened).row(0, named=True)
 
 
-def test_an_evaluator_in_the_same_job_is_no_recovery_of_the_trainer() -> None:
+def test_evaluator_in_the_same_job_is_no_recovery_of_the_trainer() -> None:
     first = Attempt(0, 220, "NODE_FAIL", (Session(140, logs.training(0, 150, 5, 11)),))
     second = Attempt(
         400, 1000, "COMPLETED", (Session(412, logs.training(0, 425, 5, 1), (("checkpoint_load", 413, 424),)),)

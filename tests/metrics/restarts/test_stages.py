@@ -117,20 +117,20 @@ def test_what_the_scheduler_ends_on_purpose_nobody_detects(state: str) -> None:
     assert (row["time_to_job_restart_s"], row["time_to_first_step_s"]) == (180, 240)
 
 
-def test_without_a_log_the_time_to_terminate_is_known_and_the_time_to_detect_is_not() -> None:
+def test_without_a_log_terminate_time_is_known_and_detect_is_not() -> None:
     bare = [Attempt(0, 220, "NODE_FAIL"), Attempt(400, 1000, "COMPLETED")]
     (row,) = decomposed(bare, [event(Told(200))]).to_dicts()
     assert (row["time_to_detect_s"], row["time_to_terminate_s"], row["time_to_job_restart_s"]) == (None, 20, 180)
     assert {row[name] for name in STAGES if name.startswith(("launch", "load", "warm"))} == {None}
 
 
-def test_an_event_of_the_log_before_the_last_step_is_no_detection() -> None:
+def test_log_event_before_the_last_step_is_no_detection() -> None:
     early = Session(0, logs.training(0, 0, 20), (("nccl_error", 100, 100),))
     (row,) = decomposed([Attempt(0, 220, "FAILED", (early,)), AGAIN]).to_dicts()
     assert (row["detected_by"], row["time_to_detect_s"]) == (JOB_END, 20)
 
 
-def test_a_last_step_that_ended_after_its_attempt_did_is_no_recovery() -> None:
+def test_last_step_that_ended_after_its_attempt_is_no_recovery() -> None:
     """Accounting cuts ends to whole seconds, so a log's last step may end a moment after its attempt."""
     cut = Attempt(0, 199, "NODE_FAIL", BROKEN.sessions)
     (row,) = decomposed([cut, AGAIN]).to_dicts()
@@ -167,7 +167,7 @@ def test_a_restart_within_an_allocation_by_hand() -> None:
     assert (row["attempt_no"], row["eligible_at"], row["queue_s"]) == (1, None, None)
 
 
-def test_the_cause_of_a_restart_within_an_allocation_is_what_the_node_told() -> None:
+def test_cause_of_a_restart_in_an_allocation_is_the_nodes_event() -> None:
     (row,) = decomposed([TWICE], [event(Told(320, "ecc"))]).to_dicts()
     assert (row["class"], row["cause"], row["detected_by"]) == (IN_PLACE, "ecc", "nccl_watchdog")
     (row,) = decomposed([TWICE], [event(Told(250, "ecc"))]).to_dicts()
@@ -195,14 +195,14 @@ def test_what_is_no_restart_within_an_allocation(sessions: tuple[Session, ...]) 
     assert decomposed([Attempt(0, 2000, "COMPLETED", sessions)]).is_empty()
 
 
-def test_a_process_that_never_steps_is_a_restart_that_got_nowhere() -> None:
+def test_process_that_never_steps_is_a_restart_without_progress() -> None:
     tried = Attempt(0, 2000, "COMPLETED", (BROKEN.sessions[0], Session(300), Session(400, logs.training(15, 450, 50))))
     first, second = decomposed([tried]).to_dicts()
     assert (first["time_to_job_restart_s"], first["time_to_first_step_s"]) == (100, None)
     assert (second["time_to_job_restart_s"], second["time_to_first_step_s"]) == (100, 260)
 
 
-def test_restarts_within_an_allocation_are_never_mixed_with_the_others() -> None:
+def test_restarts_within_an_allocation_stay_apart_from_others() -> None:
     found = decomposed([Attempt(0, 1900, "NODE_FAIL", TWICE.sessions), Attempt(2000, 3000, "COMPLETED")])
     assert found["in_allocation"].to_list() == [False, True]
     summed = restart_summary(found)
@@ -221,7 +221,7 @@ def test_restarts_within_an_allocation_are_never_mixed_with_the_others() -> None
     assert (False, "launch") not in of_stage
 
 
-def test_the_stages_by_hand_have_an_n_of_their_own_and_mean_beside_median() -> None:
+def test_stages_by_hand_have_their_own_n_and_mean_and_median() -> None:
     """Median and mean of the same restarts may be far apart: OLMo's are 3 min 42 s and 38 min 54 s."""
     some = [
         {"class": "infrastructure", "cause": "xid", "time_to_job_restart_s": s, "load_s": None if s > 90 else s / 10}

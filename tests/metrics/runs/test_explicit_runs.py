@@ -48,7 +48,7 @@ def test_requeues_without_a_log_belong_to_their_jobs_run() -> None:
     assert found["attempt_no"].to_list() == [1, 2, 3]
 
 
-def test_a_requeue_that_calls_itself_otherwise_is_still_the_same_run() -> None:
+def test_requeue_under_another_name_is_the_same_run() -> None:
     ran = attempts(attempt("1", 0, 1, 5, "NODE_FAIL"), attempt("1", 5, 6, 9))
     names = named(ran, {"1": "x"}).with_columns(run_id=pl.Series(["wandb-a", "wandb-b"]))
     assert run_attempts(ran, explicit=names)["run_id"].to_list() == ["wandb-a", "wandb-a"]
@@ -67,7 +67,7 @@ def test_one_name_of_several_users_is_a_run_of_each() -> None:
     assert joined(ran, {"1": "test", "2": "test"}) == {("1", 1): ("test@alice", 1), ("2", 1): ("test@bob", 1)}
 
 
-def test_a_run_waits_for_another_job_only_once_that_job_is_eligible() -> None:
+def test_run_waits_for_another_job_only_once_it_is_eligible() -> None:
     """Metric-definitions 1.2: wall clock is time in which a job of the run was scheduled, or eligible but queued."""
     ran = attempts(
         attempt("1", 0, 1, 5, "COMPLETED"),

@@ -74,7 +74,7 @@ def test_what_is_alike_enough(second: Row, same: bool) -> None:
     assert found[1][2] == ("heuristic" if same else "single")
 
 
-def test_jobs_of_other_directories_or_of_none_known_are_left_alone() -> None:
+def test_jobs_of_other_or_unknown_directories_are_left_alone() -> None:
     one, two = attempt("1", 0, 1, 5), attempt("2", 5, 6, 9)
     for elsewhere in ("/home/alice/opt", None):
         assert [rule for _, _, rule in alike(one, two, directories={"2": elsewhere})] == ["single", "single"]
@@ -87,13 +87,13 @@ def test_array_tasks_and_jobs_that_do_not_train_are_left_alone() -> None:
     assert [rule for _, _, rule in alike(one, two, other="eval")] == ["single", "single"]
 
 
-def test_what_ran_beside_another_like_it_neither_continues_nor_is_continued() -> None:
+def test_overlapping_similar_job_neither_continues_nor_precedes() -> None:
     found = alike(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
     assert [rule for _, _, rule in found] == ["single", "single", "single", "heuristic"]
     assert found[3][0] == found[2][0] == "3-20260302T060000Z"
 
 
-def test_a_piece_of_a_name_that_was_taken_apart_is_not_guessed_to_go_on() -> None:
+def test_part_of_a_split_name_is_not_guessed_to_continue() -> None:
     """The comment named jobs 1 to 3, of which two ran at the same time; job 4 is like them, and nothing names it."""
     table = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
     said = table.filter(pl.col("job_id") != "4").select(*frames.ATTEMPT_KEY, run_id=pl.lit("x"))

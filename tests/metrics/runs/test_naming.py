@@ -87,7 +87,7 @@ def test_the_key_in_a_comment(comment: str | None, name: str | None) -> None:
     assert called({"admin_comment": comment}) == expected
 
 
-def test_the_jobs_own_comment_comes_before_that_of_administrators() -> None:
+def test_jobs_own_comment_precedes_the_administrators() -> None:
     assert called({"comment": "run=own", "admin_comment": "run=theirs"}) == ("own", "comment")
     assert called({"comment": "none here", "admin_comment": "run=theirs"}) == ("theirs", "comment")
 
@@ -169,7 +169,7 @@ def test_jobs_of_one_comment_are_one_run_and_their_requeues_too() -> None:
     assert table.filter(pl.col("run_id") == "x").select("joined_by", "n_attempts").rows() == [("comment", 3)]
 
 
-def test_a_chain_is_called_by_its_surest_rule_even_if_a_later_attempt_tells_it() -> None:
+def test_chain_is_named_by_its_surest_rule_of_any_attempt() -> None:
     ran = attempts(attempt("1", 0, 1, 5, "NODE_FAIL"), attempt("1", 5, 6, 7))
     second = labels(ran, {"1": {"env_run": "by-env"}}).tail(1)
     first = labels(ran, {"1": X}).head(1)
@@ -177,7 +177,7 @@ def test_a_chain_is_called_by_its_surest_rule_even_if_a_later_attempt_tells_it()
     assert found.select("run_id", "joined_by").rows() == [("by-env", "environment"), ("by-env", "requeue_chain")]
 
 
-def test_a_job_that_is_told_to_follow_the_one_that_runs_waits_for_its_turn() -> None:
+def test_job_that_follows_a_running_one_waits_for_its_turn() -> None:
     """Jobs of a chain (`--dependency=afterany`) are submitted at once: the later ones are not beside the first."""
     ran = attempts(
         attempt("1", 0, 1, None, "RUNNING"),
@@ -199,7 +199,7 @@ def test_jobs_of_one_name_at_the_same_time_are_told_apart() -> None:
     ]
 
 
-def test_what_precedes_or_follows_jobs_at_the_same_time_stays_together() -> None:
+def test_jobs_before_and_after_overlapping_ones_stay_together() -> None:
     """No piece has the bare name, and jobs before the overlap are no run with jobs after it."""
     ran = attempts(
         attempt("1", 0, 1, 2, "NODE_FAIL"),
@@ -254,7 +254,7 @@ def test_a_comment_may_continue_a_run_that_has_no_name() -> None:
     ]  # fmt: skip
 
 
-def test_another_job_of_a_named_run_waits_from_when_it_was_eligible() -> None:
+def test_another_job_of_a_named_run_waits_from_eligibility_on() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 495, 497, 500))
     found = run_attempts(ran, explicit=named_runs(ran, labels(ran, dict.fromkeys("12", X)), ALL))
     waited = waits(ran, found, at(0), at(1000)).sort("initial")
@@ -270,7 +270,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert run_attempts(ran.reverse(), explicit=named_runs(ran.reverse(), said.reverse(), ALL)).equals(found)
 
 
-def test_an_attempt_without_a_user_is_its_chains_and_takes_no_run_apart() -> None:
+def test_attempt_without_a_user_is_its_chains_and_splits_no_run() -> None:
     ran = attempts(attempt("7", 0, 1, 2, state="NODE_FAIL", user=None), attempt("7", 2, 3, 4, user="u"))
 
     assert joined(ran, {"7": {"comment": "run=exp"}}) == [("exp", 1, "comment"), ("exp", 2, "requeue_chain")]

@@ -47,7 +47,7 @@ def test_a_requeue_chain_is_one_run_with_numbered_attempts() -> None:
         (attempt("7", 5, 5, 6, scheduler="kubeflow"), 2),
     ],
 )
-def test_the_next_row_of_an_id_joins_unless_the_id_was_given_again(second: Row, n_runs: int) -> None:
+def test_next_row_of_an_id_joins_unless_the_id_was_reused(second: Row, n_runs: int) -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL"), second)
     assert run_attempts(ran).select("cluster", "scheduler", "run_id").n_unique() == n_runs
 
@@ -64,18 +64,14 @@ def test_the_next_row_of_an_id_joins_unless_the_id_was_given_again(second: Row, 
         (attempt("7", 0, 1, None, "RUNNING"), attempt("7", 5, 5.2, 6), 1),  # seen once, before it was requeued
     ],
 )
-def test_after_a_row_that_was_not_requeued_the_next_must_bear_the_same_name(
-    first: Row, second: Row, n_runs: int
-) -> None:
+def test_row_after_one_not_requeued_must_have_the_same_name(first: Row, second: Row, n_runs: int) -> None:
     assert run_attempts(attempts(first, second))["run_id"].n_unique() == n_runs
 
 
 @pytest.mark.parametrize(
     ("state", "user", "n_runs"), [("COMPLETED", "alice", 2), ("COMPLETED", "bob", 2), ("REQUEUED", "alice", 1)]
 )
-def test_an_id_that_was_given_twice_in_one_second_is_two_runs_unless_it_was_requeued(
-    state: str, user: str, n_runs: int
-) -> None:
+def test_id_reused_in_one_second_is_two_runs_unless_requeued(state: str, user: str, n_runs: int) -> None:
     """They differ in db_index, and so by a microsecond of `submitted_at` (ingest.slurm.accounting.merge)."""
     second = at(0).replace(microsecond=1)
     ran = attempts(attempt("1", 0, 0, 0, state), attempt("1", 0, 1, 2, user=user, submitted_at=second))
@@ -85,7 +81,8 @@ def test_an_id_that_was_given_twice_in_one_second_is_two_runs_unless_it_was_requ
     assert runs(ran, found).height == n_runs
 
 
-def test_the_gap_counts_from_the_end_of_the_attempt_before_however_long_that_ran() -> None:
+def test_gap_counts_from_the_end_of_the_previous_attempt() -> None:
+    """However long that one ran."""
     ran = attempts(attempt("7", 0, 0, 24 * 6, "NODE_FAIL"), attempt("7", 24 * 6, 24 * 6 + 1, None, "RUNNING"))
     assert [number for _, _, number in numbered(ran)] == [1, 2]
 
@@ -103,7 +100,7 @@ def test_het_components_share_a_run_and_their_attempt_numbers() -> None:
     assert run_attempts(ran).filter(pl.col("attempt_no") == 1)["joined_by"].to_list() == ["het", "het"]
 
 
-def test_het_components_stay_together_when_the_leaders_id_was_used_before() -> None:
+def test_het_components_stay_together_if_their_id_is_reused() -> None:
     ran = attempts(
         attempt("11", 0, 1, 2, user="bob"),
         attempt("11", 100, 101, 102, het_job_id="11"),
@@ -170,7 +167,8 @@ def test_an_execution_is_not_over_while_a_component_runs() -> None:
     assert executions(ran, run_attempts(ran))["ended_at"].to_list() == [None]
 
 
-def test_an_execution_has_the_state_of_its_leader_also_where_ids_gain_a_digit() -> None:
+def test_execution_has_the_state_of_its_leader() -> None:
+    """Also where ids gain a digit."""
     het: dict[str, Any] = {"het_job_id": "99"}
     ran = attempts(attempt("99", 0, 1, 4, "NODE_FAIL", **het), attempt("100", 0, 1, 4, "CANCELLED", **het))
     assert executions(ran, run_attempts(ran))["state"].to_list() == ["NODE_FAIL"]

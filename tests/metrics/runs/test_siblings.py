@@ -19,12 +19,12 @@ def test_a_row_revoked_is_no_interruption_and_no_attempt() -> None:
     assert interruptions(ran, joined, on_nodes(ran, {}), events()).is_empty()
 
 
-def test_even_where_such_a_row_names_a_node_it_is_no_interruption() -> None:
+def test_revoked_row_that_names_a_node_is_no_interruption() -> None:
     ran = attempts(attempt(JOB, 0, 0.5, 3, "REVOKED"))
     assert interruptions(ran, run_attempts(ran), on_nodes(ran, {JOB: ["n1"]}), events()).is_empty()
 
 
-def test_a_job_that_came_back_from_another_cluster_has_the_attempts_that_ran_here() -> None:
+def test_job_back_from_another_cluster_has_the_attempts_run_here() -> None:
     ran = attempts(attempt(JOB, 0, None, 3, "REVOKED", n_nodes=0, milli_gpus=0), attempt(JOB, 3, 3.5, 5, "COMPLETED"))
     (found,) = runs(ran, run_attempts(ran)).to_dicts()
     assert (found["n_attempts"], found["state"]) == (1, "COMPLETED")

@@ -153,9 +153,7 @@ def test_a_kill_loses_the_steps_run_again_and_the_unfinished_one() -> None:
         ((("data", 130, 140),), 40),
     ],
 )
-def test_what_the_first_step_takes_beyond_the_ideal_one_is_startup(
-    events: tuple[tuple[str, int, int], ...], extra: int
-) -> None:
+def test_first_step_time_beyond_the_ideal_is_startup(events: tuple[tuple[str, int, int], ...], extra: int) -> None:
     """5.2 and 3.1: of a first step of 60 s where ten are usual, fifty are compilation and warm-up."""
     steps = (Step(0, 100, 60), *training(1, 160, 20), Step(21, 360, 35), *training(22, 395, 10))
     found = logged([Attempt(0, 600, "COMPLETED", (Session(20, steps, events),))])
@@ -186,7 +184,7 @@ def test_blocking_checkpoints_are_carved_out_and_others_are_not() -> None:
     }
 
 
-def test_a_long_pause_is_a_hang_and_one_that_an_event_explains_is_not() -> None:
+def test_long_pause_is_a_hang_unless_an_event_explains_it() -> None:
     steps = (*training(0, 10, 3), *training(3, 540, 3))
     explained = Attempt(0, 570, "COMPLETED", (Session(10, steps, (("eval", 45, 535),)),))
     assert ("stalled", "hang") not in sums(logged([explained]), 0)
@@ -208,9 +206,8 @@ def test_a_session_that_never_stepped_only_started_up() -> None:
     ("state", "end"),
     [("COMPLETED", {("teardown", None): 80}), ("FAILED", {("lost", "FAILED"): 10, ("teardown", None): 70})],
 )
-def test_a_process_that_hung_before_it_stepped_is_startup_however_the_attempt_ends(
-    state: str, end: dict[tuple[str, str | None], int]
-) -> None:
+def test_process_hung_before_its_first_step_is_startup(state: str, end: dict[tuple[str, str | None], int]) -> None:
+    """However the attempt ends."""
     hung, trained = Session(10, ()), Session(1210, training(0, 1220, 70))
     assert sums(logged([Attempt(0, 2000, state, (hung, trained))]), 0) == {
         ("startup", "launch"): 10,
@@ -221,7 +218,7 @@ def test_a_process_that_hung_before_it_stepped_is_startup_however_the_attempt_en
     }
 
 
-def test_a_restart_in_place_and_not_the_attempts_end_took_what_the_same_attempt_ran_again() -> None:
+def test_repeated_steps_of_an_attempt_are_lost_to_its_restart() -> None:
     """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
     first = Attempt(0, 3000, "NODE_FAIL", (Session(0, training(0, 0, 50)), Session(520, training(10, 530, 240))))
     second = Attempt(3100, 4000, "COMPLETED", (Session(3110, training(240, 3120, 80)),))
@@ -337,7 +334,7 @@ def test_two_programs_in_one_job_do_not_undo_each_others_steps() -> None:
     assert executed["kept"].all()
 
 
-def test_a_session_that_accounting_does_not_know_yet_is_not_booked_to_the_one_before() -> None:
+def test_session_unknown_to_accounting_is_not_the_one_before() -> None:
     known = Attempt(0, 200, "NODE_FAIL", (Session(0, training(0, 0, 10)),))
     later = Attempt(300, 400, "COMPLETED", (Session(310, training(5, 320, 5)),))
     ran = attempts_of([known])
@@ -351,7 +348,7 @@ def test_a_session_that_accounting_does_not_know_yet_is_not_booked_to_the_one_be
     assert found == {("productive", None): 50, ("lost", "NODE_FAIL"): 50 + 10, ("stalled", "NODE_FAIL"): 90}
 
 
-def test_waiting_for_data_is_a_part_of_a_steps_time_and_saving_is_not() -> None:
+def test_data_wait_is_part_of_a_steps_time_and_saving_is_not() -> None:
     steps = (Step(0, 0, 10), Step(1, 20, 10), Step(2, 40, 10))
     events = (("data", 10, 20), ("checkpoint_save", 30, 40))
     tried = [Attempt(0, 50, "COMPLETED", (Session(0, steps, events),))]

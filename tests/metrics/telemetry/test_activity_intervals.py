@@ -125,13 +125,13 @@ def test_activity_interval_ends_where_the_next_sample_begins() -> None:
     ]  # fmt: skip
 
 
-def test_activity_of_samples_across_midnight_is_cut_by_the_next_day() -> None:
+def test_sample_activity_across_midnight_is_cut_by_the_next_day() -> None:
     late = [Sample("0", MIDNIGHT - 2, 10, 1), Sample("0", MIDNIGHT + 4, 2, 0)]
     assert intervals(late) == [Interval("0", MIDNIGHT - 2, MIDNIGHT + 4, 1.0, 10),
                                Interval("0", MIDNIGHT + 4, MIDNIGHT + 6, 0.0, 2)]  # fmt: skip
 
 
-def test_activity_of_an_hour_full_of_other_samples_is_its_roll_ups() -> None:
+def test_activity_of_an_hour_with_other_samples_is_its_roll_ups() -> None:
     """Samples of power alone do not show activity: they neither fill an hour nor end a sample that does."""
     hours = [RollUp("0", 1, HOUR, 0.25)]
     samples = [Sample("0", 0, 10, 1), *steady("0", 4, 2 * HOUR, None)]
@@ -153,7 +153,7 @@ def test_activity_of_a_duplicate_sample_counts_once() -> None:
 
 
 @pytest.mark.parametrize("since", [HOUR, HOUR + 10])
-def test_activity_in_a_window_is_that_of_the_whole_cut_at_its_begin(since: int) -> None:
+def test_activity_in_a_window_is_the_whole_cut_at_its_begin(since: int) -> None:
     """A sample of an hour with a roll-up counts for nothing, also for a window that begins after that hour."""
     samples = [Sample("0", HOUR - 10, 40, 1)]
     assert intervals(samples, [RollUp("0", 0, HOUR, 0.5)], since=since) == []

@@ -106,7 +106,7 @@ def steady(node: str, gpus: int, start: int, end: int, util: float | None = 0.5,
     ]
 
 
-def test_an_attempt_on_a_whole_node_has_all_that_was_seen_while_it_was_there() -> None:
+def test_attempt_on_a_whole_node_has_all_that_was_observed() -> None:
     held = prepared([Holder(0, "a", 15, 45, 2000)], [Era("a", -999, 999, 2000)])
     found = in_units(by_day(steady("a", 2, 0, 60, 0.5, gpu1=0.1), held)[1].attempts, READING)
     assert found.to_dicts() == [
@@ -123,7 +123,7 @@ def test_a_gap_is_missing_and_no_zero() -> None:
     assert (found["observed_s"], found["gpu_util_sum"], found["power_w_sum"]) == (70, 35, 7000)
 
 
-def test_a_sample_that_does_not_say_for_how_long_it_speaks_does_for_five_steps_at_most() -> None:
+def test_sample_without_a_duration_counts_for_five_steps_at_most() -> None:
     samples = [Sample("a", "0", t, None, 0.5, 100.0) for t in (0, 10, 40, 200)]
     held = prepared([Holder(0, "a", -100, 1000, 1000)], [])
     seconds = [in_units(day.attempts, READING)["observed_s"].sum() for day in by_day(samples, held)]
@@ -145,13 +145,14 @@ def test_gpus_that_are_read_at_other_times_are_told_as_exactly() -> None:
     assert (found["n_samples"], found["observed_s"], found["gpu_util_sum"]) == (8 + 8, 80 + 85, 40 + 85)
 
 
-def test_where_more_gpus_are_seen_than_the_inventory_has_an_attempt_has_no_more_than_it_holds() -> None:
+def test_attempt_never_has_more_observed_gpus_than_it_holds() -> None:
+    """Telemetry may report more GPUs than the inventory."""
     held = prepared([Holder(0, "a", 0, 100, 1000)], [Era("a", -999, 999, 1000)])
     (found,) = in_units(by_day(steady("a", 2, 0, 100, 0.0, gpu1=0.5), held)[1].attempts, READING).to_dicts()
     assert (found["observed_s"], found["gpu_util_sum"]) == (100, 50)
 
 
-def test_of_a_node_shared_by_users_nothing_is_told_but_how_much_that_is() -> None:
+def test_node_shared_by_users_gives_only_the_unattributed_time() -> None:
     held = prepared([Holder(0, "a", 0, 100, 3000), Holder(1, "a", 0, 50, 1000, user="bo")], [Era("a", -999, 999, 4000)])
     (day,) = by_day(steady("a", 4, 0, 100), held)[1:]
     assert as_dict(day.attempts.select("attempt", "observed", "unattributed"), "attempt") == {
@@ -165,7 +166,7 @@ def test_of_a_node_shared_by_users_nothing_is_told_but_how_much_that_is() -> Non
     ]  # fmt: skip
 
 
-def test_of_a_node_that_one_user_shares_with_himself_the_user_is_told() -> None:
+def test_node_shared_by_one_user_is_attributed_to_that_user() -> None:
     held = prepared(
         [Holder(0, "a", 0, 100, 1000), Holder(1, "a", 0, 100, 1000, partition="q")], [Era("a", -999, 999, 2000)]
     )
@@ -228,7 +229,7 @@ def test_no_samples_tell_nothing() -> None:
     assert (day.attempts.height, day.users.height, day.nodes.height) == (0, 0, 0)
 
 
-def test_an_hour_that_only_its_mean_is_known_of_is_nobodys_if_someone_came_or_went_within_it() -> None:
+def test_hourly_mean_is_unattributed_if_an_attempt_came_or_went() -> None:
     hours = [Sample("a", gpu, t, slow.HOUR, util, None) for gpu in "01" for t, util in ((0, 1.0), (60, 0.1))]
     held = prepared([Holder(0, "a", 0, 90, 2000), Holder(1, "a", 95, 120, 2000, user="bo")], [])
     (day,) = by_day(hours, held)[1:]
@@ -240,15 +241,13 @@ def test_an_hour_that_only_its_mean_is_known_of_is_nobodys_if_someone_came_or_we
 
 
 @pytest.mark.parametrize(("lasts", "end", "observed"), [(59, 60, 118), (59, 59, 0), (58, 50, 100)])
-def test_what_speaks_for_nearly_an_hour_speaks_for_it_and_what_is_shorter_is_split(
-    lasts: int, end: int, observed: int
-) -> None:
+def test_nearly_an_hour_counts_for_the_hour_and_less_is_split(lasts: int, end: int, observed: int) -> None:
     held = prepared([Holder(0, "a", -10, end, 2000)], [])
     samples = [Sample("a", gpu, 0, lasts, 0.5, None) for gpu in "01"]
     assert in_units(by_day(samples, held)[1].attempts, READING)["observed_s"].to_list() == [observed]
 
 
-def test_an_hour_that_a_window_cuts_is_the_attempts_that_was_there_all_of_it() -> None:
+def test_hour_cut_by_a_window_belongs_to_its_only_attempt() -> None:
     held = prepared([Holder(0, "a", 0, 60, 1000), Holder(1, "b", 0, 50, 1000)], [])
     samples = [Sample(node, "0", 0, slow.HOUR, 0.5, None) for node in "ab"]
     found = in_units(by_day(samples, held.within(at(10), at(30)))[1].attempts, READING)
@@ -328,7 +327,7 @@ def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample]
 
 @settings(max_examples=30, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
-def test_every_observed_gpu_second_is_accounted_for_once_whatever_the_order(
+def test_every_observed_gpu_second_counts_once_in_any_order(
     made: tuple[list[Sample], list[Holder], list[Era]], chance: object
 ) -> None:
     samples, held, eras = made

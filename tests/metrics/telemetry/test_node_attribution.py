@@ -78,7 +78,8 @@ def steady(node: str, start: int, end: int, value: float = 100.0, metric: str = 
     return [Sample(node, metric, "/data", t, STEP, value) for t in range(start, end, STEP)]
 
 
-def test_what_a_node_did_is_the_attempts_that_was_alone_on_it_and_a_sample_is_split_where_it_came_and_went() -> None:
+def test_node_values_belong_to_an_attempt_alone_on_it() -> None:
+    """A sample is split where an attempt came and went."""
     found = owners(steady("a", 0, 100), prepared([Stay(1, "a", 15, 42, 1)]))
     assert found.to_dicts() == [
         {"owner": 1, "metric": READS, "device": "/data", "observed": 27_000, "value": 2700.0, "shared": 0,
@@ -86,7 +87,8 @@ def test_what_a_node_did_is_the_attempts_that_was_alone_on_it_and_a_sample_is_sp
     ]  # fmt: skip
 
 
-def test_of_a_node_with_several_attempts_it_cannot_be_told_whose_it_was_and_that_is_counted_once_for_the_node() -> None:
+def test_node_of_several_attempts_is_unattributed_and_one_node() -> None:
+    """Whose its values are cannot be told; the node counts once."""
     there = prepared([Stay(1, "a", 0, 60, 1, 4000), Stay(2, "a", 40, 100, 2)])  # one has no GPUs: it reads as well
     found = owners(steady("a", 0, 100), there)
     assert found.select("owner", "observed", "value", "shared", "shared_value").rows() == [
@@ -140,7 +142,7 @@ def test_a_node_seen_on_two_days_is_one_node() -> None:
     assert found.select("owner", "n_nodes").rows() == [(1, 2)]
 
 
-def test_a_node_that_a_sample_over_midnight_tells_of_is_counted_once() -> None:
+def test_node_with_a_sample_across_midnight_counts_once() -> None:
     samples = [Sample("a", READS, "/data", 60, 100, 1.0), Sample("a", READS, "/data", 200, 100, 1.0),
                Sample("a", WRITES, "/data", 120, 180, 1.0)]  # fmt: skip
     found = owners(samples, prepared([Stay(1, "a", 130, 300, 1)]))
@@ -169,7 +171,7 @@ def test_a_window_cuts_stays_and_what_is_outside() -> None:
     assert nodes(steady("a", 50, 100), there).is_empty()
 
 
-def test_an_hour_that_only_its_mean_is_known_of_is_shared_if_an_owner_came_or_went_within_it() -> None:
+def test_hourly_mean_is_shared_if_an_owner_came_or_went() -> None:
     hours = [Sample("a", READS, "/data", t, slow.HOUR, 100.0) for t in (-60, 0, 60)]
     there = prepared([Stay(1, "a", -60, 30, 1), Stay(2, "a", 30, 60, 2), Stay(3, "a", 60, 100, 2)])
     found = owners(hours, there)
@@ -182,7 +184,7 @@ def test_an_hour_that_only_its_mean_is_known_of_is_shared_if_an_owner_came_or_we
     assert [node[f"{name}_value"] for name in PARTS] == [6000, 0, 12_000, 0]
 
 
-def test_an_hour_within_which_attempts_of_one_owner_follow_each_other_is_the_owners() -> None:
+def test_hour_of_consecutive_attempts_of_one_owner_is_the_owners() -> None:
     there = prepared([Stay(1, "a", 0, 30, 7), Stay(2, "a", 30, 60, 7)]).within(at(10), at(60))
     (found,) = owners([Sample("a", READS, "/data", 0, slow.HOUR, 100.0)], there).to_dicts()
     assert (found["observed"], found["value"], found["shared"]) == (50_000, 5000, 0)
@@ -248,9 +250,7 @@ def test_it_agrees_with_the_slow_twin(made: tuple[list[Sample], list[Stay]]) -> 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
-def test_all_that_was_seen_is_accounted_for_once_whatever_the_order(
-    made: tuple[list[Sample], list[Stay]], chance: object
-) -> None:
+def test_every_observed_value_counts_once_in_any_order(made: tuple[list[Sample], list[Stay]], chance: object) -> None:
     samples, stays = made
     there = prepared(stays)
     mixed = samples.copy()

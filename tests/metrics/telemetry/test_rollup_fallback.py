@@ -38,7 +38,7 @@ def test_hours_stand_where_there_are_no_samples() -> None:
     assert told(found)[60:] == [("0", 3600, 3600), ("1", 0, 3600)]
 
 
-def test_an_hour_that_samples_tell_only_a_part_of_is_the_roll_ups() -> None:
+def test_hour_with_partial_samples_is_the_roll_ups() -> None:
     samples = table(*minutes("0", 0, 1800), *minutes("0", 3600, 7200))
     found = with_hours(samples, table(("0", 0, 3600, 0.9), ("0", 3600, 3600, 0.9)), by=LANE)
     assert told(found)[0] == ("0", 0, 3600)
@@ -46,7 +46,7 @@ def test_an_hour_that_samples_tell_only_a_part_of_is_the_roll_ups() -> None:
 
 
 @pytest.mark.parametrize(("known", "counts"), [(3539.0, False), (3540.0, True)])
-def test_a_roll_up_that_knows_less_than_nearly_all_of_its_hour_counts_for_nothing(known: float, counts: bool) -> None:
+def test_roll_up_of_less_than_nearly_its_hour_counts_for_nothing(known: float, counts: bool) -> None:
     samples = table(*minutes("0", 0, 600))
     found = with_hours(samples, table(("0", 0, known, 0.9)), by=LANE)
     assert told(found) == ([("0", 0, known)] if counts else told(samples))

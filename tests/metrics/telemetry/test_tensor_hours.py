@@ -118,7 +118,7 @@ def test_tensor_hours_count_no_node_without_samples_as_seen() -> None:
     assert found == {(0, 0): (4, 2, 0.5, 1.8e9)}
 
 
-def test_tensor_hours_of_a_part_of_a_node_are_nobodys_also_where_only_that_part_has_samples() -> None:
+def test_tensor_hours_of_a_part_of_a_node_are_unattributed() -> None:
     """One of two GPUs has samples, and two attempts hold one each: either may be the one."""
     held = [Holder(0, "a", 0, 60, 1000), Holder(1, "a", 0, 60, 1000)]
     assert by_attempt([Hour("a", 0, 0)], held) == {}
@@ -130,7 +130,7 @@ def test_tensor_hours_of_a_part_of_a_node_are_nobodys_also_where_only_that_part_
     [Holder(1, "a", 30, 31), Holder(1, "a", 59, 90, user="bo"), Holder(1, "a", 0, 60, 500)],
     ids=["one minute", "across the end", "half a GPU"],
 )
-def test_tensor_hours_in_which_somebody_else_held_gpus_are_nobodys(other: Holder) -> None:
+def test_tensor_hours_with_other_holders_are_unattributed(other: Holder) -> None:
     assert by_attempt(full(0, "a"), [Holder(0, "a", 0, 60), other]) == {}
 
 
@@ -139,11 +139,11 @@ def test_tensor_hours_of_assumed_gpus_and_of_checks_are_left_out() -> None:
     assert by_attempt(full(0, "a"), [Holder(0, "a", 0, 60, name="hpc-verification")]) == {}
 
 
-def test_tensor_hours_are_not_cut_where_the_inventory_was_read_again() -> None:
+def test_tensor_hours_are_not_cut_by_a_repeated_inventory() -> None:
     assert list(by_attempt(full(0, "a"), [Holder(0, "a", 0, 60)], again=30)) == [(0, 0)]
 
 
-def test_tensor_hours_weigh_clocks_by_activity_and_without_clocks_have_none() -> None:
+def test_tensor_hours_weigh_clocks_by_activity_or_have_none() -> None:
     mixed = [Hour("a", 0, 0, 0.2, 1e9), Hour("a", 1, 0, 0.6, 2e9)]
     assert by_attempt(mixed, [Holder(0, "a", 0, 60)])[0, 0][2:] == (0.4, 1.75e9)
     none = [Hour("a", 0, 0, 0.2, None), Hour("a", 1, 0, None, 2e9)]

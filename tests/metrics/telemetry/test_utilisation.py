@@ -39,7 +39,7 @@ def test_what_was_never_allocated_has_no_coverage() -> None:
     assert found.select("coverage", "gpu_util").rows() == [(None, 0.5)]
 
 
-def test_the_most_idle_come_first_and_those_of_whom_it_is_not_known_last() -> None:
+def test_most_idle_come_first_and_unknown_last() -> None:
     activity = pl.DataFrame([seen("a", 100, 0.5, 10.0), seen("b", 100, 0.5, 20.0), seen("c", 100, 0.5, 0.0)])
     found = utilisation(activity, allocated(("d", 999)), ["subject"])
     assert found["subject"].to_list() == ["b", "a", "c", "d"]
@@ -63,7 +63,7 @@ def test_response_time_is_by_the_operations_of_the_same_time() -> None:
     assert (row["read_bytes"], row["written_bytes"], row["mean_queue_s"]) == (5e6, None, None)
 
 
-def test_what_is_counted_for_all_mounts_together_stands_beside_them() -> None:
+def test_mount_totals_are_shown_beside_the_mounts() -> None:
     sums = pl.DataFrame([rate("fs_operations_per_s", "/data", 10.0), rate("nfs_operations_per_s", "", 30.0)])
     found = traffic(sums, FILESYSTEMS, [])
     assert found.select("device", "operations").rows() == [("(NFS, all mounts)", 30), ("/data", 10)]

@@ -129,13 +129,13 @@ def test_every_final_state_ends_somewhere() -> None:
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def test_idle_time_is_what_was_seen_and_at_most_all_that_was_not_besides() -> None:
+def test_idle_time_is_observed_and_at_most_all_unobserved_too() -> None:
     found = hours(flags(spent("1", idle_s=2 * HOUR, unused_s=HOUR, unseen_s=4 * HOUR), spent("2")))
     assert found["idle"] == (2, 6, 1)
     assert found["unused_gpus"] == (1, 5, 1)
 
 
-def test_an_attempt_never_stepped_only_if_nearly_all_of_it_was_seen() -> None:
+def test_never_stepped_needs_nearly_all_of_an_attempt_observed() -> None:
     table = flags(
         spent("seen", worked_s=0.0),
         spent("nearly", worked_s=0.0, unseen_s=1.6 * HOUR),
@@ -145,7 +145,7 @@ def test_an_attempt_never_stepped_only_if_nearly_all_of_it_was_seen() -> None:
     assert hours(table)["never_stepped"] == (32, 48, 2)
 
 
-def test_of_an_attempt_that_is_not_over_or_began_before_nobody_knows_whether_it_stepped() -> None:
+def test_never_stepped_is_unknown_for_running_and_earlier_starts() -> None:
     found = hours(flags(spent("1", -1, 2, worked_s=0.0), spent("2", 0, None, worked_s=0.0), until=50))
     assert found["never_stepped"] == (0, 0, 0)
 
@@ -174,13 +174,12 @@ FAST = (0.1, "FAILED")
         ([(1 / 6, "FAILED")] * 3, 3),
     ],
 )
-def test_three_that_break_off_within_ten_minutes_in_a_row_are_a_loop(
-    ends: list[tuple[float, str]], caught: int
-) -> None:
+def test_three_short_failures_in_a_row_are_a_loop(ends: list[tuple[float, str]], caught: int) -> None:
+    """Short: within ten minutes."""
     assert hours(flags(*loop(ends)))["failed_at_once"][2] == caught
 
 
-def test_a_loop_is_of_one_user_and_one_name_and_no_older_than_a_day() -> None:
+def test_loop_is_of_one_user_and_name_within_a_day() -> None:
     assert hours(flags(*loop([FAST] * 2), *loop([FAST] * 2, user="bob")))["failed_at_once"][2] == 0
     assert hours(flags(*loop([FAST] * 2), *loop([FAST] * 2, name="other")))["failed_at_once"][2] == 0
     apart = [
@@ -191,7 +190,7 @@ def test_a_loop_is_of_one_user_and_one_name_and_no_older_than_a_day() -> None:
     assert hours(flags(*apart))["failed_at_once"][2] == 0
 
 
-def test_only_what_was_done_or_out_of_time_tells_what_a_limit_was_good_for() -> None:
+def test_limits_are_judged_by_completed_and_timed_out_only() -> None:
     table = flags(
         spent("short", 0, 0.5),
         spent("timely", 0, 3),
@@ -206,7 +205,7 @@ def test_only_what_was_done_or_out_of_time_tells_what_a_limit_was_good_for() -> 
     assert found["not_run_gpu_s"] / HOUR == 8 * (3.5 + 1)
 
 
-def test_a_partitions_maximum_is_its_largest_limit_that_several_asked_for() -> None:
+def test_partition_maximum_is_the_largest_limit_of_several() -> None:
     asked = [spent(str(hours), time_limit_s=hours * HOUR) for hours in (4, 4, 4, 9, 9)]
     table = rows(SPENDING, *asked, spent("b", partition="dev", time_limit_s=8 * HOUR))
     assert maxima(table).rows() == []
@@ -214,7 +213,7 @@ def test_a_partitions_maximum_is_its_largest_limit_that_several_asked_for() -> N
     assert maxima(more).rows() == [("c", "main", 9 * HOUR)]
 
 
-def test_who_asks_for_the_maximum_and_is_done_early_is_told_apart() -> None:
+def test_early_ends_at_the_maximum_are_counted_separately() -> None:
     found = hours(flags(*(spent(str(each), 0, 0.5) for each in range(3)), spent("own", 0, 0.5, time_limit_s=3 * HOUR)))
     assert found["short_of_limit"] == (16, 16, 4)
     assert found["at_maximum"] == (12, 12, 3)
@@ -252,7 +251,7 @@ def attempts_of_anybody(draw: st.DrawFn) -> list[Row]:
 
 @settings(max_examples=40, deadline=None)
 @given(attempts_of_anybody(), st.sampled_from(["user", "account", "partition", "run_id"]))
-def test_users_accounts_partitions_and_runs_add_up_to_the_cluster(found: list[Row], by: str) -> None:
+def test_users_accounts_partitions_and_runs_sum_to_the_cluster(found: list[Row], by: str) -> None:
     table = flags(*found)
     whole, parts = waste(table), waste(table, by)
     for name in ("gpu_s", "high_gpu_s", "allocated_gpu_s", "n", "n_attempts"):
@@ -262,7 +261,7 @@ def test_users_accounts_partitions_and_runs_add_up_to_the_cluster(found: list[Ro
 
 @settings(max_examples=40, deadline=None)
 @given(attempts_of_anybody())
-def test_what_is_seen_is_never_more_than_what_it_may_be_nor_that_more_than_was_allocated(found: list[Row]) -> None:
+def test_observed_waste_is_at_most_possible_and_that_allocated(found: list[Row]) -> None:
     for row in waste(flags(*found), "user").to_dicts():
         assert -1e-6 <= row["gpu_s"] <= row["high_gpu_s"] + 1e-6
         assert row["high_gpu_s"] <= row["allocated_gpu_s"] + 1e-6

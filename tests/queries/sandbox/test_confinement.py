@@ -115,7 +115,7 @@ def done_by(tmp_path: Path, measure: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_confined_process_reads_its_folder_and_nothing_else_happens(tmp_path: Path) -> None:
+def test_confined_process_reads_its_folder_and_nothing_else(tmp_path: Path) -> None:
     done = done_by(tmp_path, "all")
     assert done >= ALLOWED
     if measures().complete:
@@ -155,7 +155,7 @@ def run_filter(steps: list[tuple[int, int, int, int]], data: bytes) -> int:
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_the_filter_of_each_processor_refuses_what_is_listed_and_no_more(machine: str) -> None:
+def test_filter_of_each_processor_refuses_exactly_its_list(machine: str) -> None:
     kind = confinement._PROCESSORS[machine]  # noqa: SLF001 - the program for a processor that we may not have
     steps = program(kind, pid=7)
 
@@ -263,7 +263,7 @@ def test_a_query_ends_when_it_is_told_to_even_under_nohup(sent: signal.Signals, 
 
 
 @pytest.mark.slow
-def test_a_query_ends_in_time_although_the_process_that_asked_is_stopped(tmp_path: Path) -> None:
+def test_query_ends_in_time_even_if_the_requester_is_stopped(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     asks, query = asking(tmp_path / "w", seconds=1)
     asks.send_signal(signal.SIGSTOP)
@@ -315,7 +315,7 @@ def test_samples_are_read_where_they_lie_on_another_disk(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path) -> None:
+def test_query_runs_under_a_system_limit_it_cannot_raise(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)); "
@@ -332,9 +332,7 @@ def test_a_query_under_a_limit_of_the_system_that_it_cannot_raise(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_time_that_the_process_takes_to_start_is_not_the_querys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_start_time_does_not_count_for_the_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "w", "alice")
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow" / "sitecustomize.py").write_text("import time; time.sleep(8)")

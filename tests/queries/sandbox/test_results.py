@@ -105,7 +105,7 @@ def of_each_type(engine: duckdb.DuckDBPyConnection) -> list[str]:
     return [name for name in engine.sql("FROM test_all_types()").columns if name != "geometry"]
 
 
-def test_values_of_each_type_of_the_engine_are_shown_in_each_format(
+def test_values_of_each_engine_type_are_shown_in_each_format(
     engine: duckdb.DuckDBPyConnection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = of_each_type(engine)

@@ -120,7 +120,7 @@ def shown(root: Path, what: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_het_job_is_listed_once_with_all_its_gpus_and_what_all_of_it_cost(het: tuple[Path, str]) -> None:
+def test_het_job_is_listed_once_with_all_its_gpus_and_its_cost(het: tuple[Path, str]) -> None:
     root, node = het
     with open_reader(root) as reader:
         ledger = reader.table("gpu_time").filter(pl.col("category") == "stalled")
@@ -235,7 +235,7 @@ def a_failure_and_a_second_attempt(*, until: int) -> str:
     )
 
 
-def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path: Path) -> None:
+def test_restart_in_place_is_not_part_of_the_interruption_cost(tmp_path: Path) -> None:
     """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
     sacct = a_failure_and_a_second_attempt(until=4000)
     lines = [
@@ -255,7 +255,7 @@ def test_what_a_restart_in_place_took_is_not_what_the_interruption_cost(tmp_path
 
 
 @pytest.mark.slow
-def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it_nothing(tmp_path: Path) -> None:
+def test_later_restart_in_place_adds_no_cost_to_the_interruption(tmp_path: Path) -> None:
     """The node fails at 3000 s; the next attempt goes back 10 steps, and hours later its worker crashes."""
     sacct = a_failure_and_a_second_attempt(until=9000)
     lines = [
@@ -270,7 +270,7 @@ def test_a_restart_in_place_of_the_next_attempt_costs_the_interruption_before_it
     assert cost == 8 * (100 + 10 + 30)
 
 
-def test_what_a_next_attempt_without_a_log_did_again_is_not_known_and_no_cost_of_nothing(tmp_path: Path) -> None:
+def test_cost_before_a_next_attempt_without_a_log_is_null(tmp_path: Path) -> None:
     """The first attempt's log has all its steps; how many of them the second one went back, nobody tells."""
     sacct = a_failure_and_a_second_attempt(until=4000)
     log = "".join(json.dumps(line) + "\n" for line in logged_lines("7", 0, START, range(298), START))

@@ -74,7 +74,7 @@ def account(folder: Path, *, starts: bool) -> dict[str, Any]:
     return found.runs.row(0, named=True) | {"buckets": buckets}
 
 
-def test_a_run_that_is_read_within_a_step_has_the_librarys_figures(tmp_path: Path) -> None:
+def test_run_read_within_a_step_matches_the_librarys_figures(tmp_path: Path) -> None:
     entries = [(at, job_start(at)) for at in PROCESSES]
     entries += [(at, step(number, at)) for steps in STARTS for number, at in steps]
     ordered = [entry for _, entry in sorted(entries, key=lambda each: each[0])]

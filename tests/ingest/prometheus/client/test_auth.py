@@ -71,7 +71,7 @@ def test_every_request_carries_user_and_password_in_any_script() -> None:
 
 
 @pytest.mark.parametrize("where", ["headers", "secret_headers"])
-def test_a_login_in_a_header_counts_more_than_that_of_the_address(where: str) -> None:
+def test_login_in_a_header_takes_precedence_over_the_address(where: str) -> None:
     for headers in shown(Login(**{where: {"authorization": "Custom x"}}), url="http://other:login@127.0.0.1"):  # type: ignore[arg-type]  # mypy does not know which
         assert headers["authorization"] == "Custom x"
         assert "Authorization" not in headers
@@ -112,7 +112,7 @@ def test_a_wrong_token_is_told_without_it() -> None:
 
 
 @pytest.mark.parametrize("user", ["", "me"])
-def test_a_wrong_password_is_told_without_it_as_it_is_sent_and_as_it_stands_in_the_address(user: str) -> None:
+def test_refused_password_is_reported_without_any_spelling_of_it(user: str) -> None:
     """A page that helps to find faults shows the whole request."""
     login = Login(user=user, password="p@ss/word" if user else "")
     inside = "" if user else "me:p%40ss%2Fword@"
@@ -201,9 +201,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(*(str(folder / name) for name in found))
 
 
-def test_a_server_of_an_authority_that_we_trust_is_asked_by_every_road(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_of_a_trusted_authority_works_by_every_transport(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the environment says of others."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", files.other_ca)
 
@@ -225,7 +223,7 @@ def test_a_server_of_an_authority_that_we_trust_is_asked_by_every_road(
 
 
 @pytest.mark.parametrize("which", ["nobody's", "another's"])
-def test_a_server_that_is_not_to_be_trusted_is_not_shown_anything(files: Files, which: str) -> None:
+def test_untrusted_server_is_sent_nothing(files: Files, which: str) -> None:
     ca_file = files.other_ca if which == "another's" else ""
     with web(lambda *_: NAMES, tls=files.context()) as there, pytest.raises(ServerDownError) as caught:
         names(there.url, Login(token=SECRET, ca_file=ca_file))
@@ -255,7 +253,7 @@ def test_a_port_without_tls_is_told(files: Files) -> None:
         names(there.url.replace("http:", "https:"), Login(ca_file=files.ca))
 
 
-def test_files_that_cannot_be_used_are_told_before_anybody_is_asked(files: Files, tmp_path: Path) -> None:
+def test_unusable_files_are_reported_before_any_request(files: Files, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no certificate\n")
     gone, text = str(tmp_path / "gone"), str(tmp_path / "text")
     for login, said in (
@@ -276,7 +274,7 @@ def config(**section: object) -> Config:
     return parse({"prometheus": {"url": "http://127.0.0.1:9", **section}}, origin="trackside.toml")
 
 
-def test_secrets_come_from_the_environment_and_blanks_around_them_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_come_stripped_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", f" {SECRET}\n")
     monkeypatch.setenv("MY_KEY", "k3y")
     settings = config(
@@ -298,7 +296,7 @@ def test_secrets_come_from_the_environment_and_blanks_around_them_do_not_count(m
     ],
 )
 @pytest.mark.parametrize("value", [None, " ", "two\nlines", "s3cr\x7ft"])
-def test_a_variable_that_does_not_hold_a_secret_is_named_and_not_shown(
+def test_variable_without_a_secret_is_named_and_not_printed(
     section: dict[str, object], value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if value is not None:
@@ -308,7 +306,7 @@ def test_a_variable_that_does_not_hold_a_secret_is_named_and_not_shown(
     assert value is None or not value.strip() or value not in str(caught.value)
 
 
-def test_a_certificate_that_cannot_be_used_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+def test_unusable_certificate_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"^prometheus\.ca_file: No such file"):
         connect(config(ca_file=str(tmp_path / "gone")))
 

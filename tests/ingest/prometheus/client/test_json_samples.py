@@ -114,9 +114,10 @@ POINTS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0.5, 1.0, -math.
 
 @settings(deadline=None)
 @given(st.lists(POINTS, max_size=4), st.integers(0, 6), st.integers(0, 6), st.booleans())
-def test_tidy_samples_are_in_order_within_the_time_and_each_time_has_its_largest_value(
+def test_tidied_samples_are_ordered_bounded_and_the_largest(
     series: list[list[tuple[int, float]]], low: int, high: int, nan: bool
 ) -> None:
+    """Of several values for one time, the largest counts."""
     text = body([({"n": str(n)}, [(moment, repr(value)) for moment, value in each]) for n, each in enumerate(series)])
     found = tidied(samples_of(text), low * 1000, high * 1000, nan=nan)
     expected: dict[str, dict[int, float]] = {}

@@ -86,7 +86,7 @@ def numbered(params: dict[str, str]) -> Answer:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_several_queries_are_asked_at_the_same_time_within_the_limit_and_answered_in_order(limit: int) -> None:
+def test_queries_run_concurrently_within_the_limit_and_in_order(limit: int) -> None:
     busy = Busy(numbered)
     with web(busy) as there:
         asked = server(there.url, concurrency=limit)
@@ -176,7 +176,7 @@ class Metrics:
     ("said", "metrics", "seconds"),
     [(MIMIR_SERIES, 1, 9999), (VICTORIA_SERIES, 1, 120), (MIMIR_LENGTH, 9, 100), (MIMIR_CHUNKS, 1, 60)],
 )
-def test_raw_readings_are_those_that_there_are_whatever_the_server_may_look_at(
+def test_raw_readings_are_complete_whatever_the_server_may_scan(
     said: str, metrics: int, seconds: int, limit: int
 ) -> None:
     """After the beginning, up to and with the end, each once and in order, although windows have both ends here."""
@@ -193,7 +193,7 @@ def test_raw_readings_are_those_that_there_are_whatever_the_server_may_look_at(
     assert found == {name: [10.0 * n for n in range(3, 63)] for name in "abc"}
 
 
-def test_names_are_asked_for_in_halves_where_they_have_too_many_series() -> None:
+def test_names_are_requested_in_halves_when_series_are_too_many() -> None:
     with web(Metrics(MIMIR_SERIES, metrics=2)) as there:
         found = server(there.url).names('{__name__=~"a|b|c|d|e"}', since=at(T), until=at(T + 60))
         assert found == ["a", "b", "c", "d", "e"]
@@ -230,14 +230,12 @@ def test_one_metric_that_is_too_much_even_for_a_minute_is_told() -> None:
         (400, "parse error: unexpected character", False),
     ],
 )
-def test_what_a_smaller_question_would_mend_is_told_from_what_it_would_not(
-    status: int, said: str, too_much: bool
-) -> None:
+def test_error_that_a_smaller_query_mends_differs_from_others(status: int, said: str, too_much: bool) -> None:
     assert AnsweredError(status, said, "").is_too_much is too_much
 
 
 @pytest.mark.parametrize("said", [MIMIR_RATE, "too many outstanding requests"])
-def test_a_server_that_is_asked_too_often_is_asked_again_later_and_not_in_pieces(said: str) -> None:
+def test_rate_limited_query_is_repeated_later_and_not_split(said: str) -> None:
     answers = iter([Answer(said.encode(), 429, "text/plain", headers={"Retry-After": "3"}), matrix()])
     waits: list[float] = []
     with web(lambda *_: next(answers)) as there:
@@ -247,7 +245,7 @@ def test_a_server_that_is_asked_too_often_is_asked_again_later_and_not_in_pieces
     assert waits == [3.0]
 
 
-def test_a_slow_server_is_asked_in_pieces_that_come_through_in_time() -> None:
+def test_slow_server_is_queried_in_intervals_that_answer_in_time() -> None:
     """A piece that is too long for one answer would be too long the next time, too, and nobody would get on."""
 
     def answer(_: str, params: dict[str, str]) -> Answer:

@@ -67,7 +67,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield Server(prometheus.url, remote_read=request.param == "remote read")
 
 
-def test_a_reading_at_the_beginning_is_left_out_and_one_at_the_end_is_not(server: Server) -> None:
+def test_reading_at_the_beginning_is_left_out_at_the_end_kept(server: Server) -> None:
     assert {row[2] for row in told(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
 
 

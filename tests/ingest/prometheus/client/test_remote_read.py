@@ -97,7 +97,7 @@ def test_what_is_quoted_as_promql_has_it_comes_back(conditions: list[tuple[str, 
     ]
 
 
-def test_a_request_is_a_snappy_block_with_the_conditions_and_the_time() -> None:
+def test_request_is_a_snappy_block_of_matchers_and_time() -> None:
     body = request([Matcher("__name__", "=", "up"), Matcher("a", "!~", "x|y")], T * 1000, T * 1000 + 300)
     size, begin = _uvarint(body)
     message = pa.decompress(body, decompressed_size=size, codec="snappy", asbytes=True)
@@ -110,7 +110,8 @@ def test_a_request_is_a_snappy_block_with_the_conditions_and_the_time() -> None:
     assert begin < len(body)
 
 
-def test_equality_is_asked_for_as_a_regular_expression_since_a_server_takes_it_for_its_own_label() -> None:
+def test_equality_is_sent_as_a_regular_expression() -> None:
+    """A server takes equality with its own external label for that label."""
     body = request([Matcher("cluster", "=", "a.b|c")], 0, 1)
     assert b"\x08\x02" + sized(2, b"cluster") + sized(3, b"a\\.b\\|c") in body
 
@@ -156,7 +157,7 @@ def test_an_answer_without_series_is_empty() -> None:
     assert all_of(frame()) == []
 
 
-def test_marks_of_ends_and_what_lies_outside_the_time_are_left_out() -> None:
+def test_stale_markers_and_samples_outside_the_time_are_left_out() -> None:
     ended = write_chunk([(T * 1000, bits_of(1.0)), (T * 1000 + 1, STALE)])
     gone = write_chunk([(T * 1000 + 5, STALE)])
     data = frame(series(LABELS, ended, chunk((10, 2.0), (20, 3.0)))) + frame(series(LABELS | {"gpu": "1"}, gone))
@@ -199,7 +200,7 @@ def test_what_a_server_writes_behind_the_last_frame_is_an_error() -> None:
 
 
 @given(st.data())
-def test_an_answer_that_is_cut_anywhere_but_between_frames_is_an_error(data: st.DataObject) -> None:
+def test_answer_cut_within_a_frame_is_an_error(data: st.DataObject) -> None:
     one = frame(series(LABELS, chunk((0, 1.0), (1, 2.0))))
     cut = data.draw(st.integers(1, len(one) - 1))
     with pytest.raises(GarbledError):
@@ -215,7 +216,7 @@ def test_bytes_that_are_no_answer_are_an_error_or_empty(data: bytes) -> None:
 
 
 @given(st.data())
-def test_a_changed_byte_is_an_error_since_the_last_frame_is_checked(data: st.DataObject) -> None:
+def test_changed_byte_is_an_error_by_the_checksum(data: st.DataObject) -> None:
     one = frame(series(LABELS, chunk((0, 1.0), (15_000, 2.0), (30_000, 0.1))))
     changed = bytearray(one)
     changed[data.draw(st.integers(0, len(one) - 1))] ^= data.draw(st.integers(1, 255))
@@ -231,7 +232,7 @@ def samples_of(*points: tuple[int, float]) -> Samples:
     return Samples([{"gpu": "0"}], np.array([len(points)]), times, np.array([value for _, value in points]))
 
 
-def test_an_interval_holds_what_was_read_after_its_beginning_up_to_its_end() -> None:
+def test_interval_has_readings_after_its_beginning_up_to_its_end() -> None:
     means = cell_means(samples_of((-1, 1.0), (0, 3.0), (1, 5.0), (60_000, 6.0), (180_000, 9.0)), 60_000)
     assert (means.times - T * 1000).tolist() == [0, 60_000, 180_000]
     assert means.values.tolist() == [2.0, 5.5, 9.0]
@@ -295,7 +296,7 @@ def values(asked: Server, selector: str = TENSOR + "{}", *, seconds: int = 120) 
     return None if found is None else [value for batch in found for value in batch]
 
 
-def test_raw_readings_are_streamed_with_login_and_are_part_of_the_digest() -> None:
+def test_raw_readings_stream_with_login_and_enter_the_digest() -> None:
     with web(names_of, streaming()) as there:
         asked = server(there.url.replace("//", "//me:secret@"))
         empty = server(there.url).digest()
@@ -327,13 +328,13 @@ def test_a_server_without_streams_is_asked_for_nothing_else(refusal: Answer) -> 
         assert (len(there.posted), there.questions) == (1, [])
 
 
-def test_a_selector_that_we_do_not_understand_is_left_to_the_server() -> None:
+def test_unsupported_selector_is_left_to_the_server() -> None:
     with web(names_of, streaming()) as there:
         assert values(server(there.url), 'up{"utf8.name"="b"}') is None
         assert there.posted == []
 
 
-def test_a_server_that_refuses_the_question_itself_is_asked_in_json() -> None:
+def test_refused_remote_read_falls_back_to_json() -> None:
     with web(names_of, streaming(lambda _: b"no such thing", status=400)) as there:
         asked = server(there.url)
         assert values(asked) is None
@@ -345,7 +346,7 @@ def test_histograms_are_left_to_json() -> None:
         assert values(server(there.url)) is None
 
 
-def test_a_server_that_is_away_is_not_taken_for_one_without_streams() -> None:
+def test_unavailable_server_is_not_taken_for_one_without_streams() -> None:
     busy = iter([Answer(b"", 503), Answer(b"", 503), Answer(b"", 200, STREAM)])
     with web(names_of, lambda _: next(busy)) as there:
         asked = server(there.url)
@@ -367,7 +368,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
         values(server(there.url))
 
 
-def test_what_is_too_much_is_asked_for_in_halves_that_share_nothing() -> None:
+def test_too_large_read_is_requested_in_disjoint_halves() -> None:
     windows: list[tuple[int, int]] = []
 
     def answer(body: bytes) -> Answer:
@@ -423,7 +424,8 @@ def test_samples_are_the_same_by_both_roads() -> None:
     assert raw == [("n1", "0", at(T), 60.0, 0.1875), ("n1", "0", at(T + 60), 60.0, 0.6875)]
 
 
-def test_all_metrics_come_in_one_stream_but_over_long_intervals_from_the_server() -> None:
+def test_all_metrics_share_a_stream_except_over_long_intervals() -> None:
+    """Over long intervals the server computes the means."""
     other = LABELS | {"__name__": "DCGM_FI_DEV_GPU_UTIL"}
     body = frame(series(LABELS, chunk((1, 0.5)))) + frame(series(other, chunk((1, 50.0))))
     for interval_s, posts in ((60, 2), (RAW_UP_TO_S, 2), (RAW_UP_TO_S + 1, 0)):

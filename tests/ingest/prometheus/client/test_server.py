@@ -96,14 +96,14 @@ def test_captured_averages_are_samples_of_the_time_before_them() -> None:
     assert parsed.rejects["reason"].to_list() == ["no label names the node and the GPU"]
 
 
-def test_captured_readings_of_a_sticky_gauge_are_events_at_its_edges() -> None:
+def test_captured_sticky_gauge_gives_events_at_its_edges() -> None:
     with web(captured) as there:
         parsed = read(server(there.url), WANTED, [XID], since=at(T), until=at(T + 360))
     events = parsed.frames["health_events"].select("node", "gpu", "ts", "code", "severity").rows()
     assert events == [("n1", "0", at(T + 105), "79", "critical"), ("n1", "0", at(T + 210), "45", "info")]
 
 
-def test_raw_xids_are_asked_for_of_those_nodes_only_that_have_one() -> None:
+def test_raw_xids_are_requested_only_of_nodes_that_have_one() -> None:
     with web(captured) as there:
         read(server(there.url), WANTED, [XID], since=at(T), until=at(T + 360))
     raw = [params["query"] for _, params, _ in there.questions if not params["query"].startswith("max")]
@@ -145,9 +145,7 @@ class Engine:
 
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("offset_ms", [0, 1, 59_999])
-def test_every_reading_counts_once_wherever_it_lies_and_whichever_windows_the_server_has(
-    closed: bool, offset_ms: int
-) -> None:
+def test_each_reading_counts_once_at_any_offset_and_window_kind(closed: bool, offset_ms: int) -> None:
     """A target is scraped at the same moment of each minute: one that is in no window would have no telemetry."""
     readings = [offset_ms + 60_000 * minute for minute in range(-1, 7)]
     with web(Engine(*readings, closed=closed)) as there:
@@ -167,18 +165,18 @@ def test_a_server_is_asked_once_which_windows_it_has() -> None:
 
 
 @pytest.mark.parametrize("answer", [EMPTY, number(3), Answer(b"no subqueries", 400), Answer(b"no", 403)])
-def test_a_server_that_does_not_say_which_windows_it_has_is_taken_for_the_older_kind(answer: Answer) -> None:
+def test_server_of_unknown_window_kind_is_taken_for_the_older(answer: Answer) -> None:
     with web(lambda *_: answer) as there:
         assert server(there.url).window(timedelta(seconds=60), at=at(T)) == "[59999ms]"
 
 
-def test_a_server_that_is_away_is_not_taken_for_one_that_does_not_say() -> None:
+def test_unavailable_server_is_not_taken_for_one_of_unknown_kind() -> None:
     with web(lambda *_: Answer(b"", 503)) as there, pytest.raises(ServerDownError, match="status 503"):
         server(there.url).window(timedelta(seconds=60), at=at(T))
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_raw_readings_that_are_asked_for_in_pieces_leave_none_out(closed: bool) -> None:
+def test_raw_readings_requested_in_intervals_are_complete(closed: bool) -> None:
     """Pieces may end within a millisecond; here they do after 93.75 ms."""
     engine = Engine(*range(1, 1501), closed=closed)
 
@@ -206,7 +204,7 @@ def test_a_ratio_in_percent_is_left_out_whole() -> None:
     assert "all 3 were left out" in warning
 
 
-def test_a_gpu_that_one_exporter_tells_by_index_and_another_by_uuid_is_one() -> None:
+def test_gpu_by_index_and_by_uuid_of_two_exporters_is_one() -> None:
     """DCGM has both labels, nvidia-smi's exporter only the UUID, without the GPU- before it."""
     answers = {
         "DCGM_FI_DEV_POWER_USAGE": {"gpu": "3", "UUID": "GPU-6A", "Hostname": "n1"},
@@ -226,7 +224,7 @@ def test_a_gpu_that_one_exporter_tells_by_index_and_another_by_uuid_is_one() -> 
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 2, 0)
 
 
-def test_metrics_of_somebodys_own_are_asked_for_where_their_labels_are_as_told() -> None:
+def test_own_metrics_are_requested_with_their_label_matchers() -> None:
     entry = {"name": "my_power", "fills": "gpu_samples.power_w", "where": {"rail": "12v|gpu"}}
     wanted = replace(WANTED, mapping=builtin().and_more([entry], origin="mine"))
     labels = {"gpu": "0", "Hostname": "n1"}
@@ -291,7 +289,7 @@ def test_a_server_and_a_file_tell_the_same_xids(
     assert found.select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows() == events
 
 
-def test_what_an_earlier_piece_told_is_not_told_again_by_the_exporter_that_saw_it_later() -> None:
+def test_event_of_an_earlier_interval_is_not_repeated_by_another() -> None:
     """The hour that is looked back at begins between the scrapes of two exporters, of which the first saw it before."""
     begin = -3600
     answered, _ = gauge(
@@ -318,7 +316,7 @@ def test_what_an_earlier_piece_told_is_not_told_again_by_the_exporter_that_saw_i
         (80, False, [(80, "79", "critical")]),
     ],
 )
-def test_an_xid_whose_series_begins_with_it_is_an_event_wherever_the_time_is_cut(
+def test_xid_at_the_start_of_a_series_is_an_event_at_any_cut(
     second: int, *, there: bool, events: list[tuple[int, str, str]]
 ) -> None:
     labels = {"Hostname": "n1", "gpu": "0"}
@@ -369,7 +367,7 @@ def test_a_question_that_is_too_much_is_asked_in_halves() -> None:
         (413, ""),
     ],
 )
-def test_a_question_that_is_too_much_even_for_one_point_is_an_error_that_says_so(status: int, said: str) -> None:
+def test_query_too_large_for_a_single_point_is_a_clear_error(status: int, said: str) -> None:
     body = json.dumps({"status": "error", "errorType": "execution", "error": said}).encode()
     with web(lambda *_: Answer(body, status=status)) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
@@ -377,7 +375,7 @@ def test_a_question_that_is_too_much_even_for_one_point_is_an_error_that_says_so
         assert len(there.questions) < 12
 
 
-def test_what_may_be_gone_a_moment_later_is_asked_again_after_growing_pauses() -> None:
+def test_transient_errors_are_retried_after_growing_pauses() -> None:
     answers = iter([Answer(b"", status=503), Answer(b"busy", status=500), NAMES])
     waits: list[float] = []
     with web(lambda *_: next(answers)) as there:
@@ -415,7 +413,7 @@ HTML = Answer(b"<!doctype html><p>Welcome", kind="text/html")
         (Answer(b"", 302, headers={"Location": "/"}), "cannot be asked: Exceeded 30 redirects"),
     ],
 )
-def test_a_server_that_does_not_do_as_it_should_is_told_from_one_that_has_nothing(answer: Answer, said: str) -> None:
+def test_misbehaving_server_is_an_error_and_not_an_empty_result(answer: Answer, said: str) -> None:
     with web(lambda *_: answer) as there, pytest.raises(ServerDownError) as caught:
         names(there.url)
     assert re.search(said, str(caught.value), re.DOTALL)
@@ -441,7 +439,7 @@ def test_nobody_waits_for_ever() -> None:
             late.names("", since=at(T), until=at(T + 60))
 
 
-def test_a_refused_connection_is_not_waited_for_at_first_but_later_is() -> None:
+def test_refused_connection_is_retried_only_after_a_success() -> None:
     waits: list[float] = []
     with web(lambda *_: NAMES) as there:
         gone = there.url
@@ -550,7 +548,7 @@ PAIR = [T + 60, "1"]
         Answer(b'{"status": "success", "data": ' + b"1" * 5000 + b"}"),
     ],
 )
-def test_json_that_prometheus_never_writes_is_an_error_that_names_the_server(answer: Answer) -> None:
+def test_impossible_json_is_an_error_that_names_the_server(answer: Answer) -> None:
     with web(lambda *_: answer) as there, pytest.raises(ServerDownError) as caught:
         points(there.url, 600, retries=0)
     assert str(caught.value).startswith(f"{there.url} answers, but not as Prometheus does")
@@ -563,14 +561,14 @@ def test_names_that_are_none_are_an_error_that_names_the_server(found: object) -
 
 
 @pytest.mark.parametrize("value", [[T, 1], [T, "new"], None, [T]])
-def test_a_newest_reading_that_is_no_number_is_an_error_that_names_the_server(value: object) -> None:
+def test_non_numeric_latest_reading_is_an_error_with_the_server(value: object) -> None:
     answer = told({"resultType": "vector", "result": [{"metric": {}, "value": value}]})
     with web(lambda *_: answer) as there, pytest.raises(ServerDownError, match="not as Prometheus does"):
         server(there.url).latest("up", at=at(T))
 
 
 @pytest.mark.parametrize("promised", [100_000, None])
-def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(promised: int | None) -> None:
+def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
     dripping = Answer(b'{"status"' + b" " * 60, promised=promised, drip_s=0.1)
     with web(lambda *_: dripping) as there:
         late = Server(there.url, retries=0, timeout_s=-1, sleep=never)

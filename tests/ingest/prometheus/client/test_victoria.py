@@ -62,14 +62,14 @@ def test_lines_are_read_however_they_are_cut(
     assert found == [(labels, [(ms, float(value)) for ms, value in points]) for labels, points in series if points]
 
 
-def test_what_is_no_number_is_no_reading_and_what_is_infinite_is_one() -> None:
+def test_null_and_nan_are_no_readings_and_infinity_is_one() -> None:
     spelled = ["1", "null", "NaN", "+Inf", '"Infinity"', "-Inf", '"-Infinity"', "1e-300"]
     found = all_of(line({"a": "1"}, list(enumerate(spelled))) + line({"a": "2"}, [(0, "null")]))
     inf = math.inf
     assert found == [({"a": "1"}, [(0, 1.0), (3, inf), (4, inf), (5, -inf), (6, -inf), (7, 1e-300)])]
 
 
-def test_of_two_readings_at_one_time_the_larger_counts_and_times_are_in_order() -> None:
+def test_larger_of_two_readings_of_one_time_counts_in_order() -> None:
     assert all_of(line({}, [(5, "1"), (0, "2"), (5, "3"), (5, "2")])) == [({}, [(0, 2.0), (5, 3.0)])]
 
 
@@ -192,7 +192,7 @@ def test_without_raw_roads_nothing_is_asked_for() -> None:
         assert (there.exported, there.posted) == ([], [])
 
 
-def test_a_server_that_is_away_is_not_taken_for_one_that_does_not_export() -> None:
+def test_unavailable_server_is_not_taken_for_one_without_export() -> None:
     with (
         web(lambda *_: matrix(), export=lambda _: Answer(b"", 503)) as there,
         pytest.raises(ServerDownError, match="status 503"),
@@ -200,7 +200,7 @@ def test_a_server_that_is_away_is_not_taken_for_one_that_does_not_export() -> No
         values(server(there.url))
 
 
-def test_what_is_too_much_is_asked_for_in_halves_of_time_then_by_metric() -> None:
+def test_too_large_export_is_halved_by_time_then_by_metric() -> None:
     asked_for: list[tuple[str, str, str]] = []
 
     def answer(params: dict[str, str]) -> Answer:

@@ -63,7 +63,7 @@ def runs(draw: st.DrawFn) -> list[Sample]:
 
 
 @given(st.lists(runs(), min_size=1, max_size=12), st.binary(max_size=9))
-def test_chunks_of_any_samples_come_back_whatever_lies_between_them(chunks: list[list[Sample]], between: bytes) -> None:
+def test_chunks_of_any_samples_round_trip_with_anything_between(chunks: list[list[Sample]], between: bytes) -> None:
     written = [write_chunk(samples) for samples in chunks]
     assert [read_chunk(chunk) for chunk in written] == chunks
     assert decoded(*written, between=between) == chunks
@@ -71,9 +71,7 @@ def test_chunks_of_any_samples_come_back_whatever_lies_between_them(chunks: list
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.integers(0, 30))
 @settings(max_examples=300)
-def test_bytes_that_are_no_chunk_are_read_as_the_plain_decoder_reads_them_or_refused(
-    tails: list[bytes], count: int
-) -> None:
+def test_random_bytes_decode_as_by_the_plain_decoder_or_fail(tails: list[bytes], count: int) -> None:
     chunks = [count.to_bytes(2, "big") + tail for tail in tails]
     try:
         told = [read_chunk(chunk) for chunk in chunks]
@@ -93,7 +91,7 @@ def test_a_chunk_that_is_cut_is_refused(samples: list[Sample], data: st.DataObje
 
 
 @pytest.mark.slow
-def test_a_chunk_with_a_flipped_bit_is_what_the_plain_decoder_makes_of_it() -> None:
+def test_chunk_with_a_flipped_bit_decodes_as_by_plain_decoder() -> None:
     chunk = write_chunk([(T + 15_000 * n, bits_of(n % 7 / 10)) for n in range(30)])
     for bit in range(8 * len(chunk)):
         flipped = bytearray(chunk)
@@ -113,7 +111,7 @@ def test_chunks_of_one_size_are_what_was_written(count: int) -> None:
     assert decoded(*[write_chunk(samples)] * 3) == [samples] * 3
 
 
-def test_more_chunks_than_are_decoded_together_stay_in_their_order() -> None:
+def test_more_chunks_than_one_batch_stay_in_order() -> None:
     chunks = [[(T + number, bits_of(float(number)))] * (number % 3) for number in range(2 * LANES + 5)]
     assert decoded(*[write_chunk(samples) for samples in chunks]) == chunks
 
@@ -125,7 +123,7 @@ def test_the_mark_of_an_end_is_told_from_other_nans() -> None:
     assert np.isnan(decode(*_one([(T, bits_of(NAN))])).values).all()
 
 
-def test_a_chunk_that_promises_more_samples_than_it_has_bits_for_is_refused_at_once() -> None:
+def test_chunk_too_short_for_its_sample_count_is_refused_at_once() -> None:
     with pytest.raises(DamagedChunkError, match="too short for its samples"):
         decoded(b"\xff\xff" + bytes(100))
 

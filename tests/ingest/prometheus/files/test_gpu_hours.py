@@ -79,7 +79,7 @@ def test_a_row_that_cannot_be_is_kept_with_its_reason(change: dict[str, object],
 
 @pytest.mark.parametrize("unit", ["ms", "us"])
 @pytest.mark.parametrize("raw", [2**63 - 1, -(2**63) + 1, 946_684_799_999, 0])
-def test_a_time_that_cannot_be_is_refused_before_anybody_counts_with_it(unit: str, raw: int) -> None:
+def test_impossible_time_is_refused_before_any_arithmetic(unit: str, raw: int) -> None:
     stamps = pl.Series([raw, 1_795_248_000 * (1000 if unit == "ms" else 1_000_000)])
     odd = hours({"gpu": "9"}, {}).with_columns(ts=stamps.cast(pl.Datetime(unit, "UTC")))  # type: ignore[arg-type]  # one of the two
     parsed = parse(odd)
@@ -127,7 +127,7 @@ def test_hours_outside_the_window_are_skipped() -> None:
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.covers_until) == (1, 1, at(1_795_251_600))
 
 
-def test_a_file_that_is_cut_or_lacks_columns_is_refused_as_a_whole() -> None:
+def test_truncated_file_or_missing_columns_refuse_the_whole_file() -> None:
     with pytest.raises(UnrecognisedInputError, match="cut off or damaged"):
         parse_table(parquet(hours({}))[:-20], origin="x", cluster="c")
     with pytest.raises(MissingColumnError, match=r"lacks the column\(s\) gpu, covered_s; it has node"):

@@ -110,7 +110,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
-def test_one_file_feeds_every_source_and_each_is_reported_and_booked(tmp_path: Path) -> None:
+def test_one_file_feeds_every_source_with_a_report_and_load_each(tmp_path: Path) -> None:
     path = written(tmp_path, "all.om", by_series())
     reports = ingest(tmp_path / "w", path)
     parsed = [report.parsed for report in reports if report.parsed is not None]
@@ -190,7 +190,7 @@ def test_a_warehouses_own_files_read_back_are_the_same_rows(reference: Path, tmp
     assert_same(tmp_path / "w", reference)
 
 
-def test_names_of_hosts_that_a_file_tells_are_those_of_its_own_rows(tmp_path: Path) -> None:
+def test_host_names_of_a_file_apply_to_its_own_rows(tmp_path: Path) -> None:
     """On Kubernetes a Slurm node is a pod, and telemetry names its host."""
     node = {
         "cluster": ["c"],

@@ -132,7 +132,7 @@ def only_values(parsed: Parsed) -> list[tuple[object, ...]]:
     return parsed.frames["gpu_samples"].select("gpu", "gpu_util", "power_w").rows()
 
 
-def test_a_ratio_in_percent_is_left_out_whole_so_that_idle_gpus_do_not_pass_for_busy_ones() -> None:
+def test_ratio_given_in_percent_is_left_out_as_a_whole() -> None:
     """1 %, a quarter of a percent and 97 %: as ratios the first two would be busy, and the third nothing at all."""
     util = [
         f'DCGM_FI_DEV_GPU_UTIL_RATIO{{gpu="{gpu}",Hostname="n1"}} {value} {T + 60}'
@@ -170,7 +170,7 @@ def test_a_count_by_code_tells_a_repeat_of_the_same_xid() -> None:
     assert events == [(at(T + 15), "48", "critical"), (at(T + 45), "48", "critical")]
 
 
-def test_a_last_line_that_is_cut_is_refused_for_it_may_read_like_a_whole_one() -> None:
+def test_truncated_last_line_is_refused() -> None:
     parsed = parse(GOOD, GOOD[:-3].replace('gpu="0"', 'gpu="1"'), end="")
     assert refusals(parsed) == [(2, "the file ends in the middle of this line")]
     assert parsed.rows_loaded == 1
@@ -227,7 +227,7 @@ def test_who_takes_telemetry_for_slurms_is_told_how_to_load_it(data: bytes) -> N
         st.tuples(st.sampled_from(["0", "1"]), st.integers(1, 900)), st.floats(0, 100), min_size=1, max_size=60
     )
 )
-def test_samples_are_the_plain_means_of_what_was_read_in_each_minute(read: dict[tuple[str, int], float]) -> None:
+def test_samples_are_the_means_of_the_readings_of_each_minute(read: dict[tuple[str, int], float]) -> None:
     lines = [f'DCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}",Hostname="n1"}} {v!r} {T + s}' for (gpu, s), v in read.items()]
     frame = parse(*lines).frames["gpu_samples"]
     cells: dict[tuple[str, int], list[float]] = {}
@@ -266,7 +266,7 @@ MIXED = [
 SOURCES = ["prometheus.gpu", "prometheus.node", "prometheus.slurm", "prometheus.kubernetes", "prometheus.health"]
 
 
-def test_a_text_of_all_exporters_is_told_source_by_source_with_every_line_accounted_for() -> None:
+def test_mixed_text_is_split_by_source_and_each_line_counted() -> None:
     found = everything(*MIXED, "rubbish")
     assert list(found) == SOURCES
     counts = {
@@ -293,7 +293,7 @@ WANTED = sorted(by_source.names(builtin()))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WANTED)
-def test_a_metric_that_some_source_wants_is_in_the_account_whatever_stands_beside_it(name: str) -> None:
+def test_wanted_metric_is_counted_whatever_else_the_file_has(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
     line = f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
     for beside in ([], [GOOD], ["unknown 1"]):
@@ -302,7 +302,7 @@ def test_a_metric_that_some_source_wants_is_in_the_account_whatever_stands_besid
         assert max(parsed.rows_read for parsed in found.values()) <= 1 + len(beside)
 
 
-def test_a_file_that_only_says_how_hosts_call_themselves_has_nothing_to_load() -> None:
+def test_file_with_host_names_only_has_nothing_to_load() -> None:
     parsed = parse(f'node_uname_info{{{NODE},nodename="n1"}} 1 {T}')
     assert (parsed.rows_read, parsed.rows_skipped) == (1, 1)
     assert any("nothing to load" in warning for warning in parsed.warnings)
@@ -343,7 +343,7 @@ def test_what_is_written_twice_is_read_once() -> None:
         assert twice[source].rows_skipped == parsed.rows_skipped + of_nobody
 
 
-def test_of_two_values_for_one_time_the_larger_counts_and_that_is_said() -> None:
+def test_larger_of_two_values_of_one_time_counts_with_a_warning() -> None:
     parsed = parse(GOOD, GOOD.replace(" 50 ", " 70 "), GOOD.replace(" 50 ", " NaN "))
     assert only_values(parsed) == [("0", pytest.approx(0.7), None)]
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (1, 2)
@@ -352,7 +352,7 @@ def test_of_two_values_for_one_time_the_larger_counts_and_that_is_said() -> None
     ]
 
 
-def test_histograms_summaries_infos_and_creation_times_are_skipped() -> None:
+def test_histograms_summaries_infos_and_creations_are_skipped() -> None:
     others = [
         f'http_seconds_bucket{{le="+Inf"}} 17 {T} # {{trace_id="a}} b"}} 0.5 {T}.5',
         f"http_seconds_count 17 {T}",
@@ -380,7 +380,7 @@ def test_a_line_without_end_is_no_text() -> None:
         everything(GOOD, "x" * 2 * LONGEST_LINE, size=1 << 16)
 
 
-def test_a_series_that_names_no_node_is_refused_once_and_its_readings_skipped() -> None:
+def test_series_without_a_node_is_refused_once_and_then_skipped() -> None:
     lines = [f"node_load1 3 {T + second}" for second in range(0, 600, 15)]
     node = everything(GOOD, *lines)["prometheus.node"]
     assert (node.rows_read, node.rows_loaded, node.rows_skipped, node.rows_rejected) == (40, 0, 39, 1)

@@ -85,7 +85,7 @@ def test_times_are_moments_or_numbers_of_any_unit(time: pl.Series) -> None:
     assert utils(parse(rows({}).with_columns(time.alias("timestamp")))) == [("n1", "0", 0, 0.5)]
 
 
-def test_labels_are_columns_of_text_numbers_of_things_and_fields_of_labels() -> None:
+def test_labels_may_be_text_columns_numbers_or_struct_fields() -> None:
     numbered = rows({}).with_columns(gpu=pl.lit(0), hpc_job=pl.lit(None, dtype=pl.String), note=pl.lit(1.5))
     assert utils(parse(numbered)) == [("n1", "0", 0, 0.5)]
     nested = rows({}).select("__name__", "timestamp", "value", pl.struct("gpu", "Hostname").alias("labels"))

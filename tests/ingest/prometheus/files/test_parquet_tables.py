@@ -62,7 +62,7 @@ def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: Any) -> Par
 
 
 @pytest.mark.parametrize("table", ROWS)
-def test_a_good_row_is_loaded_into_the_table_that_its_columns_tell(table: str) -> None:
+def test_valid_row_is_loaded_into_the_table_of_its_columns(table: str) -> None:
     parsed = parse(rows(table, {}))
     assert (parsed.source, parsed.rows_loaded, parsed.rows_read) == (SOURCES[table], 1, 1)
     (name,) = parsed.frames
@@ -83,7 +83,8 @@ def test_every_table_that_files_may_hold_is_tested() -> None:
     assert set(ROWS) == {table.name for table in TABLES}
 
 
-def test_a_file_with_the_columns_of_several_tables_is_the_one_of_which_it_has_most() -> None:
+def test_file_matching_several_tables_is_the_one_it_matches_best() -> None:
+    """That is the table of which it has the most columns."""
     both = rows("node_samples", {}).with_columns(gpu=pl.lit("0"), sm_active=pl.lit(0.5))
     assert set(parse(both).frames) == {"node_samples"}  # of gpu_samples it has 5, and all that are needed
     assert set(parse(both.with_columns(gpu_util=pl.lit(0.5), power_w=pl.lit(7.0))).frames) == {"gpu_samples"}
@@ -160,7 +161,7 @@ def test_an_event_that_does_not_say_who_told_it_is_telemetrys() -> None:
     assert parse(named).frames["health_events"]["source"].to_list() == ["prometheus.gpu"]
 
 
-def test_samples_speak_from_the_first_to_the_end_of_the_last_and_events_for_no_time() -> None:
+def test_samples_cover_first_to_last_end_and_events_no_time() -> None:
     samples = parse(rows("node_samples", {}, {"ts": at(T + 90), "interval_s": 15.5}))
     assert (samples.covers_from, samples.covers_until) == (HOUR, at(T + 105, 500_000))
     events = parse(rows("health_events", {}))
@@ -173,7 +174,7 @@ def test_rows_outside_the_window_are_skipped() -> None:
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.rows_read) == (2, 3, 5)
 
 
-def test_the_same_row_twice_is_one_and_of_two_for_one_time_the_longer_stays() -> None:
+def test_equal_rows_are_one_and_of_one_time_the_longer_is_kept() -> None:
     parsed = parse(rows("node_samples", {}, {}, {"interval_s": 30.0, "value": 9.0}))
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (1, 2)
     assert parsed.frames["node_samples"]["value"].to_list() == [3.0]
@@ -201,7 +202,7 @@ def test_of_rows_that_speak_for_the_same_time_the_first_stays() -> None:
         min_size=1,
     )
 )
-def test_whatever_rows_there_are_each_is_accounted_for_and_no_time_is_told_twice(
+def test_any_rows_are_all_counted_and_no_time_is_covered_twice(
     told: list[tuple[str, int, float | None, float | None]],
 ) -> None:
     frame = rows(
@@ -229,7 +230,7 @@ def test_other_types_are_read_as_ours() -> None:
 
 
 @pytest.mark.parametrize("table", ROWS)
-def test_times_without_a_zone_words_for_numbers_and_lists_for_names_are_refused_as_a_whole(table: str) -> None:
+def test_wrong_column_types_refuse_the_whole_file(table: str) -> None:
     with pytest.raises(InputError, match="not a time with a zone"):
         parse(rows(table, {}).with_columns(pl.col("ts").dt.replace_time_zone(None)))
     with pytest.raises(InputError, match="ts is String, not a time with a zone"):

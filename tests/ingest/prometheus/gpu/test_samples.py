@@ -64,7 +64,7 @@ def test_cells_at_the_ends_speak_only_for_what_was_read_of_them() -> None:
     assert told(found) == [(30, 60, 0.5), (60, 120, 0.5), (120, 150, 0.5)]
 
 
-def test_the_last_cell_is_whole_when_no_other_reading_is_due_in_it() -> None:
+def test_last_cell_is_whole_when_no_further_reading_is_due() -> None:
     found = samples(readings(*[(7.0 + 15 * n, 0.5) for n in range(8)]))
     assert told(found) == [(0, 60, 0.5), (60, 120, 0.5)]
 
@@ -81,7 +81,7 @@ def test_a_series_per_job_doubles_nothing() -> None:
     assert samples(one, one).equals(samples(one))
 
 
-def test_instances_make_one_gpu_and_the_gpus_own_value_beats_them() -> None:
+def test_instances_add_up_to_a_gpu_and_its_own_value_wins() -> None:
     parts = [
         readings((60, 0.25), instance="1"),
         readings((60, 0.75), instance="2"),
@@ -128,7 +128,7 @@ def test_edges_that_complete_each_other_both_stay(order: tuple[int, int]) -> Non
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_where_two_edges_meet_within_a_cell_the_shorter_keeps_what_is_left_of_its_time(order: tuple[int, int]) -> None:
+def test_shorter_of_two_edges_in_a_cell_keeps_the_remaining_time(order: tuple[int, int]) -> None:
     both = [sample(0, 40, tensor_active=0.5), sample(15, 45, tensor_active=0.1)]
     merged = merge(both[order[0]], both[order[1]], interval_s=60)
     assert told(merged) == [(0, 15, 0.5), (15, 60, 0.1)]
@@ -137,7 +137,8 @@ def test_where_two_edges_meet_within_a_cell_the_shorter_keeps_what_is_left_of_it
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
-def test_an_edge_between_two_longer_ones_keeps_the_middle_and_a_whole_cell_replaces_all(order: tuple[int, ...]) -> None:
+def test_edge_between_two_longer_keeps_the_middle_of_the_cell(order: tuple[int, ...]) -> None:
+    """A whole cell then replaces all three."""
     three = [sample(0, 25, tensor_active=0.5), sample(20, 20, tensor_active=0.1), sample(35, 25, tensor_active=0.9)]
     merged = three[0].clear()
     for number in order:
@@ -195,7 +196,7 @@ def test_overlapping_pieces_in_any_order_equal_the_whole(seed: int) -> None:
     assert merged.equals(whole)
 
 
-def test_hours_have_means_weighted_by_time_and_say_how_much_of_the_hour_they_know() -> None:
+def test_hours_have_time_weighted_means_and_covered_seconds() -> None:
     hour = pl.concat(
         [sample(0, 60, tensor_active=0.5, power_w=100.0), sample(60, 30, tensor_active=0.0, power_w=700.0)]
     )

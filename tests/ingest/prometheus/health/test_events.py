@@ -60,18 +60,17 @@ def test_what_links_counted_since_a_restart_is_no_event() -> None:
 
 
 @pytest.mark.parametrize(("gap", "events"), [(300, [360]), (301, [])])
-def test_what_links_counted_while_nothing_was_read_may_be_that_they_came_up_with_the_machine(
-    gap: int, events: list[int]
-) -> None:
+def test_link_downs_counted_during_a_gap_may_be_the_boot(gap: int, events: list[int]) -> None:
+    """A link that comes up with the machine counts, too."""
     assert [row[0] for row in told(of_node(DOWNED, [(60, 0), (60 + gap, 1), (75 + gap, 1)], **PORT))] == events
 
 
-def test_a_counter_that_was_high_when_first_seen_is_told_as_information_where_that_matters() -> None:
+def test_counter_high_at_first_sight_is_information_where_useful() -> None:
     assert told(of_gpu(DBE, steps((0, 60, 3)))) == [(0, "n1/0", "ecc dbe", "info!")]
     assert told(of_node(DOWNED, steps((0, 60, 3)), **PORT)) == []
 
 
-def test_a_burst_is_an_event_when_it_is_large_enough_and_once_while_it_goes_on() -> None:
+def test_large_burst_is_an_event_once_while_it_lasts() -> None:
     slow = [(float(second), second / 15) for second in range(0, 3000, 15)]
     assert told(of_node(SYMBOLS, slow, **PORT)) == []
     fast = [(float(second), 10.0 * second) for second in range(15, 3000, 15)]
@@ -85,7 +84,7 @@ def test_each_uncorrectable_error_is_told() -> None:
     assert [row[0] for row in told(of_gpu(DBE, points))] == [60, 120, 180]
 
 
-def test_a_counter_that_is_only_there_once_it_counts_began_at_zero() -> None:
+def test_counter_that_appears_with_its_first_count_began_at_zero() -> None:
     name = "DCGM_EXP_CLOCK_EVENTS_TOTAL"
     other = of_gpu(FAILURE, steps((0, 600, 0)))
     late = of_gpu(name, steps((300, 600, 2)), clock_event="hw_thermal")
@@ -94,7 +93,7 @@ def test_a_counter_that_is_only_there_once_it_counts_began_at_zero() -> None:
     assert told(other, of_gpu(name, steps((300, 600, 2)), clock_event="power_cap")) == []
 
 
-def test_a_gauge_that_is_blank_while_all_is_well_was_good_before_it_appears() -> None:
+def test_gauge_absent_while_healthy_was_good_before_it_appears() -> None:
     watched = of_gpu(FAILURE, steps((0, 3000, 0)))
     links = of_gpu("DCGM_FI_DEV_GPU_NVLINK_ERRORS", steps((1200, 1800, 1), (1800, 3000, 2)))
     assert sorted(told(watched, links)) == [
@@ -138,7 +137,7 @@ def test_a_gauge_that_was_bad_when_first_seen_explains_nothing() -> None:
     assert told(of_gpu(FAILURE, steps((0, 600, 1)))) == [(0, "n1/0", "row_remap failure", "info!")]
 
 
-def test_bits_of_a_mask_are_events_each_by_itself_and_idling_is_none() -> None:
+def test_bits_of_a_mask_are_separate_events_except_idling() -> None:
     points = steps((0, 60, 1), (60, 120, 8 + 64), (120, 180, 64), (180, 240, 4))
     assert told(of_gpu(REASONS, points)) == [
         (60, "n1/0", "throttle hw_slowdown", "warning"),
@@ -146,19 +145,19 @@ def test_bits_of_a_mask_are_events_each_by_itself_and_idling_is_none() -> None:
     ]
 
 
-def test_throttling_that_comes_and_goes_is_told_once_in_half_an_hour() -> None:
+def test_flapping_throttling_is_one_event_per_half_hour() -> None:
     flapping = [(float(second), 32.0 * (second // 15 % 2)) for second in range(0, 4000, 15)]
     assert [row[0] for row in told(of_gpu(REASONS, flapping))] == [15, 1815, 3615]
 
 
-def test_a_port_that_nobody_uses_is_no_event_and_one_that_goes_down_is() -> None:
+def test_port_that_goes_down_is_an_event_and_an_unused_is_not() -> None:
     assert told(of_node(STATE, steps((0, 600, 1)), **PORT)) == []
     assert told(of_node(STATE, steps((0, 60, 4), (60, 120, 1)), **PORT)) == [
         (60, "n1/mlx5_0/1", "ib not_active", "warning")
     ]
 
 
-def test_a_link_that_runs_slower_than_before_is_an_event_and_a_faster_one_is_none() -> None:
+def test_slower_link_is_an_event_and_a_faster_one_is_not() -> None:
     assert told(of_node(RATE, steps((0, 60, 5e10), (60, 120, 2.5e10), (120, 180, 5e10)), **PORT)) == [
         (60, "n1/mlx5_0/1", "ib slower", "warning")
     ]
@@ -180,7 +179,8 @@ def test_time_that_was_counted_in_a_gap_is_of_no_stretch() -> None:
 # --- what is gone
 
 
-def test_a_mount_that_vanishes_while_the_node_goes_on_is_an_event_at_its_last_reading() -> None:
+def test_mount_lost_while_the_node_reports_on_is_an_event() -> None:
+    """Its time is that of the last reading."""
     root = of_node(MOUNTED, steps((0, 3000, 0)), mountpoint="/", fstype="xfs")
     lost = of_node(MOUNTED, steps((0, 1200, 0)), mountpoint="/scratch", fstype="lustre")
     assert told(root, lost) == [(1185, "n1//scratch", "filesystem mount_lost", "critical")]
@@ -236,7 +236,7 @@ def test_a_mount_that_was_lost_and_is_back_was_lost() -> None:
     assert told(lost, root) == [(1185, "n1//a", "filesystem mount_lost", "critical")]
 
 
-def test_what_is_only_there_while_it_is_bad_and_was_gone_is_told_again() -> None:
+def test_series_shown_only_while_bad_is_a_new_event_after_a_gap() -> None:
     other = series("problem_gauge", steps((0, 3000, 0)), node="n1", type="Disk", reason="None", instance="n1:1")
     bad = series(
         "problem_gauge", steps((900, 960, 1), (1500, 1560, 1)), node="n1", type="D", reason="x", instance="n1:1"
@@ -244,13 +244,13 @@ def test_what_is_only_there_while_it_is_bad_and_was_gone_is_told_again() -> None
     assert [row[0] for row in told(other, bad)] == [900, 1500]
 
 
-def test_a_gpu_of_which_nothing_is_read_while_the_others_go_on_is_a_warning() -> None:
+def test_gpu_without_readings_while_others_have_them_is_warned() -> None:
     assert told(of_gpu(FAILURE, steps((0, 1200, 0))), of_gpu(FAILURE, steps((0, 3000, 0)), gpu="1")) == [
         (1185, "n1/0", "gpu lost", "warning")
     ]
 
 
-def test_a_gpu_whose_series_is_named_after_another_job_is_not_lost() -> None:
+def test_gpu_whose_series_is_relabelled_by_a_new_job_is_not_lost() -> None:
     first = of_gpu(FAILURE, steps((0, 1200, 0)), hpc_job="1")
     second = of_gpu(FAILURE, steps((1200, 3000, 0)), hpc_job="2")
     assert told(first, second, of_gpu(FAILURE, steps((0, 3000, 0)), gpu="1")) == []
@@ -277,7 +277,7 @@ def test_a_stale_job_after_a_node_failure_tells_nothing_again() -> None:
     ]
 
 
-def test_two_exporters_that_see_the_same_in_their_own_time_tell_one_event() -> None:
+def test_same_event_of_two_exporters_is_one() -> None:
     points = steps((0, 600, 0), (600, 900, 1))
     later = [(second + 8, value) for second, value in points]
     assert told(of_gpu(FAILURE, later), of_gpu(FAILURE, points, instance="n1:9401")) == [
@@ -285,7 +285,7 @@ def test_two_exporters_that_see_the_same_in_their_own_time_tell_one_event() -> N
     ]
 
 
-def test_an_exporter_that_begins_under_old_trouble_tells_nothing_and_under_new_trouble_that() -> None:
+def test_new_exporter_reports_new_trouble_and_not_old() -> None:
     old = of_gpu(FAILURE, steps((0, 600, 0), (600, 1200, 1)))
     assert len(told(old, of_gpu(FAILURE, steps((900, 2400, 1)), instance="other:9400"))) == 1
     before = of_gpu(FAILURE, steps((0, 600, 0)))
@@ -324,7 +324,7 @@ def test_conditions_are_told_by_their_names() -> None:
     ]
 
 
-def test_a_node_that_becomes_not_ready_while_the_exporter_moves_is_told_with_full_weight() -> None:
+def test_not_ready_while_the_exporter_moves_keeps_full_severity() -> None:
     labels = {"node": "n1", "condition": "Ready", "status": "true"}
     first = series(CONDITION, steps((0, 600, 1)), **labels, instance="10.1.1.1:8080")
     second = series(CONDITION, steps((660, 1200, 0)), **labels, instance="10.1.1.2:8080")
@@ -429,9 +429,8 @@ def piece(told_of: list[Series], since: int, until: int) -> pl.DataFrame:
 
 @given(st.lists(a_series(), min_size=1, max_size=4).map(once), st.lists(st.integers(61, 239), max_size=5))
 @settings(max_examples=50, deadline=None)
-def test_pieces_of_time_tell_what_all_of_it_tells_in_any_order_and_twice(
-    told_of: list[Series], minutes: list[int]
-) -> None:
+def test_intervals_give_the_events_of_the_whole_in_any_order(told_of: list[Series], minutes: list[int]) -> None:
+    """Also when intervals come twice."""
     cuts = [3600, *sorted({minute * 60 for minute in minutes}), LENGTH_S]
     whole = health.merge(empty(HEALTH_EVENTS), piece(told_of, cuts[0], cuts[-1]))
     pieces = [piece(told_of, *cut) for cut in pairwise(cuts)]
@@ -456,7 +455,7 @@ def test_batches_and_the_order_of_series_change_nothing(told_of: list[Series], c
 # --- merging
 
 
-def test_xids_are_merged_by_their_own_rules_and_leave_the_others_alone() -> None:
+def test_xid_and_other_events_are_merged_by_their_own_rules() -> None:
     new = health.from_raw([samples(of_gpu(DBE, steps((0, 60, 0), (60, 120, 1))))], cluster="c").events
     xids = new.with_columns(kind=pl.lit("xid"), code=pl.lit("79"), source=pl.lit("prometheus.gpu"))
     again = health.merge(xids, new)
@@ -465,7 +464,7 @@ def test_xids_are_merged_by_their_own_rules_and_leave_the_others_alone() -> None
     assert health.merge(new, xids).equals(again)
 
 
-def test_what_was_found_there_is_news_only_where_nothing_was_known() -> None:
+def test_event_of_unknown_start_is_new_only_without_a_known_one() -> None:
     seen = health.from_raw([samples(of_gpu(FAILURE, steps((0, 60, 0), (60, 120, 1))))], cluster="c").events
     found = health.from_raw([samples(of_gpu(FAILURE, steps((9000, 9060, 1))))], cluster="c").events
     assert health.merge(seen, found).equals(seen)

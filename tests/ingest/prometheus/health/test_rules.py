@@ -29,7 +29,7 @@ def named(kind: str, code: str) -> list[Rule]:
     return [rule for rule in builtin() if (rule.kind, rule.code) == (kind, code)]
 
 
-def test_throttling_and_what_repairs_itself_never_explain_a_failure() -> None:
+def test_throttling_and_self_repair_never_explain_a_failure() -> None:
     may_explain = {(rule.kind, rule.code_from or rule.code) for rule in builtin() if rule.severity == "critical"}
     assert may_explain == {
         ("ecc", "dbe"),
@@ -44,7 +44,7 @@ def test_throttling_and_what_repairs_itself_never_explain_a_failure() -> None:
     }
 
 
-def test_every_rule_says_what_happened_and_the_bad_ones_what_to_do() -> None:
+def test_every_rule_has_a_text_and_bad_ones_an_action() -> None:
     assert all(rule.says for rule in builtin())
     assert [rule.says for rule in builtin() if rule.severity != "info" and not rule.action] == []
 
@@ -64,7 +64,7 @@ def test_names_are_regular_in_the_eyes_of_a_server() -> None:
     assert [name for name in (*names(builtin()), HOST_INFO) if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name)] == []
 
 
-def test_a_metric_that_is_looked_at_by_stretches_has_one_length_of_them() -> None:
+def test_metric_with_share_rules_has_one_width() -> None:
     widths: dict[str, set[int]] = {}
     for rule in builtin():
         for name in rule.names:

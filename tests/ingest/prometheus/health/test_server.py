@@ -119,9 +119,7 @@ def _counts(labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("remote_read", [True, False])
-def test_pieces_tell_what_the_whole_tells_and_each_reading_counts_once(
-    lab: PrometheusLab, *, remote_read: bool
-) -> None:
+def test_intervals_give_the_events_of_the_whole_once(lab: PrometheusLab, *, remote_read: bool) -> None:
     server = Server(lab.url, remote_read=remote_read)
     whole = read(server, -60, 7200)
     pieces = [read(server, low, high) for low, high in pairwise([-60, *CUTS])]
@@ -133,7 +131,7 @@ def test_pieces_tell_what_the_whole_tells_and_each_reading_counts_once(
     assert sum(piece.rows_read for piece in pieces) == whole.rows_read
 
 
-def test_a_time_in_which_nothing_happened_is_covered_and_one_without_readings_is_not(lab: PrometheusLab) -> None:
+def test_quiet_time_is_covered_and_time_without_readings_is_not(lab: PrometheusLab) -> None:
     server = Server(lab.url)
     quiet, silent = read(server, 1200, 1800), read(server, 90_000, 93_600)
     server.close()
@@ -158,7 +156,7 @@ def test_pods_that_slurmd_may_run_in_are_told_by_their_hosts(lab: PrometheusLab)
     assert (found.rows_loaded, found.rows_skipped) == (240 + 236, 8)
 
 
-def test_a_pod_that_comes_back_to_a_host_after_another_had_its_place_is_told_again() -> None:
+def test_pod_back_on_an_earlier_host_is_reported_again() -> None:
     def pod(name: str, points: list[tuple[float, float]], **more: str) -> Series:
         return series("kube_pod_info", points, pod=name, node="host-a", created_by_kind="NodeSet", **more)
 

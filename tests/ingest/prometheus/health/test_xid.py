@@ -68,9 +68,7 @@ def told(found: pl.DataFrame) -> list[tuple[float, str, str, bool]]:
         (777, "UNKNOWN", "warning"),
     ],
 )
-def test_a_code_says_what_it_speaks_of_and_whether_it_can_explain_a_failure(
-    code: int, kind: str, severity: str
-) -> None:
+def test_code_has_its_kind_and_severity(code: int, kind: str, severity: str) -> None:
     assert (xid.xid(code).kind, xid.xid(code).severity) == (kind, severity)
 
 
@@ -87,7 +85,7 @@ def test_a_sticky_value_is_one_event_however_long_it_stays() -> None:
     assert told(events((0, 0), (15, 0), (30, 79), (45, 79), (60, 79))) == [(30, "79", "critical", False)]
 
 
-def test_another_code_is_another_event_and_going_back_to_zero_is_none() -> None:
+def test_another_code_is_an_event_and_a_return_to_zero_is_not() -> None:
     assert told(events((0, 0), (15, 79), (30, 45), (45, 0), (60, 79))) == [
         (15, "79", "critical", False),
         (30, "45", "info", False),
@@ -95,7 +93,7 @@ def test_another_code_is_another_event_and_going_back_to_zero_is_none() -> None:
     ]
 
 
-def test_a_code_that_was_there_before_we_looked_has_an_unknown_time_and_explains_nothing() -> None:
+def test_code_present_at_first_has_no_time_and_explains_nothing() -> None:
     (only,) = told(events((0, 79), (15, 79)))
     assert only == (0, "79", "info", True)
 
@@ -115,14 +113,14 @@ def test_exporters_that_disagree_about_a_gpu_invent_no_event() -> None:
     assert told(found) == [(15, "79", "critical", False)]
 
 
-def test_an_event_that_two_exporters_see_in_their_own_time_is_one_and_a_repeat_is_another() -> None:
+def test_event_of_two_exporters_is_one_and_a_repeat_another() -> None:
     one = [*every(15, 0, 60, 0), *every(15, 60, 300, 79), *every(15, 300, 600, 0), *every(15, 600, 900, 79)]
     other = [(second + 8, value) for second, value in one]
     assert told(of_series(one=one, other=other)) == [(60, "79", "critical", False), (600, "79", "critical", False)]
     assert told(of_series(one=other, other=one)) == told(of_series(one=one, other=other))
 
 
-def test_an_exporter_that_shows_a_code_again_tells_of_a_new_event() -> None:
+def test_code_shown_again_by_an_exporter_is_a_new_event() -> None:
     short: list[tuple[int, float]] = [(0, 0), (15, 31), (30, 0), (45, 31)]
     echo: list[tuple[int, float]] = [(8, 0), (23, 31), (38, 0), (53, 31)]
     assert [second for second, *_ in told(of_series(one=short, other=echo))] == [15, 45]
@@ -133,7 +131,7 @@ def test_mig_instances_do_not_hide_each_others_codes() -> None:
     assert told(found) == [(15, "79", "critical", False), (45, "31", "info", False)]
 
 
-def test_a_code_of_which_a_job_dies_shows_first_in_the_series_after_it() -> None:
+def test_code_that_ends_a_job_appears_in_the_next_series() -> None:
     """The exporter labels series by job, so that which saw zeros has ended with the job."""
     assert told(of_series(job=every(15, 0, 60, 0), none=every(15, 60, 120, 79))) == [(60, "79", "critical", False)]
 
@@ -160,7 +158,7 @@ def test_a_counter_that_restarts_after_a_gap_counts_from_zero() -> None:
     assert [second for second, *_ in told(counted(frame, since=0))] == [15, 1200]
 
 
-def test_what_was_told_before_is_not_told_again_by_the_series_that_saw_it_later() -> None:
+def test_earlier_event_is_not_repeated_by_a_later_series() -> None:
     one, other = readings(GAUGE, *every(15, 1, 90, 79), series="one"), readings(GAUGE, (4, 0), (19, 79), series="other")
     seen = xid.Seen(pl.concat([one, other]), readings(COUNT), pl.DataFrame(schema=PRESENT))
     assert told(xid.events(seen, cluster="c", told_before=at(120))) == [(1, "79", "info", True)]
@@ -180,7 +178,7 @@ def test_an_event_says_what_to_do() -> None:
     assert (row["action"], row["device"], row["value"]) == ("restart the machine", None, None)
 
 
-def test_a_count_that_begins_while_the_gpu_is_watched_is_an_event() -> None:
+def test_count_that_begins_while_the_gpu_is_watched_is_an_event() -> None:
     assert told(counted(readings(TOTAL, (60, 1), (75, 1), code="79"), since=0)) == [(60, "79", "critical", False)]
 
 
@@ -189,15 +187,13 @@ def test_a_count_that_was_there_from_the_start_is_not() -> None:
 
 
 @pytest.mark.parametrize(("since", "event"), [(0, (60, "79", "critical", False)), (60, (60, "79", "info", True))])
-def test_a_gauge_that_is_only_there_once_it_has_a_code_had_none_while_the_gpu_was_watched(
-    since: int, event: tuple[int, str, str, bool]
-) -> None:
+def test_gauge_that_appears_with_a_code_had_none_while_watched(since: int, event: tuple[int, str, str, bool]) -> None:
     present = pl.DataFrame([("n1", "0", at(since))], schema=PRESENT, orient="row")
     seen = xid.Seen(readings(GAUGE, *every(15, 60, 120, 79)), readings(COUNT), present)
     assert told(xid.events(seen, cluster="c")) == [event]
 
 
-def test_a_repeat_shows_in_the_counter_and_a_restart_of_the_counter_counts_from_zero() -> None:
+def test_counter_shows_repeats_and_restarts_from_zero() -> None:
     frame = readings(TOTAL, (0, 0), (15, 1), (30, 2), (45, 1), (60, 0), code="48")
     assert [second for second, *_ in told(counted(frame, since=0))] == [15, 30, 45]
 

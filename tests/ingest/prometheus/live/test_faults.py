@@ -115,7 +115,7 @@ def assert_resumed(warehouse: Path, config: Config, reference: Path) -> None:
         ("Health from telemetry 2026-11-01 12", False, ["Health from telemetry", "Slurm exporters"]),
     ],
 )
-def test_killed_in_the_middle_it_says_what_is_missing_and_resumes(
+def test_kill_in_the_middle_is_reported_and_resumed(
     reference: Path, tmp_path: Path, title: str, remote_read: bool, left: list[str]
 ) -> None:
     need_prometheus()
@@ -135,7 +135,7 @@ def test_killed_in_the_middle_it_says_what_is_missing_and_resumes(
         assert_resumed(tmp_path / "w", config, reference)
 
 
-def test_paused_in_the_middle_it_is_not_waited_for_for_long_and_read_later(reference: Path, tmp_path: Path) -> None:
+def test_paused_server_times_out_soon_and_is_read_later(reference: Path, tmp_path: Path) -> None:
     need_prometheus()
     with PrometheusLab(history=history(nodes=True)) as lab, SlowProxy(lab.url) as proxy:
         proxy.before = at_question(5, PATH[True], lab.pause)

@@ -135,7 +135,7 @@ def test_only_attempts_that_were_there_are_touched(warehouse: Path) -> None:
     ]
 
 
-def test_ends_are_explained_by_what_happened_just_before_and_by_nothing_older(warehouse: Path) -> None:
+def test_ends_are_explained_by_events_just_before_only(warehouse: Path) -> None:
     found = table(warehouse, "interruptions", "job_id")
     assert found.select("job_id", "class", "cause", "node").rows() == [
         ("7", "infrastructure", "node_fail", "n1"),

@@ -128,7 +128,7 @@ def by_job(warehouse: Path, table: str, **where: str) -> dict[str, dict[str, Any
     return {row["job_id"]: row for row in rows.iter_rows(named=True)}
 
 
-def test_gpus_are_those_of_who_held_the_node_whatever_their_labels_say(warehouse: Path) -> None:
+def test_gpus_belong_to_the_holder_of_the_node_not_to_labels(warehouse: Path) -> None:
     found = by_job(warehouse, "attempt_activity")
     told = {
         name: (row["observed_s"], row["unattributed_s"], row["gpu_util_sum"], row["idle_s"], row["energy_j"])
@@ -143,9 +143,10 @@ def test_gpus_are_those_of_who_held_the_node_whatever_their_labels_say(warehouse
     }
 
 
-def test_what_nodes_counted_is_theirs_who_held_them_and_a_counter_that_began_anew_loses_no_more_than_that(
+def test_node_counters_belong_to_holders_and_survive_restarts(
     warehouse: Path,
 ) -> None:
+    """A counter that restarts loses only what its last reading had not counted."""
     for metric, per_s in COUNTERS.values():
         found = by_job(warehouse, "attempt_node_activity", metric=metric)
         told = {
@@ -193,7 +194,7 @@ def test_xids_are_told_once_and_to_the_jobs_that_they_touched(warehouse: Path) -
     ]
 
 
-def test_every_minute_of_every_gpu_that_was_read_is_there_and_no_other(warehouse: Path) -> None:
+def test_exactly_the_minutes_read_of_each_gpu_are_stored(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         samples = reader.table("gpu_samples").filter(pl.col("ts") >= START)
     minutes = {(node, gpu, -(-second // 60) - 1) for node, gpu in BUSY for second in scrapes(node)[1:]}

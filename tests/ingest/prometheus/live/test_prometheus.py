@@ -193,7 +193,7 @@ def test_pieces_in_any_order_and_twice_tell_the_same(reference: Path, server: Pr
     assert_same(tmp_path / "w", reference)
 
 
-def test_the_file_that_the_history_was_made_of_tells_what_the_server_tells(reference: Path, tmp_path: Path) -> None:
+def test_history_as_a_file_equals_history_from_the_server(reference: Path, tmp_path: Path) -> None:
     path = tmp_path / "history.om"
     path.write_text(history(nodes=True))
     done = trackside("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), str(path))
@@ -213,7 +213,7 @@ def test_the_file_that_the_history_was_made_of_tells_what_the_server_tells(refer
             assert one[column].drop_nulls().to_list() == pytest.approx(other[column].drop_nulls().to_list(), rel=1e-6)
 
 
-def test_a_server_that_may_look_at_few_samples_is_asked_in_small_pieces(reference: Path, tmp_path: Path) -> None:
+def test_server_with_a_sample_limit_is_queried_by_intervals(reference: Path, tmp_path: Path) -> None:
     need_prometheus()
     with PrometheusLab(history=history(nodes=True), flags=["--query.max-samples=300"]) as small:
         reports = ingest(tmp_path / "w", settings(small, remote_read=False))
@@ -247,7 +247,7 @@ def test_an_address_with_a_path_too_many_is_explained(server: PrometheusLab, tmp
     assert "Give the base address of the server, without /graph" in done.stderr
 
 
-def test_exporters_that_are_scraped_now_are_read_as_they_were_set(tmp_path: Path) -> None:
+def test_live_exporters_are_read_with_the_values_they_were_given(tmp_path: Path) -> None:
     """Half a minute of real scrapes: one exporter writes Hostname, the other hostname; one GPU has two jobs.
 
     A node_exporter counts at a known rate, and begins again at 0 in the second interval.

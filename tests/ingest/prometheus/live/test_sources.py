@@ -47,7 +47,7 @@ def errors(reports: list[Report]) -> list[str]:
     return [str(report.error) for report in reports if report.error]
 
 
-def test_a_source_that_fails_keeps_no_other_from_being_read_and_is_read_the_next_time(tmp_path: Path) -> None:
+def test_failing_source_blocks_no_other_and_is_read_next_time(tmp_path: Path) -> None:
     with web(broken) as there:
         config = settings(there.url, remote_read=False, chunk_hours=1, lookback_hours=2)
         (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2)))
@@ -65,7 +65,7 @@ def test_a_source_that_fails_keeps_no_other_from_being_read_and_is_read_the_next
         assert reader.table("node_samples").filter(metric="load1")["value"].to_list() == [2.0] * 120
 
 
-def test_a_time_that_no_next_ingest_asks_for_comes_with_the_command_that_reads_it(tmp_path: Path) -> None:
+def test_time_no_later_ingest_covers_comes_with_its_command(tmp_path: Path) -> None:
     with web(broken) as there:
         (said,) = errors(
             ingest(tmp_path / "w", settings(there.url, remote_read=False), now=NOW + timedelta(days=9), **WINDOW)
@@ -87,7 +87,7 @@ def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
         assert reader.table("node_samples").filter(metric="load1").height == 120
 
 
-def test_what_is_missing_after_nobody_answered_is_what_the_next_ingest_asks_for(tmp_path: Path) -> None:
+def test_time_missed_without_answers_is_read_by_the_next_ingest(tmp_path: Path) -> None:
     """Of sources that the server never had, the last day is not missed."""
     with web(minutes) as there:
         config = settings(there.url)
@@ -98,7 +98,7 @@ def test_what_is_missing_after_nobody_answered_is_what_the_next_ingest_asks_for(
     )
 
 
-def test_readings_that_the_server_shows_half_a_minute_late_are_read(tmp_path: Path) -> None:
+def test_readings_the_server_shows_late_are_read(tmp_path: Path) -> None:
     """Those of one node: the other's are there at once, so that the time is taken for read."""
     late_s = 30
 
@@ -149,7 +149,7 @@ def test_nobody_who_is_gone_is_asked_again_and_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("selector", ["", 'cluster="a"'])
-def test_names_of_all_sources_are_asked_for_in_few_questions_that_fit_into_addresses(selector: str) -> None:
+def test_names_of_all_sources_need_few_queries_of_bounded_length(selector: str) -> None:
     with web(lambda *_: told(["node_load1"])) as there:
         config = settings(there.url, selector=selector)
         wanted = wanted_of(config, "c")

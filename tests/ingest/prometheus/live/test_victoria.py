@@ -114,9 +114,7 @@ def test_the_warehouse_is_the_one_that_prometheus_makes(
     assert all(victoria.url in origin for origin in origins)
 
 
-def test_a_server_that_may_give_few_points_and_series_is_asked_in_small_pieces(
-    victoria: VictoriaLab, tmp_path: Path
-) -> None:
+def test_server_with_point_and_series_limits_gets_small_queries(victoria: VictoriaLab, tmp_path: Path) -> None:
     """Of samples it counts those of whole blocks, however short the time is: there smaller pieces are of no use."""
     with VictoriaLab(
         history=as_exported(), flags=["-search.maxPointsPerTimeseries=100", "-search.maxUniqueTimeseries=9"]
@@ -127,7 +125,7 @@ def test_a_server_that_may_give_few_points_and_series_is_asked_in_small_pieces(
     assert_alike(tmp_path / "other", tmp_path / "one")
 
 
-def test_a_server_that_is_away_is_told_from_one_that_refuses_and_is_read_when_it_is_back(victoria: VictoriaLab) -> None:
+def test_unavailable_server_differs_from_refusing_and_is_resumed(victoria: VictoriaLab) -> None:
     with VictoriaLab(history=as_exported()) as lab:
         lab.kill()
         with pytest.raises(ServerDownError, match="Connection refused") as caught:
@@ -140,7 +138,7 @@ def test_a_server_that_is_away_is_told_from_one_that_refuses_and_is_read_when_it
         assert raw(one, name, START, END, json=False) == raw(other, name, START, END, json=False)
 
 
-def test_two_readings_of_one_time_are_one_and_what_is_no_number_is_none() -> None:
+def test_equal_times_are_one_reading_and_non_numbers_none() -> None:
     """VictoriaMetrics keeps both readings of two servers that scrape the same; it drops NaN when it is fed."""
     need_victoria()
     lines = [

@@ -235,7 +235,7 @@ def test_a_line_of_a_gpus_exporter_is_a_value_of_a_column(
         ),
     ],
 )
-def test_a_line_of_a_nodes_exporter_is_a_value_of_a_metric_and_device(line: str, told: list[tuple[str, str]]) -> None:
+def test_exporter_line_maps_to_a_metric_device_and_value(line: str, told: list[tuple[str, str]]) -> None:
     found = meant(line)
     assert [(fills.removeprefix("node_samples."), device) for fills, device, _ in found] == told
     assert {value for *_, value in found} <= {apart(line)[1]}
@@ -297,7 +297,7 @@ def test_a_line_of_slurms_exporters_is_a_count_of_the_cluster(line: str, told: l
     assert not any(metric.counter for metric in builtin().of("cluster_samples"))
 
 
-def test_the_built_in_mapping_says_nothing_twice_and_fills_every_column_of_gpus() -> None:
+def test_built_in_mapping_has_no_repeats_and_fills_gpu_columns() -> None:
     told = Counter(
         (metric.name, metric.fills, metric.where, metric.where_not, metric.device_as) for metric in builtin().metrics
     )
@@ -318,7 +318,7 @@ def test_rates_of_counters_are_called_so() -> None:
         assert metric.counter == (rate or metric.column in SHARES), metric.name
 
 
-def test_several_names_of_one_thing_are_combined_alike_and_in_one_unit() -> None:
+def test_synonyms_are_combined_alike_and_in_one_unit() -> None:
     """What `ib_...` of two exporters say can be compared; so can power in watts and milliwatts."""
     for table in ("gpu_samples", "node_samples"):
         for column in {metric.column for metric in builtin().of(table)}:
@@ -398,7 +398,7 @@ def test_names_are_told_once_and_by_table() -> None:
         ),
     ],
 )
-def test_a_wrong_entry_is_told_where_it_stands_what_is_wrong_and_what_to_write(entry: object, said: str) -> None:
+def test_wrong_entry_is_reported_with_place_fault_and_remedy(entry: object, said: str) -> None:
     with pytest.raises(MappingError, match=re.escape(said)):
         builtin().and_more([entry], origin="mine")
 
@@ -408,7 +408,7 @@ def test_entries_that_say_the_same_are_told() -> None:
         builtin().and_more([HEAD, {**HEAD, "where": {"a": "b"}}, {**HEAD, "scale": 2}], origin="mine")
 
 
-def test_an_entry_takes_the_place_of_what_is_built_in_for_that_name_and_target() -> None:
+def test_own_entry_replaces_the_built_in_one_of_name_and_target() -> None:
     name, fills = "node_nfs_requests_total", "node_samples.nfs_operations_per_s"
     mine = builtin().and_more([{"name": name, "fills": fills, "counter": True, "where": {"proto": "4"}}], origin="mine")
     (found,) = (metric for metric in mine.metrics if (metric.name, metric.fills) == (name, fills))
@@ -420,7 +420,7 @@ def test_nothing_more_is_the_same_mapping() -> None:
     assert builtin().and_more([], origin="mine") == builtin()
 
 
-def test_where_and_where_not_are_matchers_of_promql_whatever_is_in_them() -> None:
+def test_where_and_where_not_become_escaped_promql_matchers() -> None:
     metric = parse_metric({**HEAD, "where": {"a": r'x"\d'}, "where_not": {"b": "y|z"}}, origin="mine")
     assert metric.matchers() == ['a=~"x\\"\\\\d"', 'b!~"y|z"']
 
@@ -449,7 +449,7 @@ RIGHT = st.fixed_dictionaries(
 
 
 @given(st.one_of(VALUES, ENTRIES, RIGHT), st.dictionaries(st.text("abcd", max_size=3), st.text(max_size=4), max_size=3))
-def test_any_entry_is_a_metric_or_a_mistake_that_names_its_origin(entry: object, labels: dict[str, str]) -> None:
+def test_any_entry_is_a_metric_or_an_error_with_its_origin(entry: object, labels: dict[str, str]) -> None:
     try:
         metric = parse_metric(entry, origin="mine, entry 1")
     except MappingError as error:
@@ -519,7 +519,7 @@ TOLD = {
 """What the mapping makes of it, counters as they stand."""
 
 
-def test_what_a_real_exporter_says_of_a_known_kernel_is_told_as_it_is() -> None:
+def test_captured_exporter_text_maps_to_its_known_values() -> None:
     found: dict[tuple[str, str], list[float]] = {}
     for line in CAPTURED:
         labels, value = apart(line)

@@ -47,7 +47,7 @@ def loaded(folder: Path, config: str, *lines: str) -> tuple[list[tuple[object, .
         return nodes, reader.table("gpu_samples").select("node", "gpu", "power_w").unique().rows()
 
 
-def test_a_metric_that_the_configuration_names_is_read_like_one_that_is_built_in(tmp_path: Path) -> None:
+def test_configured_metric_is_read_like_a_built_in_one(tmp_path: Path) -> None:
     lines = [
         line
         for second in range(MIDNIGHT, MIDNIGHT + 601, 60)

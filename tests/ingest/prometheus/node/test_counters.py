@@ -71,7 +71,7 @@ stretches = st.lists(
 widths = st.sampled_from([10_000, 60_000, 3_600_000])
 
 
-def test_an_increase_is_split_among_the_cells_that_its_time_crosses() -> None:
+def test_increase_is_split_among_the_cells_it_crosses() -> None:
     assert counted((50, 100), (80, 130)) == {0: (10, 10), 1: (20, 20)}
 
 
@@ -83,7 +83,7 @@ def test_the_first_reading_tells_no_increase() -> None:
     assert counted((30, 1e9)) == {}
 
 
-def test_a_value_below_the_one_before_is_what_grew_since_the_counter_began_again() -> None:
+def test_value_below_the_previous_is_the_growth_since_a_restart() -> None:
     assert counted((0, 1000), (30, 1010), (60, 6)) == {0: (16, 60)}
 
 
@@ -95,7 +95,7 @@ def test_of_a_gap_nothing_is_told_though_the_counter_went_on() -> None:
     }
 
 
-def test_readings_as_far_apart_as_a_series_may_be_silent_tell_of_all_the_time_between() -> None:
+def test_readings_at_the_silence_limit_cover_the_time_between() -> None:
     assert counted((0, 0), (GONE_S, GONE_S)) == dict.fromkeys(range(GONE_S // 60), (60, 60))
 
 
@@ -156,9 +156,8 @@ def test_how_readings_are_cut_into_batches_does_not_matter(
 
 
 @given(stretches, st.lists(st.integers(0, 40), max_size=4))
-def test_cells_of_a_piece_of_time_need_readings_no_further_off_than_a_series_may_be_silent(
-    readings: list[Reading], cuts: list[int]
-) -> None:
+def test_cells_of_an_interval_need_only_readings_within_limits(readings: list[Reading], cuts: list[int]) -> None:
+    """The limit is how long a series may be silent."""
     ends = [0, *sorted({cut for cut in cuts if cut}), 10**6]
     found: dict[int, Cell] = {}
     for low, high in itertools.pairwise(ends):

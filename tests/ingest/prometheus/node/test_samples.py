@@ -101,7 +101,7 @@ def rows(found: Made, *columns: str) -> list[tuple[object, ...]]:
         {"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "node": "n7"},
     ],
 )
-def test_a_node_is_named_by_its_labels_or_by_what_the_host_at_the_address_calls_itself(labels: dict[str, str]) -> None:
+def test_node_is_named_by_labels_or_the_host_at_its_address(labels: dict[str, str]) -> None:
     host = series("node_uname_info", (0, 1), instance="10.0.0.7:9100", nodename="n7.cluster.local")
     found = made(series("used_percent", (30, 50), **labels), host)
     assert rows(found, "node", "metric", "value") == [("n7", "used", 0.5)]
@@ -111,7 +111,7 @@ def test_an_address_that_no_host_told_of_is_the_name() -> None:
     assert rows(made(series("used_percent", (30, 50), instance="10.0.0.7:9100")), "node") == [("10.0.0.7",)]
 
 
-def test_an_exporter_in_a_pod_that_calls_itself_by_the_pods_name_tells_no_hosts_name() -> None:
+def test_exporter_pod_that_reports_its_pod_name_names_no_host() -> None:
     pod = {"pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"}
     host = series("node_uname_info", (0, 1), nodename="node-exporter-x7k2q", **pod)
     assert rows(made(series("used_percent", (30, 50), **pod), host), "node") == [("10.0.0.7",)]
@@ -139,7 +139,7 @@ def test_an_address_that_several_hosts_claim_is_nobodys() -> None:
     assert why.startswith("several hosts have the name localhost:9100: n1, n2;")
 
 
-def test_two_exporters_at_one_address_are_told_apart_by_their_ports_where_hosts_differ() -> None:
+def test_exporters_at_one_address_differ_by_port_if_hosts_differ() -> None:
     hosts = [
         series("node_uname_info", (0, 1), instance=f"gateway:{port}", nodename=name)
         for port, name in ((1, "n1"), (2, "n2"))
@@ -163,7 +163,7 @@ def test_rows_of_a_cluster_need_no_node() -> None:
 # --- which series are meant
 
 
-def test_series_that_the_mapping_does_not_mean_are_no_rows_and_are_not_counted() -> None:
+def test_unmapped_series_give_no_rows_and_are_not_counted() -> None:
     found = made(
         series("node_cpu_seconds_total", *every(15, 61, rate=0.5), node="n1", mode="user", cpu="0"),
         series("something_else", (30, 1), node="n1"),
@@ -185,7 +185,7 @@ def test_a_counter_is_its_rate_by_the_seconds_that_are_known() -> None:
     assert rows(found) == [("n1", "", 25, 35, 4), ("n1", "", 60, 60, 4), ("n1", "", 120, 60, 4), ("n1", "", 180, 10, 4)]
 
 
-def test_readings_beside_the_time_asked_for_complete_its_cells_and_are_not_counted() -> None:
+def test_readings_around_the_time_complete_cells_uncounted() -> None:
     whole = series("rx_total", *every(90, 800, start=-300, rate=2), node="n1")
     found = made(whole, until=at(T + 300))
     assert rows(found) == [("n1", "", 60 * n, 60, 2) for n in range(5)]
@@ -205,7 +205,7 @@ def test_a_share_is_not_below_nothing_though_clocks_jitter() -> None:
     assert rows(made(told)) == [("n1", "", 0, 60, 0)]
 
 
-def test_an_exporter_that_began_again_loses_nothing_but_what_it_had_not_told() -> None:
+def test_restarted_exporter_loses_only_what_it_had_not_reported() -> None:
     readings = [(0.0, 500.0), (15, 530), (30, 10), (45, 40), (60, 70)]
     assert rows(made(series("rx_total", *readings, node="n1"))) == [
         ("n1", "", 0, 60, pytest.approx(100 / 60, abs=1e-5))
@@ -269,7 +269,7 @@ NO_COUNT = "3 values of rx_total are outside what their metric can be, and were 
 
 
 @pytest.mark.parametrize(("value", "said"), [(1.8e19, JUMPED), (1e29, JUMPED), (1e38, NO_COUNT), (1e308, NO_COUNT)])
-def test_a_counter_that_jumps_by_more_than_can_be_tells_nothing_of_that_time(value: float, said: str) -> None:
+def test_impossible_counter_jump_leaves_its_time_empty(value: float, said: str) -> None:
     steady = every(15, 61, rate=5)
     found = made(series("rx_total", *steady, (75, value), (90, value), (120, value), node="n1", device="ib0"))
     assert found.frame["value"].max() == 5
@@ -285,7 +285,7 @@ def test_a_cell_with_no_value_that_can_be_is_no_row() -> None:
     assert rows(found) == [("n1", "", 60, 60, 0.5)]
 
 
-def test_a_sum_of_gauges_counts_a_series_for_the_part_of_the_cell_in_which_it_was_there() -> None:
+def test_sum_of_gauges_weighs_a_series_by_its_part_of_the_cell() -> None:
     found = made(
         series("open_files", *every(15, 61, start=15, steady=10), node="n1", app="a"),
         series("open_files", (45, 100), (60, 100), node="n1", app="b"),
@@ -301,7 +301,7 @@ def test_there_is_no_sum_where_a_part_of_it_has_no_value() -> None:
     assert rows(found) == [("n1", "", 60, 60, 15)]
 
 
-def test_gauges_that_come_less_often_than_the_interval_are_a_warning() -> None:
+def test_gauges_sparser_than_the_interval_are_a_warning() -> None:
     found = made(series("used_percent", *every(120, 3600, start=60, steady=5), node="n1"))
     assert found.warnings == [
         "gauges come only every 120 s, so of the 60 s intervals many are empty; "
@@ -322,7 +322,7 @@ TWINS = [
 
 
 @pytest.mark.parametrize("labels", TWINS)
-def test_series_that_differ_only_in_labels_of_the_scrape_count_once(labels: dict[str, str]) -> None:
+def test_series_that_differ_only_in_scrape_labels_count_once(labels: dict[str, str]) -> None:
     found = made(
         series("open_files", (30, 10), node="n7", app="a"),
         series("open_files", (30, 12), node="n7", app="a", **labels),
@@ -333,12 +333,12 @@ def test_series_that_differ_only_in_labels_of_the_scrape_count_once(labels: dict
     assert rows(found, "metric", "value") == [("open_files", 13), ("rx_bytes_per_s", 5)]
 
 
-def test_a_job_that_a_metric_itself_names_is_no_label_of_the_scrape() -> None:
+def test_job_named_by_a_metric_itself_is_not_a_scrape_label() -> None:
     of_jobs = [series("open_files", (30, 10), node="n7", exported_job=job, job="slurm") for job in "12"]
     assert rows(made(*of_jobs), "metric", "value") == [("open_files", 20)]
 
 
-def test_twins_are_found_where_the_host_tells_the_node_of_one_and_a_label_that_of_the_other() -> None:
+def test_twins_are_found_by_host_name_and_by_label() -> None:
     found = made(
         series("open_files", (30, 10), instance="10.0.0.7:9100"),
         series("open_files", (30, 10), node="n7", instance="10.0.0.7:9100"),

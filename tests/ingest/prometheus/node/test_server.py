@@ -223,7 +223,7 @@ def test_where_readings_go_on_a_piece_is_covered_to_its_end(url: str) -> None:
     assert (parsed.covers_from, parsed.covers_until) == (BEGIN + timedelta(seconds=1), BEGIN + timedelta(minutes=20))
 
 
-def test_where_readings_end_it_is_covered_to_the_first_cell_of_which_a_counter_is_due() -> None:
+def test_coverage_ends_at_the_first_cell_with_a_reading_due() -> None:
     told = [("c", "n1", "x", "", at(T + second), 60.0, 1.0) for second in (0, 60)]
     rows = pl.DataFrame(told, NODE_SAMPLES, orient="row")
     for last, latest, covered in (
@@ -274,7 +274,7 @@ SELDOM_AND_OFTEN: list[Series] = [
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(st.integers(20, 900), min_size=1, max_size=12))
-def test_who_goes_on_where_samples_ended_loses_nothing_of_what_is_read_seldom(
+def test_continuing_at_the_last_sample_loses_no_sparse_readings(
     monkeypatch: pytest.MonkeyPatch, pauses: list[int]
 ) -> None:
     best: dict[tuple[str, int], tuple[float, float]] = {}

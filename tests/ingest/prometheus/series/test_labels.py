@@ -68,18 +68,18 @@ def test_a_series_without_node_or_gpu_has_no_place(labels: dict[str, str]) -> No
     assert place(labels) is None
 
 
-def test_every_metric_fills_a_column_and_every_measured_column_is_filled() -> None:
+def test_every_metric_fills_a_column_and_every_column_is_filled() -> None:
     assert set(COLUMNS) == set(GPU_SAMPLES) - {"cluster", "node", "gpu", "ts", "interval_s"}
 
 
-def test_a_gpu_that_is_told_by_its_uuid_alone_has_the_index_that_another_series_tells() -> None:
+def test_gpu_with_a_uuid_only_gets_the_index_of_another_series() -> None:
     both, alone = {"gpu": "3", "UUID": "GPU-1F"}, {"uuid": "1f", "instance": "n7:9835"}
     other = {"uuid": "2e", "instance": "n7:9835"}
     assert with_indexes([alone, both, other]) == [{**alone, "gpu": "3"}, both, other]
     assert with_indexes([alone, other]) == [alone, other]
 
 
-def test_a_minor_number_gives_way_to_the_index_and_stands_for_it_where_nobody_tells_that() -> None:
+def test_minor_number_is_the_index_unless_a_series_gives_one() -> None:
     """GPU 2 fell off: what was the fourth is the third now, and still /dev/nvidia3."""
     dcgm, jobstats = {"gpu": "2", "UUID": "GPU-1f"}, {"minor_number": "3", "uuid": "GPU-1f"}
     assert with_indexes([dcgm, jobstats]) == [dcgm, {**jobstats, "gpu": "2"}]
@@ -114,13 +114,11 @@ RATIO, PERCENTS = "DCGM_FI_DEV_GPU_UTIL_RATIO", "DCGM_FI_DEV_GPU_UTIL"
         ([0.5, 5000.0], []),  # no percent either
     ],
 )
-def test_a_ratio_that_is_counted_in_percent_is_told_by_its_values_together(
-    values: list[float], found: list[str]
-) -> None:
+def test_ratio_counted_in_percent_is_detected_by_all_its_values(values: list[float], found: list[str]) -> None:
     assert in_percent(pl.concat([exported_as(RATIO, *values), exported_as(PERCENTS, 97.0)])) == found
 
 
-def test_series_are_told_apart_by_all_their_labels_whatever_their_order() -> None:
+def test_series_identity_is_all_labels_in_any_order() -> None:
     name, labels = "DCGM_FI_DEV_XID_ERRORS", {"gpu": "0", "hpc_job": "7"}
     assert identity(name, labels) == identity(name, {"hpc_job": "7", "gpu": "0", "__name__": name})
     assert identity(name, labels) != identity(name, {"gpu": "0", "hpc_job": "8"})

@@ -115,7 +115,7 @@ def test_metrics_in_files_of_their_own_equal_one_file(reference: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(reference: Path, tmp_path: Path) -> None:
+def test_samples_are_complete_after_kills_at_any_moment(reference: Path, tmp_path: Path) -> None:
     rows, warehouse = lines(), tmp_path / "w"
     half = len(rows) // 2
     files = [written(tmp_path, "1.om", rows[: half + 120]), written(tmp_path, "2.om", rows[half - 120 :])]
@@ -205,7 +205,7 @@ def test_the_only_cluster_there_is_is_meant(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_bad_file_leaves_nothing_behind_and_the_others_are_loaded(tmp_path: Path) -> None:
+def test_bad_file_leaves_nothing_and_the_others_are_loaded(tmp_path: Path) -> None:
     good = written(tmp_path, "good.om", [*steady(0, range(15, 61, 15), 0.5), "rubbish"])
     (tmp_path / "bad.om").write_text("<html>")
     done = trackside(
@@ -221,7 +221,7 @@ def test_a_bad_file_leaves_nothing_behind_and_the_others_are_loaded(tmp_path: Pa
         assert reader.table("rejects")["raw"].to_list() == ["rubbish"]
 
 
-def test_names_that_the_scheduler_does_not_use_are_renamed_from_when_they_mean_a_node(tmp_path: Path) -> None:
+def test_unknown_names_are_renamed_from_when_they_mean_a_node(tmp_path: Path) -> None:
     path = written(tmp_path, "some.om", steady(0, range(15, 7201, 15), 0.5))
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         alias = {
@@ -271,7 +271,7 @@ def test_activity_is_merged_stretches_that_a_gap_breaks(tmp_path: Path) -> None:
         assert activity(reader, active_tensor=0.6) == [("0", 0, 600, 0.0), ("0", 720, 900, 0.0)]
 
 
-def test_a_stretch_says_how_long_its_longest_sample_is_and_an_hour_says_nothing(tmp_path: Path) -> None:
+def test_interval_has_its_longest_sample_and_an_hour_has_none(tmp_path: Path) -> None:
     path = hours(tmp_path, ("0", 1, "active", 0.5, 1800.0, 3600.0))
     # Of GPU 0 half a minute and two whole ones, then idle for half a minute.
     some = [*steady(0, range(45, 181, 15), 0.5), *steady(0, range(195, 211, 15), 0.0)]
@@ -283,7 +283,7 @@ def test_a_stretch_says_how_long_its_longest_sample_is_and_an_hour_says_nothing(
     assert found["interval_s"].to_list() == [60, 30, None]
 
 
-def test_hours_speak_where_nearly_all_of_them_is_known_and_samples_know_less(tmp_path: Path) -> None:
+def test_nearly_complete_hours_count_where_samples_cover_less(tmp_path: Path) -> None:
     path = hours(
         tmp_path,
         ("0", 0, "active", 0.5, 1800.0, 3600.0),
@@ -307,7 +307,7 @@ def test_hours_speak_where_nearly_all_of_them_is_known_and_samples_know_less(tmp
         assert activity(reader, 1800, 3600) == [("0", 1800, 3600, 0.5)]
 
 
-def test_a_sample_that_lasts_into_an_hour_with_a_roll_up_ends_where_that_begins(tmp_path: Path) -> None:
+def test_sample_into_a_rolled_up_hour_ends_where_that_begins(tmp_path: Path) -> None:
     path = hours(tmp_path, ("0", 1, "active", 0.5, 1800.0, 3600.0))
     some = written(tmp_path, "some.om", steady(0, range(3550, 3651, 50), 0.5))
     load(tmp_path / "w", [path])
@@ -319,7 +319,7 @@ def test_a_sample_that_lasts_into_an_hour_with_a_roll_up_ends_where_that_begins(
         assert activity(reader) == [("0", 3500, 3600, 1.0), ("0", 3600, 7200, 0.5)]
 
 
-def test_no_instant_of_a_gpu_is_told_twice_and_all_samples_are_told(reference: Path) -> None:
+def test_no_instant_of_a_gpu_counts_twice_and_no_sample_is_lost(reference: Path) -> None:
     with open_reader(reference) as reader:
         found = activity(reader)
         samples = reader.table("gpu_samples")
@@ -341,7 +341,7 @@ def test_windows_beside_each_other_tell_what_the_whole_tells(reference: Path) ->
         assert sum(end - begin for _, begin, end, each in parts if each == share) == pytest.approx(told_whole)
 
 
-def test_an_xid_that_speaks_against_the_machine_reaches_the_metrics(reference: Path) -> None:
+def test_machine_fault_xid_reaches_the_metrics(reference: Path) -> None:
     with open_reader(reference) as reader:
         found = reader.query("events_at_nodes", cluster="c").filter(pl.col("severity") == "critical")
     assert found["node"].to_list() == ["n1", "n1"]
@@ -395,7 +395,7 @@ def test_the_next_ingest_goes_on_where_the_last_one_ended(tmp_path: Path) -> Non
     assert [moment for row in loads for moment in row] == ends
 
 
-def test_each_server_and_selector_has_a_mark_of_its_own_and_files_have_none(tmp_path: Path) -> None:
+def test_each_server_and_selector_has_a_mark_and_files_have_none(tmp_path: Path) -> None:
     """What was read elsewhere, or loaded from a file, says nothing of what this server still has."""
     late = written(tmp_path, "late.om", steady(7, range(10_785, 10_801, 15), 0.5))
     now = START + timedelta(hours=3)
@@ -456,7 +456,7 @@ def test_files_that_cannot_be_used_stop_no_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["http://me:s3cret/1@h:9090", "me:s3cret@h", "http://[me:s3cret@", "http://me:1/s3cret@h"]
 )
-def test_an_address_with_a_password_that_is_a_little_wrong_is_not_shown(tmp_path: Path, url: str) -> None:
+def test_slightly_wrong_address_with_a_password_is_not_printed(tmp_path: Path, url: str) -> None:
     (tmp_path / "trackside.toml").write_text(f'cluster = "c"\n[prometheus]\nurl = "{url}"\n')
     for verb in (["ingest", "prometheus"], ["doctor"]):
         done = trackside(*verb, "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
@@ -472,7 +472,7 @@ def test_a_cluster_that_no_folder_can_be_named_after_is_refused(tmp_path: Path) 
     assert "the name is longer than 200 characters" in done.stderr
 
 
-def test_a_piece_that_fails_stops_it_and_the_next_ingest_resumes_there(tmp_path: Path) -> None:
+def test_failing_interval_stops_the_source_and_is_resumed(tmp_path: Path) -> None:
     failing = True
 
     def answer(path: str, params: dict[str, str]) -> Answer:
@@ -540,7 +540,7 @@ def xids_only(*edges: tuple[int, int]) -> Callable[[str, dict[str, str]], Answer
     return answer
 
 
-def test_xids_of_a_server_that_has_nothing_else_are_kept_and_cover_no_time(tmp_path: Path) -> None:
+def test_xids_without_samples_are_kept_and_cover_no_time(tmp_path: Path) -> None:
     with web(xids_only((1800, 79))) as there:
         reports = ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=1))
     warnings = [warning for report in reports if report.parsed for warning in report.parsed.warnings]
@@ -554,7 +554,7 @@ def test_xids_of_a_server_that_has_nothing_else_are_kept_and_cover_no_time(tmp_p
 
 
 @pytest.mark.slow
-def test_time_with_xids_only_is_asked_for_again_and_neither_loses_nor_doubles_an_event(tmp_path: Path) -> None:
+def test_time_with_xids_only_is_read_again_without_duplicates(tmp_path: Path) -> None:
     """Nor those of the time since: what was read last is no mark, for there were no samples."""
     kept = []
     for hour, edges in ((1, [(1800, 79)]), (2, [(1800, 79)]), (20, [(1800, 79), (30_000, 48), (60_000, 31)])):
@@ -570,7 +570,7 @@ def test_time_with_xids_only_is_asked_for_again_and_neither_loses_nor_doubles_an
     assert kept[2][1] == [first, (30_000, "48", "critical"), (60_000, "31", "info")]
 
 
-def test_samples_that_stop_leave_the_mark_where_they_ended_while_xids_go_on(tmp_path: Path) -> None:
+def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None:
     xids = xids_only((5400, 79))
 
     def answer(path: str, params: dict[str, str]) -> Answer:
@@ -643,7 +643,7 @@ def test_doctor_says_what_the_server_lacks(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_doctor_fails_where_the_configured_server_does_not_answer(tmp_path: Path) -> None:
+def test_doctor_fails_if_the_configured_server_does_not_answer(tmp_path: Path) -> None:
     with web(minutes) as there:
         gone = there.url
     (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{gone}"\n')

@@ -155,7 +155,7 @@ put(Path(sys.argv[1]), *(minutes(max(0, low - 1), low + 20) for low in range(0, 
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_run_again_it_is_as_if_nothing_had_been(reference: Path, tmp_path: Path) -> None:
+def test_storage_is_complete_after_kills_at_any_moment(reference: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "w")]
     for number in range(4):
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -200,7 +200,7 @@ def files(warehouse: Path, table: str = "node_samples") -> dict[str, int]:
     return dict(found.sort("path").select("path", "rows").iter_rows())
 
 
-def test_a_piece_that_follows_is_a_file_of_its_own_and_the_others_are_not_touched(tmp_path: Path) -> None:
+def test_following_part_is_a_new_file_and_leaves_the_others(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60))
     first = files(warehouse)
     both = files(put(warehouse, minutes(59, 80)))
@@ -223,7 +223,8 @@ def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_day_that_comes_in_many_pieces_has_few_files_and_one_when_the_next_day_begins(tmp_path: Path) -> None:
+def test_day_of_many_parts_has_few_files_and_then_one(tmp_path: Path) -> None:
+    """One, when the next day begins."""
     warehouse = tmp_path / "w"
     for low in range(0, 120, 5):
         put(warehouse, minutes(max(0, low - 1), low + 5))
@@ -280,14 +281,14 @@ def test_a_threshold_of_nothing_is_refused(name: str, said: str) -> None:
         parse({"telemetry": {"thresholds": {name: 1.0}}}, origin="x")
 
 
-def test_a_threshold_of_ones_own_leaves_the_others_and_may_take_the_place_of_one() -> None:
+def test_own_threshold_adds_to_the_others_or_replaces_one() -> None:
     config = parse(
         {"telemetry": {"thresholds": {"gpu_samples.temperature_c": 80, "node_samples.load1": 64}}}, origin="x"
     )
     assert config.telemetry.thresholds == {**THRESHOLDS, "gpu_samples.temperature_c": 80, "node_samples.load1": 64}
 
 
-def test_a_threshold_of_the_configuration_counts_from_the_next_load_on(tmp_path: Path) -> None:
+def test_configured_threshold_applies_from_the_next_load(tmp_path: Path) -> None:
     settings = Config.model_validate({"telemetry": {"thresholds": {"node_samples.ib_received_bytes_per_s": 0.5}}})
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(0, 60), settings=settings)
     with open_reader(warehouse) as reader:
@@ -332,7 +333,7 @@ def inventory(warehouse: Path, *names: str) -> None:
         writer.append("nodes", conform(pl.DataFrame(told), NODES).with_columns(n_gpus=8, evidence=pl.lit("accounting")))
 
 
-def test_names_of_nodes_that_nobody_knows_are_left_out_and_one_that_says_the_same_is_kept_once(tmp_path: Path) -> None:
+def test_unknown_node_aliases_are_left_out_and_repeats_kept_once(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     inventory(warehouse, "slurm-0", "slurm-1")
     pieces = [

@@ -147,7 +147,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(dumps())
-def test_dumps_in_any_order_with_any_overlap_and_any_columns_make_what_one_whole_dump_makes(
+def test_dumps_in_any_order_overlap_and_columns_equal_one_whole(
     writer: Writer, asked: tuple[Capture, list[Dump]]
 ) -> None:
     capture, made = asked

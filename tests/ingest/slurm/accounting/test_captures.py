@@ -149,7 +149,7 @@ def test_what_was_known_from_outside_holds_in_every_column_of(
         }
 
 
-def test_every_attempt_of_the_samples_knows_when_its_job_was_first_submitted(
+def test_every_captured_attempt_has_its_jobs_first_submission(
     truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     attempts, _ = read(capsys, "kinds.sacct.txt", tmp_path / "w")

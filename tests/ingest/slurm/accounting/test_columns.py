@@ -15,7 +15,7 @@ WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | WORDS, max_size=60))
-def test_a_column_read_by_its_different_texts_is_the_column_read_row_by_row(words: list[str | None]) -> None:
+def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | None]) -> None:
     column = pl.Series("x", words, pl.String)
     for convert in (values.blank_to_null, values.whole_numbers, values.durations):
         assert Distinct(column).each(convert).equals(convert(column)), convert

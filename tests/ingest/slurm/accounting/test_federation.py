@@ -16,7 +16,7 @@ FEDERATED = (2 << 26) + 7
 """Job 7 of the cluster that is number 2 in its federation."""
 
 
-def test_rows_of_several_clusters_stay_apart_though_their_ids_are_the_same() -> None:
+def test_rows_of_several_clusters_with_equal_ids_stay_apart() -> None:
     parsed = parse(text({"Cluster": "a"}, {"Cluster": "b", "State": "FAILED", "ExitCode": "1:0"}))
     assert parsed.clusters == {"a", "b"}
     assert parsed.rows_duplicate == 0
@@ -32,7 +32,7 @@ def test_a_federated_id_is_kept_whole() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["None assigned", "n[1-2]"])
-def test_a_sibling_that_was_revoked_holds_nothing_whatever_else_its_row_says(nodes: str) -> None:
+def test_revoked_sibling_holds_nothing_whatever_its_row_has(nodes: str) -> None:
     row = {"JobID": str(FEDERATED), "JobIDRaw": str(FEDERATED), "State": "REVOKED", "NodeList": nodes, "NNodes": "1"}
     parsed = parse(text(row))
     found = parsed.frames["attempts"].row(0, named=True)
@@ -43,7 +43,8 @@ def test_a_sibling_that_was_revoked_holds_nothing_whatever_else_its_row_says(nod
     assert parsed.warnings == []
 
 
-def test_each_job_of_a_real_federation_ran_on_one_cluster_and_was_revoked_on_the_other() -> None:
+def test_federated_job_ran_on_one_cluster_and_is_revoked_on_one() -> None:
+    """Each job ran on one of the two clusters, and is revoked on the other."""
     parsed = parse((DATA / "federation.sacct.txt").read_bytes())
     attempts = parsed.frames["attempts"]
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (10, 10, 0)

@@ -75,7 +75,7 @@ def test_what_cannot_change_is_filled_from_any_sighting() -> None:
     assert (got["user"], got["uid"], got["work_dir"], got["name"]) == ("alice", 7, "/w", "a")
 
 
-def test_equal_sightings_of_dumps_with_different_columns_complete_each_other() -> None:
+def test_equal_rows_of_dumps_with_different_columns_are_combined() -> None:
     [got] = merged({**ENDED, "partition": "main"}, {**ENDED, "account": "llm", "exit_code": 0, "exit_signal": 0})
     assert (got["partition"], got["account"], got["exit_code"]) == ("main", "llm", 0)
 
@@ -85,7 +85,8 @@ def test_a_row_without_db_index_is_the_attempt_of_its_second() -> None:
     assert (got["db_index"], got["state"], got["submitted_at"]) == (5, "COMPLETED", at(T))
 
 
-def test_one_second_with_two_db_indexes_is_two_attempts_a_microsecond_apart() -> None:
+def test_two_db_indexes_in_one_second_are_two_attempts() -> None:
+    """They are a microsecond apart."""
     first, second = merged({**ENDED, "db_index": 5}, {**RUNNING, "db_index": 3})
     assert (first["db_index"], first["submitted_at"]) == (3, at(T))
     assert (second["db_index"], second["submitted_at"]) == (5, at(T, 1))
@@ -185,7 +186,7 @@ def test_a_dump_read_in_pieces_is_the_dump_read_at_once(size: int) -> None:
     assert same_rows(merge_attempts(*pieces[::-1]), whole)
 
 
-def test_an_end_that_is_told_replaces_a_guessed_one_even_if_it_is_earlier() -> None:
+def test_reported_end_replaces_a_guessed_one_even_if_earlier() -> None:
     guessed = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 900), end_guessed=True, elapsed_s=890.0)
     told = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 60), elapsed_s=50.0)
     [found] = merged(RUNNING, guessed, told)

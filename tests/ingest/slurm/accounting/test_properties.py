@@ -69,7 +69,7 @@ def read_back(parsed: Parsed, table: Sequence[Job], *, texts: Sequence[str] = TE
 
 @settings(max_examples=30, deadline=None)
 @given(st.data(), any_order(), st.sampled_from(PLAIN))
-def test_any_jobs_are_read_back_from_any_columns_order_and_delimiter(
+def test_any_jobs_round_trip_with_any_columns_and_delimiter(
     data: st.DataObject, columns: list[str], delimiter: str
 ) -> None:
     words = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=delimiter), max_size=12)
@@ -98,7 +98,7 @@ def test_any_jobs_are_read_back_from_times_of_any_zone(data: st.DataObject, zone
 
 @settings(max_examples=30, deadline=None)
 @given(tables(text=TORN_WORDS), telling_order(TEXTS), st.sampled_from(["\x1f", "\x1e\x1d"]))
-def test_text_may_hold_line_breaks_and_delimiters_where_the_columns_are_asked_for_as_we_do(
+def test_text_may_hold_breaks_and_delimiters_in_our_column_order(
     table: list[Job], columns: list[str], delimiter: str
 ) -> None:
     read_back(parse_accounting(render(table, columns, delimiter), origin="x"), table)
@@ -106,7 +106,7 @@ def test_text_may_hold_line_breaks_and_delimiters_where_the_columns_are_asked_fo
 
 @settings(max_examples=30, deadline=None)
 @given(tables(text=TORN_WORDS), telling_order(["JobName"]), st.sampled_from(["|", ";", "~"]))
-def test_one_text_between_typed_columns_may_hold_even_the_delimiter(
+def test_one_text_between_typed_columns_may_hold_the_delimiter(
     table: list[Job], columns: list[str], delimiter: str
 ) -> None:
     read_back(parse_accounting(render(table, columns, delimiter), origin="x"), table, texts=["JobName"])
@@ -114,9 +114,7 @@ def test_one_text_between_typed_columns_may_hold_even_the_delimiter(
 
 @settings(max_examples=30, deadline=None)
 @given(tables(text=TORN_WORDS), any_order(), st.sampled_from(["|", ";"]))
-def test_a_row_whose_text_is_torn_is_read_right_or_refused_but_never_read_wrong(
-    table: list[Job], columns: list[str], delimiter: str
-) -> None:
+def test_row_with_a_torn_text_is_read_right_or_refused(table: list[Job], columns: list[str], delimiter: str) -> None:
     # Nothing typed may come from text. What cannot be told (a line break in the first column, say) is refused.
     dump = render(table, columns, delimiter)
     parsed = parse_accounting(dump, origin="x", delimiter=delimiter, accept_truncated=True)
@@ -153,7 +151,7 @@ def indexed(seen: Sequence[Job]) -> bytes:
 
 @settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_any_chunks_in_any_order_with_any_overlap_give_the_same_attempts(data: st.DataObject) -> None:
+def test_chunks_in_any_order_and_overlap_give_the_same_attempts(data: st.DataObject) -> None:
     seen = data.draw(sightings())
     whole = parse_accounting(indexed(seen), origin="x").frames["attempts"]
     mixed = data.draw(st.permutations(seen))

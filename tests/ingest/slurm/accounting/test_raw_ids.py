@@ -53,7 +53,7 @@ def loaded(root: Path, *files: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [*itertools.permutations(("raw", "plain")), ("plain", "raw", "plain", "raw")])
-def test_a_dump_with_raw_ids_and_one_without_make_the_same_attempts(tmp_path: Path, order: tuple[str, ...]) -> None:
+def test_dumps_with_and_without_raw_ids_give_the_same_attempts(tmp_path: Path, order: tuple[str, ...]) -> None:
     files = dumps(tmp_path)
 
     attempts, nodes = loaded(tmp_path / "both", *(files[name] for name in order))
@@ -64,7 +64,7 @@ def test_a_dump_with_raw_ids_and_one_without_make_the_same_attempts(tmp_path: Pa
     assert attempts["job_id"].to_list() == ["11", "12", "29", "32", "33", "33", "40", "40"]
 
 
-def test_without_raw_ids_anywhere_the_ids_that_people_see_are_the_key(tmp_path: Path) -> None:
+def test_displayed_ids_are_the_key_if_no_dump_has_raw_ids(tmp_path: Path) -> None:
     attempts, _ = loaded(tmp_path / "w", dumps(tmp_path)["plain"])
 
     assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "29_2", "29_2", "40", "40"]
@@ -88,7 +88,7 @@ def test_every_attempt_of_a_job_knows_its_first_submission(tmp_path: Path, piece
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
-def test_one_attempt_that_tells_its_raw_id_tells_it_of_all_of_its_job(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_one_attempt_with_a_raw_id_gives_it_to_its_whole_job(tmp_path: Path, order: tuple[int, ...]) -> None:
     rest = "gres/gpu=8,node=1|amara"
     plain, raw = tmp_path / "plain.txt", tmp_path / "raw.txt"
     plain.write_text(
@@ -121,7 +121,7 @@ def test_a_user_told_later_changes_no_first_submission(tmp_path: Path, order: tu
     assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 2
 
 
-def test_attempts_that_a_dump_gives_raw_ids_are_not_counted_as_its_own(tmp_path: Path) -> None:
+def test_attempts_given_raw_ids_by_a_dump_are_not_counted_as_its(tmp_path: Path) -> None:
     rest = "gres/gpu=8,node=1|amara"
     plain, raw = tmp_path / "plain.txt", tmp_path / "raw.txt"
     first, second = (f"c1|{at}|{at}|{at + 100}|NODE_FAIL|n1|{rest}|9_1" for at in (1795247000, 1795247500))

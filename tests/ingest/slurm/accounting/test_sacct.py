@@ -135,7 +135,7 @@ def test_frames_have_the_declared_columns_and_types() -> None:
     ],
     ids=["cancelled", "cancelled, Start = End", "empty list", "refused at submit", "deadline", "pending", "planned"],
 )
-def test_a_job_that_never_got_a_node_holds_nothing_whatever_its_tres_say(row: dict[str, str]) -> None:
+def test_job_that_never_got_a_node_holds_nothing_whatever_tres(row: dict[str, str]) -> None:
     parsed = parse(text(row))
     got = parsed.frames["attempts"].row(0, named=True)
     assert (got["started_at"], got["node_list"], got["n_nodes"], got["n_gpus"]) == (None, None, 0, 0)
@@ -157,7 +157,7 @@ def test_a_pending_rest_of_an_array_is_one_row_without_a_task() -> None:
     assert got["display_id"] == "10_[2-4%2]"
 
 
-def test_without_raw_ids_the_rest_of_an_array_keeps_the_arrays_id() -> None:
+def test_array_remainder_without_raw_ids_keeps_the_array_id() -> None:
     columns = ["JobID", "Submit", "Start", "End", "State", "NodeList", "AllocTRES", "Cluster"]
     pending = {**NEVER_RAN, "JobID": "10_[2-4%2]", "State": "PENDING", "End": "Unknown"}
     parsed = parse(text(pending, {"JobID": "10_1"}, {"JobID": "11+1"}, columns=columns))
@@ -234,7 +234,7 @@ def test_het_components_of_real_slurm_are_two_rows_of_one_job() -> None:
     assert components.select("job_id", "display_id", "node_list").rows() == [("1", "1+0", "n1"), ("2", "1+1", "n2")]
 
 
-def test_a_running_job_has_no_end_and_tells_when_the_dump_was_made() -> None:
+def test_running_job_has_no_end_and_dates_the_dump() -> None:
     parsed = parse((DATA / "het.sacct.txt").read_bytes(), cluster="bench")
     running = parsed.frames["attempts"].filter(state="RUNNING").row(0, named=True)
     assert (running["ended_at"], running["elapsed_s"]) == (None, 50)
@@ -253,7 +253,7 @@ def test_a_dump_with_steps_only_says_that_it_has_no_job_rows(skipped: int) -> No
     assert not any("no job rows" in said for said in refused.warnings)
 
 
-def test_the_end_that_truncate_gives_a_running_job_is_not_its_end() -> None:
+def test_end_given_by_truncate_is_not_the_end_of_a_running_job() -> None:
     assert attempt({"State": "RUNNING"})["ended_at"] is None
 
 
@@ -275,7 +275,7 @@ def test_elapsed_is_seconds_from_either_column(column: str) -> None:
 # --- GPUs and nodes -----------------------------------------------------------------------------------
 
 
-def test_an_allocation_only_record_takes_its_gpus_from_the_request() -> None:
+def test_allocation_only_record_takes_its_gpus_from_the_request() -> None:
     got = attempt({"NNodes": "0", "AllocTRES": "", "NCPUS": "0"})
     assert (got["n_nodes"], got["n_gpus"]) == (2, 16)
 
@@ -343,14 +343,14 @@ def test_a_cluster_without_gpus_in_its_tres_is_warned_of() -> None:
         ({"AllocTRES": "gres/gpu=x"}, "TRES item 'gres/gpu=x'"),
     ],
 )
-def test_rows_that_cannot_be_believed_are_refused_with_the_reason(row: dict[str, str], reason: str) -> None:
+def test_implausible_rows_are_refused_with_a_reason(row: dict[str, str], reason: str) -> None:
     parsed = parse(text({"JobIDRaw": "1"}, row))
     assert refusals(parsed) == [(3, reason)]
     assert parsed.rejects.row(0)[:3] == ("c1", "slurm.accounting", "jobs.txt")
     assert "|alice|" in parsed.rejects["raw"][0]
 
 
-def test_a_final_state_whose_end_is_not_written_yet_ends_with_its_elapsed_time() -> None:
+def test_final_state_without_an_end_ends_after_its_elapsed_time() -> None:
     parsed = parse(text({"End": "Unknown"}))
     (got,) = parsed.frames["attempts"].to_dicts()
     assert (got["ended_at"] - got["started_at"]).total_seconds() == got["elapsed_s"] == 100
@@ -361,7 +361,7 @@ def test_a_bad_node_list_of_a_job_that_never_ran_is_no_reason() -> None:
     assert attempt({**NEVER_RAN, "NodeList": "x["})["n_nodes"] == 0
 
 
-def test_optional_values_that_cannot_be_read_are_null_and_counted() -> None:
+def test_unreadable_optional_values_are_null_and_counted() -> None:
     bad = {"ReqMem": "18GG", "ExitCode": "zero", "TimelimitRaw": "soon", "UID": "alice", "ElapsedRaw": "x"}
     parsed = parse(text({**bad, "ReqTRES": "cpu=x", "Eligible": "later"}))
     got = parsed.frames["attempts"].row(0, named=True)
@@ -392,7 +392,7 @@ def test_the_window_asked_for_is_the_window_covered() -> None:
     assert (parsed.covers_from, parsed.covers_until) == (since, until)
 
 
-def test_a_dump_of_jobs_that_never_ran_covers_from_the_first_submission() -> None:
+def test_dump_of_jobs_that_never_ran_covers_from_first_submit() -> None:
     parsed = parse(text(NEVER_RAN))
     assert (parsed.covers_from, parsed.covers_until) == (at(1795247700), at(END))
 
@@ -402,5 +402,5 @@ def test_a_planned_start_in_the_future_does_not_move_the_window() -> None:
     assert parsed.covers_until == at(1795247700)
 
 
-def test_rows_of_another_cluster_than_the_one_named_are_warned_of() -> None:
+def test_rows_of_another_cluster_than_the_named_one_are_warned() -> None:
     assert "other clusters than c2: c1" in parse(text({}), cluster="c2").warnings[0]

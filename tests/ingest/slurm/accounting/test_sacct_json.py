@@ -48,7 +48,7 @@ def attempt(*jobs: object, version: str = NEWEST) -> dict[str, Any]:
 # --- the same jobs by text -----------------------------------------------------------------------------
 
 
-def test_jobs_of_a_real_cluster_are_as_its_text_says_or_null_and_listed() -> None:
+def test_captured_jobs_equal_their_text_or_are_null_and_listed() -> None:
     from_json = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j")
     from_text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t")
     told, text = (found.frames["attempts"].sort(KEY) for found in (from_json, from_text))
@@ -62,7 +62,7 @@ def test_jobs_of_a_real_cluster_are_as_its_text_says_or_null_and_listed() -> Non
     assert nodes[0].equals(nodes[1])
 
 
-def test_what_a_real_answer_does_not_carry_is_null_or_right_and_never_a_wrong_0() -> None:
+def test_values_absent_from_json_are_null_or_right_and_never_0() -> None:
     told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j").frames["attempts"]
     text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t").frames["attempts"]
     both = told.join(text, on=KEY, suffix="_text")
@@ -75,14 +75,14 @@ def test_what_a_real_answer_does_not_carry_is_null_or_right_and_never_a_wrong_0(
     assert set(both["cancelled_by"].drop_nulls()) == {"alice", "root"}
 
 
-def test_both_roads_together_are_one_attempt_each_that_knows_what_either_knew() -> None:
+def test_json_and_text_merge_into_attempts_with_fields_of_both() -> None:
     told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j").frames["attempts"]
     text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t").frames["attempts"]
     assert merge_attempts(told, text).equals(merge_attempts(text, told))
     assert merge_attempts(told, text).sort(KEY).equals(text.sort(KEY))
 
 
-def test_accounting_bytes_that_begin_with_a_brace_go_to_the_parser_of_json() -> None:
+def test_accounting_that_begins_with_a_brace_is_parsed_as_json() -> None:
     data = (DATA / "jobs.sacct.json").read_bytes()
     found = parse("slurm.accounting", b"\xef\xbb\xbf\n" + data, ParseContext(origin="x"))
     assert found.rows_loaded == parse_accounting_json(data, origin="x").rows_loaded
@@ -174,7 +174,7 @@ def test_a_job_that_never_started_holds_nothing(start: int | None, nodes: str | 
         (["NOVEL_STATE"], "NOVEL_STATE"),
     ],
 )
-def test_of_several_words_of_a_state_the_one_that_text_shows_is_taken(words: object, state: str) -> None:
+def test_of_several_state_words_the_one_shown_in_text_is_taken(words: object, state: str) -> None:
     found = read(job(state={"current": words}))
     assert found.frames["attempts"]["state"].to_list() == [state]
     assert any("unknown state NOVEL_STATE" in said for said in found.warnings) == (state == "NOVEL_STATE")
@@ -216,7 +216,7 @@ def test_a_failed_job_that_tells_0_tells_nothing() -> None:
     assert attempt(done)["exit_code"] == 0
 
 
-def test_memory_asked_for_per_node_or_core_counts_where_the_tres_have_none() -> None:
+def test_memory_per_node_or_core_counts_where_the_tres_have_none() -> None:
     only = {"allocated": job()["tres"]["allocated"], "requested": []}
     per_node = {"CPUs": 64, "memory_per_node": number(NEWEST, 1000), "memory_per_cpu": number(NEWEST, None)}
     per_cpu = {"CPUs": 64, "memory_per_node": number(NEWEST, None), "memory_per_cpu": number(NEWEST, 10)}
@@ -241,7 +241,7 @@ def test_sluid_is_read_where_a_newer_slurm_tells_it() -> None:
         ("0.0.37", "read as the oldest supported version, v0.0.38"),
     ],
 )
-def test_a_version_that_was_not_tried_or_is_not_known_is_read_and_warned_of(version: str, said: str) -> None:
+def test_untried_or_unknown_version_is_read_with_a_warning(version: str, said: str) -> None:
     shape = "0.0.38" if version < "0.0.39" else NEWEST
     about = {"plugin": {"data_parser": f"data_parser/v{version}"}}
     data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
@@ -257,7 +257,7 @@ def test_an_answer_that_names_no_version_is_read_as_the_newest(about: object) ->
     assert "names no version" in found.warnings[0]
 
 
-def test_a_real_answer_with_another_version_in_its_meta_is_read_all_the_same() -> None:
+def test_captured_answer_with_another_version_in_meta_is_read() -> None:
     told: dict[str, Any] = json.loads((DATA / "jobs.sacct.json").read_bytes())
     plain = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="x")
     told["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
@@ -269,7 +269,7 @@ def test_a_real_answer_with_another_version_in_its_meta_is_read_all_the_same() -
 # --- answers that are none -----------------------------------------------------------------------------
 
 
-def test_errors_inside_an_answer_are_an_error_though_all_else_looks_well() -> None:
+def test_errors_inside_an_answer_are_an_error_despite_the_rest() -> None:
     errors = [{"error_number": 1007, "error": "Protocol authentication error", "source": "slurmdb_jobs_get"}]
     with pytest.raises(SlurmAnswerError, match=r"Protocol authentication error \(1007\)") as caught:
         parse_accounting_json(answer("0.0.38", errors=errors, jobs=[]), origin="x")
@@ -340,7 +340,7 @@ def test_damaged_characters_cost_no_job() -> None:
     assert any("damaged characters" in said for said in found.warnings)
 
 
-def test_a_refused_job_is_kept_as_it_came_though_its_characters_are_damaged_or_the_answer_is_cut_off() -> None:
+def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
     bad = answer(jobs=[job(name="caf\u00e9", nodes="n[1"), job(job_id=3)]).replace(rb"caf\u00e9", b"caf\xe9")
     found = parse_accounting_json(bad, origin="x")
     assert 'caf\ufffd"' in found.rejects["raw"][0]
@@ -379,7 +379,7 @@ BAD: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "reason"), BAD, ids=[reason for _, reason in BAD])
-def test_a_bad_job_is_refused_with_its_reason_and_the_others_load(bad: object, reason: str) -> None:
+def test_bad_job_is_refused_with_its_reason_and_the_others_load(bad: object, reason: str) -> None:
     found = read(job(job_id=1), bad, job(job_id=3))
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["1", "3"]
     ((line, said, raw),) = found.rejects.select("line", "reason", "raw").rows()
@@ -390,7 +390,7 @@ def test_a_bad_job_is_refused_with_its_reason_and_the_others_load(bad: object, r
     assert found.rejects["cluster"].to_list() == ["bench"]
 
 
-def test_jobs_refused_for_their_shape_and_for_their_substance_keep_their_places() -> None:
+def test_jobs_refused_by_shape_and_by_content_keep_their_places() -> None:
     found = read(job(job_id=1), {"job_id": "x"}, job(job_id=3), job(job_id=4, nodes="n[1"))
     assert found.rejects["line"].to_list() == [2, 4]
     assert '"n[1"' in found.rejects["raw"][1]
@@ -401,7 +401,7 @@ def test_the_same_job_twice_is_one_attempt() -> None:
     assert (found.rows_loaded, found.rows_duplicate) == (1, 1)
 
 
-def test_a_job_without_a_cluster_belongs_to_the_one_given_or_the_answering_one() -> None:
+def test_job_without_a_cluster_gets_the_given_or_answering_one() -> None:
     bare = job(cluster="", association={"account": "llm"})
     assert attempt(bare)["cluster"] == "bench"  # meta names it
     given_one = parse_accounting_json(
@@ -472,7 +472,7 @@ def test_a_bad_node_is_refused_and_the_others_load() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_reservation_is_the_same_as_in_text_in_the_words_of_every_version(version: str) -> None:
+def test_reservation_equals_its_text_in_the_words_of_any_version(version: str) -> None:
     def when(value: int) -> object:
         return value if version <= "0.0.39" else number(version, value)
 

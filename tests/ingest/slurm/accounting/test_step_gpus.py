@@ -52,9 +52,7 @@ def gpus_of(*rows: dict[str, str], **options: object) -> list[object]:
         "begun after the end", "begun before the start", "of another job", "more than nodes can have", "of a request",
     ],
 )  # fmt: skip
-def test_an_attempt_whose_tres_names_no_gpus_has_the_most_of_one_of_its_steps(
-    steps: list[dict[str, str]], most: int | None
-) -> None:
+def test_attempt_without_gpus_in_tres_has_the_most_of_its_steps(steps: list[dict[str, str]], most: int | None) -> None:
     assert gpus_of(CPUS, *steps) == [most]
 
 
@@ -63,7 +61,7 @@ def test_steps_do_not_change_what_the_jobs_own_tres_tells() -> None:
     assert parsed.select("n_gpus", "gpus_steps").row(0) == (Decimal(16), None)
 
 
-def test_steps_of_requeued_attempts_are_not_mixed_in_any_order_of_rows() -> None:
+def test_steps_of_requeued_attempts_stay_apart_in_any_row_order() -> None:
     later = START + 1_000
     again = {**CPUS, "Submit": str(START + 100), "Start": str(later), "End": str(later + 100), "DBIndex": "71"}
     rows = [{**CPUS, "State": "REQUEUED"}, step("batch", 16, START), again, step("batch", 8, later)]

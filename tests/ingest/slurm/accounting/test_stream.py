@@ -99,9 +99,7 @@ def test_any_size_of_block_gives_the_same_warehouse(
 
 
 @pytest.mark.slow
-def test_files_in_any_order_with_overlaps_and_repeats_give_the_same_warehouse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overlapping_repeated_files_in_any_order_load_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, three = (tmp_path / name for name in ("one.txt", "two.txt", "three.txt"))
     one.write_text(mixed(1))
     two.write_text(with_rows(ROWS[:200]))

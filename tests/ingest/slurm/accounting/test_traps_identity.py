@@ -84,7 +84,7 @@ def test_steps_that_end_otherwise_than_their_job_do_not_touch_it() -> None:
     assert (got["state"], got["exit_code"], got["derived_exit_code"], got["ended_at"]) == ("TIMEOUT", 0, 5, at(END))
 
 
-def test_a_given_sluid_is_kept_beside_the_id_and_is_never_the_key() -> None:
+def test_given_sluid_is_stored_with_the_id_and_is_never_the_key() -> None:
     spring(Trap("sluid", {"SLUID": "sBAR3DTWZ0C800"}, {"job_id": "7", "sluid": "sBAR3DTWZ0C800"}))
 
 
@@ -122,7 +122,7 @@ def test_an_id_given_again_is_another_attempt(second: Raw) -> None:
     assert rows["submitted_at"].to_list() == [at(SUBMIT), at(int(second["Submit"]))]
 
 
-def test_an_id_given_twice_in_one_second_is_told_by_the_database_index() -> None:
+def test_id_given_twice_in_one_second_is_told_apart_by_db_index() -> None:
     rows = parse(text({"DBIndex": "70"}, {"DBIndex": "90", "State": "FAILED"})).frames["attempts"].sort("submitted_at")
     assert rows.select("submitted_at", "state").rows() == [(at(SUBMIT), "COMPLETED"), (at(SUBMIT, 1), "FAILED")]
 
@@ -280,7 +280,7 @@ def test_every_way_to_end_is_told_as_slurm_recorded_it(trap: Trap) -> None:
     spring(trap)
 
 
-def test_an_end_sent_again_after_a_restart_of_slurmctld_does_not_forget_who_cancelled() -> None:
+def test_end_sent_again_after_a_restart_keeps_the_canceller() -> None:
     first = {"State": "CANCELLED by 2001", "ExitCode": "0:0"}
     again = {"State": "CANCELLED", "ExitCode": "0:15"}
     for rows in ([first, again], [again, first]):

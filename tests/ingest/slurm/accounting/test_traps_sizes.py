@@ -91,7 +91,7 @@ def test_parts_beside_whole_gpus_are_those_gpus() -> None:
         ("mem=1GG", "mem=1GG"),
     ],
 )
-def test_a_count_that_cannot_be_read_refuses_the_row_that_held_nodes(tres: str, item: str) -> None:
+def test_unreadable_count_refuses_a_row_that_held_nodes(tres: str, item: str) -> None:
     assert refused({"AllocTRES": tres}) == f"TRES item '{item}'"
 
 
@@ -110,12 +110,13 @@ def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
         ({"AllocTRES": "mem=5E,gres/gpu=16"}, "alloc_mem_bytes"),
     ],
 )
-def test_more_cpus_or_memory_than_nodes_can_have_are_left_out_with_a_warning(raw: dict[str, str], empty: str) -> None:
+def test_more_cpus_or_memory_than_nodes_have_is_null_and_warned(raw: dict[str, str], empty: str) -> None:
+    """The note is a warning."""
     said = "rows give more CPUs or memory than their nodes can have"
     spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, said))
 
 
-def test_a_request_for_more_gpus_than_there_are_in_the_world_is_not_believed() -> None:
+def test_request_for_more_gpus_than_exist_is_not_believed() -> None:
     got = parse(text({**NEVER_RAN, "AllocTRES": "", "ReqTRES": "gres/gpu=64M"})).frames["attempts"].row(0, named=True)
     assert got["req_gpus"] is None
 
@@ -143,7 +144,7 @@ def test_what_a_job_that_never_ran_was_to_get_is_only_requested() -> None:
     assert (got["n_gpus"], got["req_gpus"]) == (0, 16)
 
 
-def test_a_damaged_tres_of_a_job_that_held_nothing_is_no_reason_to_refuse_it() -> None:
+def test_damaged_tres_of_a_job_that_held_nothing_is_accepted() -> None:
     assert parse(text({**NEVER_RAN, "AllocTRES": "gres/gpu=x"})).rows_loaded == 1
 
 
@@ -151,7 +152,7 @@ def test_a_request_counts_where_only_the_request_was_recorded() -> None:
     spring(Trap("allocation only", {"AllocTRES": "", "NNodes": "0"}, {"n_gpus": 16, "req_gpus": 16, "n_nodes": 2}))
 
 
-def test_a_cluster_whose_gpus_accounting_does_not_know_is_said_once_for_the_source() -> None:
+def test_cluster_without_gpus_in_accounting_is_reported_once() -> None:
     rows = [{**BARE, "JobIDRaw": str(job), "AllocTRES": "cpu=2,mem=1G,node=2"} for job in (1, 2, 3)]
     assert [NO_GPUS in warning for warning in parse(text(*rows)).warnings] == [True]
 
@@ -224,7 +225,7 @@ def test_memory_asked_for_is_the_jobs_in_bytes(trap: Trap) -> None:
     spring(trap)
 
 
-def test_memory_per_core_of_an_unknown_number_of_cores_is_unknown_and_no_reason_to_warn() -> None:
+def test_memory_per_core_of_unknown_cores_is_null_and_not_warned() -> None:
     spring(Trap("no cores", {"ReqMem": "4Gc", "AllocTRES": "gres/gpu=16"}, {"req_mem_bytes": None, "n_cpus": None}))
 
 

@@ -116,7 +116,7 @@ def test_any_text_column_may_be_torn(column: str) -> None:
     assert (parsed.rows_loaded, refusals(parsed)) == (3, [])
 
 
-def test_a_text_that_could_be_read_in_two_ways_is_refused_with_its_line() -> None:
+def test_text_readable_in_two_ways_is_refused_with_its_line() -> None:
     columns = [
         "JobIDRaw",
         "JobName",
@@ -158,7 +158,7 @@ def torn(**values: str) -> tuple[dict[str, object], list[str]]:
         ("a|" * 90, "sbatch train.sh"),
     ],
 )
-def test_any_number_of_delimiters_in_texts_costs_no_row_where_all_else_agrees(name: str, line: str) -> None:
+def test_delimiters_in_texts_cost_no_row_if_all_else_agrees(name: str, line: str) -> None:
     got, warnings = torn(JobName=name, SubmitLine=line)
     assert (got["state"], got["n_gpus"], got["user"], got["work_dir"]) == ("COMPLETED", 16, "alice", "/home/alice")
     assert (got["name"], got["submit_line"], got["comment"], got["wckey"]) == (None, None, None, None)
@@ -179,9 +179,7 @@ LIKELY = [
 
 
 @pytest.mark.parametrize(("raw", "want"), LIKELY)
-def test_of_several_readings_the_likeliest_are_believed_in_what_they_agree_in(
-    raw: dict[str, str], want: dict[str, object]
-) -> None:
+def test_of_several_readings_what_the_likeliest_share_is_kept(raw: dict[str, str], want: dict[str, object]) -> None:
     got, warnings = torn(**raw)
     assert {name: got[name] for name in want} == want
     texts = ["name", "comment", "admin_comment", "submit_line", "work_dir", "wckey", "reservation"]
@@ -232,11 +230,11 @@ def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -
         assert asked < MAX_SURPLUS**2 + len(OURS) * MAX_SURPLUS
 
 
-def test_a_text_keeps_a_delimiter_of_several_characters_as_it_was() -> None:
+def test_text_keeps_a_delimiter_of_several_characters() -> None:
     assert names(text(FIRST, {"JobIDRaw": "2", "JobName": "a|#b"}, columns=MIDDLE, delimiter="|#")) == ["train", "a|#b"]
 
 
-def test_a_forged_row_inside_a_name_of_one_delimiter_is_not_believed_silently() -> None:
+def test_forged_row_inside_a_name_is_not_believed_silently() -> None:
     # a name that holds a whole row cannot be told from a row in `-P` text; a control character as delimiter can tell
     whole = "|".join(ROW.get(name, "") for name in MIDDLE)
     assert names(text({"JobName": f"x\n{whole}"}, columns=MIDDLE, delimiter="\x1f")) == [f"x\n{whole}"]
@@ -281,7 +279,7 @@ def test_how_a_file_was_written_does_not_matter(written: Callable[[bytes], bytes
 
 @pytest.mark.parametrize("size", [1 << 16, 1 << 20])
 @pytest.mark.parametrize("piece", ["x", "a|", "a b\n"], ids=["a word", "delimiters", "line breaks"])
-def test_an_extremely_long_text_is_read_or_refused_and_costs_no_other_row(size: int, piece: str) -> None:
+def test_very_long_text_is_read_or_refused_without_other_losses(size: int, piece: str) -> None:
     name = (piece * (size // len(piece))).strip()
     parsed = parse(text(FIRST, {"JobIDRaw": "2", "JobName": name}, LAST, columns=MIDDLE))
     got = dict(parsed.frames["attempts"].select("job_id", "name").rows())
@@ -297,14 +295,14 @@ ERROR = b"sacct: error: slurm_persist_conn_open: Something happened with the per
 
 
 @pytest.mark.parametrize("lines", [1, 3, 20])
-def test_errors_of_the_command_above_the_header_are_kept_as_rejects(lines: int) -> None:
+def test_command_errors_above_the_header_are_kept_as_rejects(lines: int) -> None:
     parsed = parse(ERROR * lines + text(FIRST, LAST))
     assert refusals(parsed) == [(line + 1, "it stands above the header") for line in range(lines)]
     assert set(parsed.rejects["raw"]) == {ERROR.decode().strip()}
     assert parsed.rows_loaded == 2
 
 
-def test_errors_of_the_command_between_rows_are_refused_one_by_one() -> None:
+def test_command_errors_between_rows_are_refused_one_by_one() -> None:
     header, first, last, _ = text(FIRST, LAST, columns=MIDDLE).split(b"\n")
     parsed = parse(b"\n".join([header, ERROR.strip(), first, ERROR.strip(), ERROR.strip(), last, b""]))
     assert [line for line, _ in refusals(parsed)] == [2, 4, 5]
@@ -333,21 +331,19 @@ def test_a_repeated_header_is_skipped_in_any_case() -> None:
     [MIDDLE[1:], [*MIDDLE, "Comment"], ["JobIDRaw", "State", "JobName"]],
     ids=["fewer", "more", "very few"],
 )
-def test_a_second_dump_of_other_columns_in_one_file_is_refused_and_not_taken_for_text(
-    first: list[str], columns: list[str]
-) -> None:
+def test_second_dump_of_other_columns_is_refused_and_not_a_text(first: list[str], columns: list[str]) -> None:
     parsed = parse(text(FIRST, {}, columns=first) + text(LAST, columns=columns))
     assert parsed.frames["attempts"].sort("job_id")["name"].to_list() == ["train", "train"]
     assert [line for line, _ in refusals(parsed)] == [4, 5]
     assert refusals(parsed)[0][1].startswith("column names of another dump")
 
 
-def test_a_second_dump_of_as_many_columns_in_another_order_stops_the_load() -> None:
+def test_second_dump_of_equally_many_columns_stops_the_load() -> None:
     with pytest.raises(UnrecognisedInputError, match=r"jobs\.txt line 4: here begins another dump, of other columns"):
         parse(text(FIRST, {}, columns=MIDDLE) + text(LAST, columns=AT_THE_END))
 
 
-def test_no_name_of_a_job_can_stop_the_load_of_what_our_own_command_printed() -> None:
+def test_no_job_name_can_stop_the_load_of_our_own_command() -> None:
     columns = [*MIDDLE, "JobIDRaw"]
     name = "x\n" + "\x1f".join([*AT_THE_END, "JobIDRaw"])
     parsed = parse(text(FIRST, {"JobName": name}, LAST, columns=columns, delimiter="\x1f"))
@@ -365,7 +361,7 @@ def test_a_short_row_is_refused_with_its_line_and_what_it_was(fields: int) -> No
     assert parsed.rows_loaded == 2
 
 
-def test_a_row_cut_off_in_the_middle_of_the_file_keeps_the_next_one() -> None:
+def test_row_cut_off_in_the_middle_of_a_file_keeps_the_next_one() -> None:
     # `cat a.txt b.txt` where a.txt ended without a line end: two rows in one line
     data = text(FIRST, LAST)
     parsed = parse(data.removesuffix(b"\n")[:-30] + data)
@@ -373,7 +369,7 @@ def test_a_row_cut_off_in_the_middle_of_the_file_keeps_the_next_one() -> None:
     assert parsed.rows_read == parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
 
 
-def test_a_last_row_that_is_cut_off_stops_the_load_unless_it_is_accepted() -> None:
+def test_cut_off_last_row_stops_the_load_unless_accepted() -> None:
     cut = text(FIRST, LAST, columns=MIDDLE)[:-25]
     with pytest.raises(TruncatedInputError):
         parse(cut)

@@ -116,7 +116,7 @@ def night(zone: str, which: int) -> datetime:
 
 @pytest.mark.parametrize("which", [0, 1], ids=["first", "second"])
 @pytest.mark.parametrize("zone", AUTUMN)
-def test_elapsed_decides_which_of_two_equal_hours_a_job_began_or_ended_in(zone: str, which: int) -> None:
+def test_elapsed_time_decides_between_two_equal_local_hours(zone: str, which: int) -> None:
     local = "T".join(AUTUMN[zone][:2])
     moment = night(zone, which).timestamp()
     before, after = moment - 7_200, moment + 9_000
@@ -147,7 +147,7 @@ UNTOLD = [
 
 
 @pytest.mark.parametrize("trap", traps(*UNTOLD))
-def test_where_nothing_tells_the_hour_the_earlier_is_taken_and_said(trap: Trap) -> None:
+def test_earlier_of_two_equal_hours_is_taken_with_a_warning(trap: Trap) -> None:
     row = {**trap.raw, "Eligible": ""}
     spring(
         Trap(trap.name, row, {}, warned="1 rows have a local time in the hour that occurs twice"),
@@ -263,7 +263,7 @@ def test_when_a_job_held_its_nodes(trap: Trap) -> None:
     spring(trap)
 
 
-def test_a_resize_and_what_follows_share_the_time_and_the_suspension() -> None:
+def test_resize_and_its_continuation_share_time_and_suspension() -> None:
     first = {"State": "RESIZING", "DBIndex": "1"}
     second = {"Submit": str(END), "DBIndex": "2", "End": "1795247986", "ElapsedRaw": "160", "Suspended": "00:00:40"}
     rows = parse(text(first, second)).frames["attempts"].sort("submitted_at")
@@ -272,7 +272,8 @@ def test_a_resize_and_what_follows_share_the_time_and_the_suspension() -> None:
     assert rows["suspended_s"].to_list() == [0, 40]
 
 
-def test_a_requeue_that_starts_when_the_last_row_did_is_clipped_to_its_own_submission() -> None:
+def test_requeue_that_starts_with_the_last_row_is_clipped() -> None:
+    """It starts at its own submission."""
     first = {"State": "REQUEUED", "DBIndex": "1", "ElapsedRaw": "100"}
     second = {"DBIndex": "2", "Submit": "1795247900", "Start": str(START), "End": "1795248000", "ElapsedRaw": "214"}
     rows = parse(text(first, second)).frames["attempts"].sort("submitted_at")
@@ -297,7 +298,8 @@ def test_a_record_outside_the_window_asked_for_is_kept() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1, 7, 60])
-def test_an_end_a_little_before_the_start_is_a_clock_that_was_set_back_and_the_length_is_0(seconds: int) -> None:
+def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
+    """The clock was set back."""
     parsed = parse(text({"End": str(START - seconds), "ElapsedRaw": "0"}, {"JobID": "8", "JobIDRaw": "8"}))
     assert parsed.rejects.is_empty()
     found = parsed.frames["attempts"].sort("job_id").row(0, named=True)
@@ -308,6 +310,6 @@ def test_an_end_a_little_before_the_start_is_a_clock_that_was_set_back_and_the_l
     ]
 
 
-def test_an_end_longer_before_the_start_is_refused_and_a_right_one_gives_no_warning() -> None:
+def test_end_well_before_the_start_is_refused() -> None:
     assert refused({"End": str(START - 61)}) == "End is before Start"
     assert not any("before their Start" in said for said in parse(text({})).warnings)

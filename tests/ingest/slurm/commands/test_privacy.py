@@ -42,7 +42,7 @@ def hidden(*settings: str, slurm: str, slurmdbd: str, uid: int = 1000, level: st
 
 
 @pytest.mark.parametrize("private", ["none", "accounts,usage", "jobs", "Accounts,Jobs"])
-def test_of_the_two_configurations_squeue_goes_by_one_and_sacct_by_the_other(private: str) -> None:
+def test_squeue_hides_by_slurm_conf_and_sacct_by_slurmdbd_conf(private: str) -> None:
     there = "jobs" in private.lower()
     assert hidden(*CONTROLLER, slurm=private, slurmdbd="none") == there
     assert hidden(*ACCOUNTING, slurm=private, slurmdbd="none") is False

@@ -54,7 +54,7 @@ def test_columns_that_this_slurm_lacks_are_not_asked_for() -> None:
     assert runner.commands[1][-1] == "JobIDRaw,Submit,Start,End,State,JobIDRaw"
 
 
-def test_times_come_back_as_epochs_whatever_the_users_environment() -> None:
+def test_times_are_epochs_whatever_the_users_environment() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     accounting(runner)
     assert all(seen == {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"} for seen in runner.environments)
@@ -129,7 +129,7 @@ def test_a_real_command_gets_the_environment() -> None:
     assert done == (0, b"UTC", b"")
 
 
-def test_what_somebody_set_for_slurms_commands_does_not_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_variables_of_the_user_do_not_change_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     beginnings = ("SQUEUE_USERS", "SACCT_FORMAT", "SCONTROL_ALL", "SACCTMGR_X", "SDIAG_X", "SINFO_PARTITION")
     for name in (*beginnings, "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"):
         monkeypatch.setenv(name, "x")

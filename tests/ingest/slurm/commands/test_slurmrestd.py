@@ -99,7 +99,9 @@ def test_the_newest_common_version_is_taken_and_remembered() -> None:
         assert transport.settings().origin.endswith("/slurmdb/v0.0.40/clusters")
 
 
-def test_a_server_with_unknown_versions_only_is_asked_in_its_newest_which_the_reader_warns_of() -> None:
+def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
+    """The parser then warns of the unknown version."""
+
     def newer(path: str, parameters: dict[str, str]) -> Answer:
         said = serving("0.0.99", "0.0.100")(path, parameters)
         body = said.body.replace(b"data_parser/v0.0.99", b"data_parser/v0.0.100")
@@ -177,7 +179,7 @@ def test_the_token_is_sent_and_shown_nowhere() -> None:
         Answer(b"", 403, "text/plain"),
     ],
 )
-def test_a_bad_token_is_told_in_whichever_way_the_version_refuses_it(refusal: Answer) -> None:
+def test_bad_token_is_reported_for_every_versions_refusal(refusal: Answer) -> None:
     with web(lambda *_: refusal) as server:
         said = complaint(Client(server.url, user="alice", token=TOKEN))
     assert "access denied" in said

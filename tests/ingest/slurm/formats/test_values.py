@@ -180,7 +180,7 @@ def test_gpus_of_a_tres_are_counted_once(text: str, gpus: int | None, model: str
         ("rtx_pro_6000_1g.24gb", 1 / 4),
     ],
 )
-def test_a_slice_is_the_part_of_a_gpu_that_it_has_of_its_compute_slices(kind: str, share: float) -> None:
+def test_slice_is_the_gpu_share_of_its_compute_slices(kind: str, share: float) -> None:
     assert share_of_a_gpu(kind) == pytest.approx(share)
     row = values.tres(pl.Series([f"gres/gpu:{kind}=1,gres/gpu=1"])).row(0, named=True)
     assert (row["gpus"], row["error"]) == (Decimal(str(round(share, 3))), None)

@@ -103,7 +103,7 @@ def test_a_job_that_ends_later_is_closed_without_any_overlap(tmp_path: Path) -> 
     assert slurm.asked_by_id() == []
 
 
-def test_ends_that_a_new_slurmctld_may_still_rewrite_are_read_again(tmp_path: Path) -> None:
+def test_ends_that_a_restarted_slurmctld_may_rewrite_are_reread(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, min_job_age=7200)
     slurm.jobs.append(Job(1, NOW - hours(3), NOW - hours(3), NOW - hours(1)))
     ingest(tmp_path, slurm, overlap_hours=0)
@@ -120,7 +120,7 @@ def test_reading_twice_in_one_second_asks_for_no_empty_window(tmp_path: Path) ->
     assert all(low < high for low, high in slurm.windows())
 
 
-def test_node_events_are_asked_for_from_where_their_own_loads_end(tmp_path: Path) -> None:
+def test_node_events_are_requested_from_the_end_of_their_loads(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW)
     ingest(tmp_path, slurm)
     slurm.now += days(3)
@@ -154,7 +154,8 @@ def test_a_load_that_says_it_knows_the_future_is_not_believed(tmp_path: Path) ->
     assert [start(NOW - days(1)) in command for command in asked(slurm, "event")] == [True]
 
 
-def test_node_events_that_failed_the_first_time_are_asked_for_as_far_back_as_accounting(tmp_path: Path) -> None:
+def test_node_events_that_failed_at_first_start_with_accounting(tmp_path: Path) -> None:
+    """They are requested as far back as accounting."""
     slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
     slurm.failing = lambda command: AWAY if "event" in command else None
     ingest(tmp_path, slurm, retries=0)
@@ -187,7 +188,7 @@ def test_time_that_has_accounting_and_no_node_events_is_a_gap(tmp_path: Path, la
     assert table(tmp_path, "load_gaps").is_empty()
 
 
-def test_the_history_of_reservations_goes_on_where_it_ended_whatever_there_is_now(tmp_path: Path) -> None:
+def test_reservation_history_continues_where_it_ended(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
     slurm.failing = lambda command: AWAY if command[0] == "sacctmgr" and "reservation" in command else None
     ingest(tmp_path, slurm)
@@ -200,7 +201,7 @@ def test_the_history_of_reservations_goes_on_where_it_ended_whatever_there_is_no
     assert start(began) in history
 
 
-def test_without_slurmctld_the_only_cluster_of_the_warehouse_is_the_one_that_is_asked(tmp_path: Path) -> None:
+def test_only_cluster_of_the_warehouse_is_used_without_slurmctld(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3))], NOW)
     ingest(tmp_path, slurm)
     slurm.failing = lambda command: AWAY if command[0] == "scontrol" else None
@@ -214,7 +215,7 @@ def test_without_slurmctld_the_only_cluster_of_the_warehouse_is_the_one_that_is_
 # --- gaps
 
 
-def test_the_oldest_window_of_the_first_ingest_is_asked_for_again(tmp_path: Path) -> None:
+def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(28), NOW - days(28), NOW - days(27)), Job(2, NOW - days(1))], NOW)
     slurm.failing = when(lambda low, _: low == NOW - days(30), AWAY)
     told = ingest(tmp_path, slurm, retries=0)
@@ -238,7 +239,7 @@ def test_the_oldest_window_of_a_backfill_is_asked_for_again(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_quiet_stretch_of_the_first_ingest_is_no_gap_even_without_events(tmp_path: Path) -> None:
+def test_quiet_interval_of_the_first_ingest_is_no_gap(tmp_path: Path) -> None:
     quiet = [Job(each, NOW - days(ago), NOW - days(ago), NOW - days(ago)) for each, ago in enumerate((20, 12), 1)]
     slurm = FakeSlurm(quiet, NOW, failing=lambda command: AWAY if "event" in command else None)
     ingest(tmp_path, slurm, retries=0, window_days=1)
@@ -248,7 +249,7 @@ def test_a_quiet_stretch_of_the_first_ingest_is_no_gap_even_without_events(tmp_p
 
 
 @pytest.mark.slow
-def test_a_window_that_fails_is_a_gap_and_the_next_ingest_goes_back_to_it(tmp_path: Path) -> None:
+def test_failed_window_is_a_gap_that_the_next_ingest_requests(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(60, since=NOW - days(28), until=NOW), NOW)
     bad = NOW - days(16)
     slurm.failing = when(lambda low, high: low <= bad < high, AWAY)
@@ -317,7 +318,7 @@ def test_a_backfill_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> 
     assert tables(tmp_path / "w") == tables(tmp_path / "once")
 
 
-def test_windows_that_are_there_are_read_again_if_somebody_says_so(tmp_path: Path) -> None:
+def test_loaded_windows_are_read_again_on_request(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     ingest(tmp_path, slurm)
     told = ingest(tmp_path, slurm, since=NOW - days(28), again=True)
@@ -335,7 +336,7 @@ def test_what_is_newest_is_read_again_whatever_is_there(tmp_path: Path) -> None:
 # --- gently
 
 
-def test_a_slurmdbd_that_is_away_is_asked_again_ever_later_and_then_left_alone(tmp_path: Path) -> None:
+def test_unavailable_slurmdbd_is_retried_ever_later_then_left(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, failing=lambda command: AWAY if command != ["sacct", "-e"] else None)
     told = ingest(tmp_path, slurm, retry_s=10)
     assert isinstance(told.error, SourceDownError)
@@ -394,7 +395,7 @@ def test_halves_end_at_an_hour_and_then_it_is_an_error(tmp_path: Path) -> None:
     )  # 7 days, halved seven times, are an hour and a bit
 
 
-def test_a_slurmdbd_that_hangs_is_asked_twice_with_a_wait_between_and_then_left_alone(tmp_path: Path) -> None:
+def test_hanging_slurmdbd_is_queried_twice_then_left(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     slurm.failing = lambda command: hung(command) if "-S" in command else None
     told = ingest(tmp_path, slurm, retry_s=10)
@@ -410,7 +411,7 @@ def test_a_slurmdbd_that_hangs_is_asked_twice_with_a_wait_between_and_then_left_
     assert len(slurm.windows()) == 0  # sacct -e, before it, hung too
 
 
-def test_what_can_be_done_without_may_be_slow_and_accounting_is_read(tmp_path: Path) -> None:
+def test_slow_optional_source_does_not_stop_accounting(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     slurm.failing = lambda command: hung(command) if command[0] == "sacctmgr" and "event" not in command else None
     assert ingest(tmp_path, slurm).error is None
@@ -420,7 +421,7 @@ def test_what_can_be_done_without_may_be_slow_and_accounting_is_read(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["slow", "large"])
-def test_an_answer_of_slurmrestd_that_is_too_much_is_asked_for_in_parts(
+def test_too_large_slurmrestd_answer_is_requested_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(slurmrestd, "LARGEST_ANSWER", 100_000)
@@ -581,9 +582,7 @@ def daily(root: Path, slurm: FakeSlurm, number: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_source_that_falls_silent_is_heard_at_once_and_in_status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_source_that_falls_silent_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm(many(5000, since=NOW - days(30), until=NOW), NOW - days(3))
     assert not any("rows for" in warning for warning in daily(tmp_path, slurm, 3))
     assert warned(tmp_path) == set()

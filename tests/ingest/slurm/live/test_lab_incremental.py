@@ -95,7 +95,7 @@ def once(lab: SlurmLab, folder: Path) -> dict[str, list[tuple[object, ...]]]:
     return rows(folder / "once")
 
 
-def test_jobs_that_run_and_end_between_ingests_are_as_in_one_ingest(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
+def test_jobs_between_ingests_equal_those_of_one_ingest(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
     lab, often = own_slurm_lab, tmp_path / "often"
     jobs = [lab.sbatch(f"sleep {seconds}", *ONE_GPU) for seconds in (1, 5, 300)]
     # Running for slurmctld is not running for slurmdbd yet, nor within a window that ends with this second.
@@ -138,7 +138,7 @@ def test_a_held_job_that_is_cancelled_is_found(own_slurm_lab: SlurmLab, tmp_path
     lab.wait_for(blocking)
 
 
-def test_a_slurmdbd_that_stops_in_the_middle_loses_and_doubles_nothing(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
+def test_slurmdbd_that_stops_midway_loses_and_doubles_nothing(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
     lab, warehouse = own_slurm_lab, tmp_path / "w"
     jobs = [lab.sbatch(f"sleep {number % 3}", *ONE_GPU) for number in range(6)]
     for job in jobs:
@@ -234,9 +234,8 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(own_slurm_lab: SlurmLab, 
     assert rows(warehouse) == once(lab, tmp_path)
 
 
-def test_whoever_may_not_see_others_jobs_leaves_their_time_to_an_operator(
-    own_slurm_lab: SlurmLab, tmp_path: Path
-) -> None:
+def test_restricted_user_leaves_the_time_to_an_operator(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    """Who may not see the jobs of others does not cover their time."""
     lab, warehouse = own_slurm_lab, tmp_path / "w"
     job = lab.sbatch("sleep 1", *ONE_GPU, user="alice")
     lab.wait_for(job)

@@ -132,11 +132,11 @@ def test_the_scenario_has_the_kinds_that_are_tested(kinds: Kinds) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEVER_ELIGIBLE])
-def test_live_every_column_of_every_attempt_is_as_known_from_outside(live: Seen, kind: str) -> None:
+def test_live_every_column_of_every_attempt_is_as_known(live: Seen, kind: str) -> None:
     assert_kind(live, kind)
 
 
-def test_live_every_attempt_knows_when_its_job_was_first_submitted(live: Seen) -> None:
+def test_live_every_attempt_has_its_jobs_first_submission(live: Seen) -> None:
     for kind, facts in live.known.items():
         if kind not in NEVER_ELIGIBLE:
             assert_first_submissions(live.attempts, facts)
@@ -148,7 +148,7 @@ def test_live_there_is_no_attempt_that_nobody_made(live: Seen) -> None:
     assert live.attempts["db_index"].is_unique().all()
 
 
-def test_no_column_is_left_unasserted_unless_nobody_could_know_it(live: Seen) -> None:
+def test_every_column_is_asserted_unless_unknowable(live: Seen) -> None:
     for facts in live.known.values():
         for each in facts:
             unasserted = ATTEMPTS.keys() - each.facts.keys() - UNKNOWABLE - {"reason"}
@@ -157,9 +157,7 @@ def test_no_column_is_left_unasserted_unless_nobody_could_know_it(live: Seen) ->
 
 @pytest.mark.parametrize("form", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_every_column_that_it_carries_is_as_known_from_outside(
-    dumps: dict[str, Seen], form: str, kind: str
-) -> None:
+def test_text_every_column_that_it_has_is_as_known(dumps: dict[str, Seen], form: str, kind: str) -> None:
     left_out = AMBIGUOUS.get(form, frozenset()) if kind == UNCLEAR else frozenset()
     assert_kind(dumps[form], kind, untold=UNTOLD[form] | left_out)
 
@@ -183,7 +181,7 @@ REWRITTEN = ("CANCELLED", "TIMEOUT")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEVER_ELIGIBLE])
-def test_after_a_controller_restart_every_attempt_is_still_one_row_and_as_known(after_restart: Seen, kind: str) -> None:
+def test_attempts_after_a_controller_restart_are_one_row_each(after_restart: Seen, kind: str) -> None:
     """Above all: who cancelled it, which the repeated record leaves out."""
     rewritten = after_restart.known[kind][0].facts["state"] in REWRITTEN
     exits = frozenset({"exit_code", "exit_signal"})

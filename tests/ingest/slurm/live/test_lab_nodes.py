@@ -95,7 +95,7 @@ def test_a_node_that_was_down_and_came_back_has_both_times(scenario: Scenario) -
     assert (row["state"], row["reason"], row["planned"]) == ("down", "bad dimm|slot 3", False)
 
 
-def test_a_reservation_that_was_changed_and_ended_early_is_what_it_was(scenario: Scenario) -> None:
+def test_changed_and_shortened_reservation_is_stored_as_it_was(scenario: Scenario) -> None:
     first, second = scenario.table("reservations", pl.col("name") == "patch")
     assert scenario.at(first["started_at"], "patch")
     assert scenario.at(first["ended_at"], "patch is smaller")

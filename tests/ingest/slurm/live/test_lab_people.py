@@ -118,7 +118,7 @@ def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) 
     return Scenario(lab, warehouse, did, jobs, Span(begin, now()))
 
 
-def test_a_new_user_was_provisioned_when_the_test_did_it_and_first_submitted_when_it_submitted(
+def test_new_user_has_the_observed_provisioning_and_submission(
     scenario: Scenario,
 ) -> None:
     dave = scenario.row("users", user="dave", account="robots")
@@ -198,7 +198,7 @@ def test_the_scheduler_counts_the_jobs_that_the_test_submitted(scenario: Scenari
     assert not numbers["name"].str.contains("alice|dave").any()
 
 
-def test_only_the_lost_job_is_runaway_and_finding_it_changes_nothing(scenario: Scenario) -> None:
+def test_only_the_lost_job_is_runaway_and_listing_fixes_nothing(scenario: Scenario) -> None:
     lost = scenario.row("runaway_jobs")
     assert (lost["job_id"], lost["state"]) == (str(LOST), "RUNNING")
     assert scenario.ingested.has(lost["first_seen_at"])
@@ -211,7 +211,7 @@ def test_the_shadow_of_a_federated_job_holds_nothing(scenario: Scenario) -> None
     assert (row["state"], row["n_nodes"], row["n_gpus"], row["started_at"]) == ("REVOKED", 0, 0, None)
 
 
-def test_a_limit_that_was_changed_is_the_new_one_seen_since_the_first_time(scenario: Scenario, tmp_path: Path) -> None:
+def test_changed_limit_is_the_new_one_first_seen_as_before(scenario: Scenario, tmp_path: Path) -> None:
     before = scenario.row("associations", account="robots", user="dave")
     scenario.lab.sacctmgr("-i", "modify", "user", "dave", "where", "Account=robots", "set", "MaxJobs=3")
     dump = tmp_path / "assoc.txt"

@@ -112,7 +112,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_job_that_came_back_is_one_run_with_as_many_attempts_as_were_seen(scenario: Scenario, name: str) -> None:
+def test_requeued_job_is_one_run_with_the_observed_attempts(scenario: Scenario, name: str) -> None:
     states, word = CHAINS[name]
     found, seen = scenario.attempts(name), scenario.seen(name)
     assert [attempt["state"] for attempt in found] == states
@@ -181,7 +181,7 @@ def runaway(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Sce
     return Scenario(lab, warehouse, jobs, "n2")
 
 
-def test_a_runaway_job_is_taken_to_have_held_its_gpus_until_they_were_given_to_others(runaway: Scenario) -> None:
+def test_runaway_job_held_its_gpus_until_others_got_them(runaway: Scenario) -> None:
     (lost,), (later,) = runaway.attempts("lost"), runaway.attempts("later")
     assert (lost["state"], lost["ended_at"]) == ("RUNNING", None)  # as accounting has it
     (run,) = runaway.shown("runs", "--run", str(runaway.jobs["lost"]))

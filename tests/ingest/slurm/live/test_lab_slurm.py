@@ -170,7 +170,7 @@ def test_the_requeued_attempt_belongs_to_the_same_run(scenario: Scenario) -> Non
     assert (single["n_attempts"], single["joined_by"]) == (1, "single")
 
 
-def test_restart_time_is_what_was_observed_and_splits_into_hold_and_queue(scenario: Scenario) -> None:
+def test_restart_time_is_as_observed_and_is_hold_and_queue(scenario: Scenario) -> None:
     restarts = {row["job_id"]: row for row in scenario.rows("restarts", "--by", "event")}
     for name, cause in (("killed", "node_fail"), ("preempted", "preempted"), ("requeued", "requeued")):
         row = restarts[str(scenario.jobs[name])]

@@ -148,7 +148,7 @@ def over_tcp(lab: RestLab, token: str | None = None) -> RestTransport:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_every_row_is_as_text_has_it_wherever_the_road_carries_the_column(scenario: Scenario, transport: str) -> None:
+def test_every_row_equals_text_where_the_transport_has_a_column(scenario: Scenario, transport: str) -> None:
     text, told = (parsed.frames["attempts"].sort(KEY) for parsed in (scenario.text, scenario.transports[transport]))
     assert scenario.transports[transport].rejects.is_empty()
     assert scenario.text.rejects.is_empty()
@@ -266,7 +266,7 @@ def attempts(folder: Path) -> pl.DataFrame:
         return reader.table("attempts").sort(KEY)
 
 
-def test_a_live_ingest_by_rest_fills_the_warehouse_as_one_by_commands_does(scenario: Scenario, tmp_path: Path) -> None:
+def test_rest_ingest_fills_the_warehouse_like_one_by_commands(scenario: Scenario, tmp_path: Path) -> None:
     rest = {"transport": "rest", "rest_url": scenario.lab.url, "rest_user": "root"}
     by_rest, by_commands = tmp_path / "rest", tmp_path / "commands"
     for folder in (by_rest, by_commands):
@@ -314,7 +314,7 @@ def test_a_bad_token_loads_nothing_and_is_not_shown(scenario: Scenario, tmp_path
 # --- what goes wrong -----------------------------------------------------------------------------------
 
 
-def test_a_slurmrestd_that_dies_before_it_has_answered_is_told_and_asked_again_later(scenario: Scenario) -> None:
+def test_slurmrestd_that_dies_before_answering_is_retried_later(scenario: Scenario) -> None:
     lab, caught = scenario.lab, []
     transport = over_tcp(lab)
     transport.accounting(scenario.since, scenario.until)
@@ -339,7 +339,7 @@ def test_a_slurmrestd_that_dies_before_it_has_answered_is_told_and_asked_again_l
     assert parse_accounting_json(transport.accounting(scenario.since, scenario.until).data, origin="x").rows_loaded
 
 
-def test_without_slurmctld_nodes_are_an_error_however_well_the_answer_looks(scenario: Scenario) -> None:
+def test_nodes_without_slurmctld_are_an_error_despite_the_answer(scenario: Scenario) -> None:
     lab = scenario.lab
     lab.stop_slurmctld()
     try:
@@ -355,7 +355,7 @@ def test_without_slurmctld_nodes_are_an_error_however_well_the_answer_looks(scen
         lab.start_slurmctld()
 
 
-def test_without_slurmdbd_accounting_is_an_error_and_nothing_is_lost(scenario: Scenario, tmp_path: Path) -> None:
+def test_accounting_without_slurmdbd_is_an_error_losing_nothing(scenario: Scenario, tmp_path: Path) -> None:
     rest = {"transport": "rest", "rest_url": scenario.lab.unix}
     scenario.lab.stop_slurmdbd()
     try:
@@ -370,7 +370,7 @@ def test_without_slurmdbd_accounting_is_an_error_and_nothing_is_lost(scenario: S
     assert attempts(tmp_path).height >= len(scenario.jobs)
 
 
-def test_a_version_that_it_does_not_serve_is_told_with_those_that_it_does(scenario: Scenario) -> None:
+def test_unserved_version_is_reported_with_the_served_ones(scenario: Scenario) -> None:
     transport = RestTransport(Client(scenario.lab.unix, version="0.0.41"))
     with pytest.raises(ServerDownError, match=r"does not serve /slurmdb/ in v0\.0\.41\.\nIt serves: v0\.0\.38"):
         transport.accounting(scenario.since, scenario.until)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path: Path) -> None:
+def test_slurm_of_another_cluster_than_requested_is_not_read(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
 
     with open_writer(tmp_path, verb="test", now=slurm.now) as writer:
@@ -33,7 +33,7 @@ def test_a_slurm_that_is_another_cluster_than_was_asked_for_is_not_read(tmp_path
     assert table(tmp_path, "cluster_settings").is_empty()
 
 
-def test_one_cluster_that_is_another_keeps_no_other_from_being_read(tmp_path: Path) -> None:
+def test_one_mismatched_cluster_does_not_block_the_others(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
     another = Completed(0, b"ClusterName = c9\n", b"")
     slurm.failing = lambda command: another if command[:3] == ["scontrol", "-M", "c2"] and "config" in command else None

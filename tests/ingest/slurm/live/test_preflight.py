@@ -27,7 +27,7 @@ def missing(command: list[str]) -> Completed | None:
     raise SourceMissingError(command)
 
 
-def test_without_slurms_commands_one_is_tried_and_what_can_be_done_is_said(tmp_path: Path) -> None:
+def test_missing_slurm_commands_are_tried_once_with_a_hint(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, failing=missing)
     told = ingest(tmp_path, slurm, clusters=["c1", "c2"])
     assert slurm.commands == [["sacct", "-e"]]
@@ -46,7 +46,7 @@ def test_without_slurms_commands_one_is_tried_and_what_can_be_done_is_said(tmp_p
         b"sacct: error: ClusterName needs to be specified\nsacct: fatal: Unable to process configuration file\n",
     ],
 )
-def test_without_accounting_or_configuration_nothing_else_is_asked(tmp_path: Path, said: bytes) -> None:
+def test_without_accounting_or_configuration_no_more_is_run(tmp_path: Path, said: bytes) -> None:
     slurm = FakeSlurm([], NOW, failing=lambda _: Completed(1, b"", said))
     told = ingest(tmp_path, slurm)
     assert slurm.commands == [["sacct", "-e"]]
@@ -71,7 +71,7 @@ def test_what_may_get_better_by_waiting_is_not_given_up_at_once(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("what", ["nothing", "a file", "no folder that may be looked into"])
-def test_a_socket_that_is_not_there_is_said_once_with_the_setting_to_look_at(tmp_path: Path, what: str) -> None:
+def test_missing_socket_is_reported_once_with_its_setting(tmp_path: Path, what: str) -> None:
     path = tmp_path / "rest.socket"
     if what == "a file":
         path.write_text("")
@@ -86,7 +86,8 @@ def test_a_socket_that_is_not_there_is_said_once_with_the_setting_to_look_at(tmp
         assert words in str(report.error)
 
 
-def test_a_socket_where_nobody_listens_any_more_is_asked_again_and_one_message_names_all(tmp_path: Path) -> None:
+def test_socket_without_a_listener_is_retried_with_one_message(tmp_path: Path) -> None:
+    """The message names all sources."""
     path = tmp_path / "rest.socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))

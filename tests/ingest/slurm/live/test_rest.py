@@ -73,7 +73,7 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.0.38", "0.0.41", NEWEST])
-def test_accounting_inventory_and_name_come_from_slurmrestd_alone(tmp_path: Path, version: str) -> None:
+def test_accounting_inventory_and_name_come_from_slurmrestd(tmp_path: Path, version: str) -> None:
     with web(slurmrestd(version)) as server:
         reports = ingest(tmp_path, server)
     assert [report.error for report in reports] == [None] * len(reports)
@@ -91,9 +91,7 @@ def test_accounting_inventory_and_name_come_from_slurmrestd_alone(tmp_path: Path
     assert (accounting["requested_from"], accounting["requested_until"], accounting["partial"]) == (SINCE, NOW, False)
 
 
-def test_the_token_comes_from_the_environment_variable_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_token_comes_from_the_named_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_TOKEN", "abc.def")
     with web(slurmrestd(NEWEST)) as server:
         ingest(tmp_path, server, rest_user="alice", rest_token_env="SITE_TOKEN")
@@ -102,7 +100,7 @@ def test_the_token_comes_from_the_environment_variable_that_is_named(
     assert not [load for load in rows(tmp_path, "loads") if "abc.def" in json.dumps(load, default=str)]
 
 
-def test_what_fails_is_told_and_keeps_nothing_else_from_being_read(tmp_path: Path) -> None:
+def test_failing_source_is_reported_and_blocks_no_other(tmp_path: Path) -> None:
     down = Answer(answer(NEWEST, errors=[{"error": "Unable to contact slurm controller"}], nodes=[]), 500)
     with web(slurmrestd(NEWEST, nodes=down)) as server:
         reports = ingest(tmp_path, server)
@@ -112,7 +110,7 @@ def test_what_fails_is_told_and_keeps_nothing_else_from_being_read(tmp_path: Pat
     assert len(rows(tmp_path, "attempts")) == 1
 
 
-def test_an_answer_with_errors_inside_loads_nothing_and_leaves_a_gap_to_be_asked_for_again(tmp_path: Path) -> None:
+def test_answer_with_errors_inside_loads_nothing_and_is_a_gap(tmp_path: Path) -> None:
     broken = Answer(answer(NEWEST, errors=[{"error": "Unable to connect to database"}], jobs=[job()]))
     with web(slurmrestd(NEWEST, jobs=broken)) as server:
         ingest(tmp_path, server)

@@ -35,7 +35,7 @@ def lines(told: Told) -> dict[str, str]:
 # --- what was loaded
 
 
-def test_each_source_has_one_line_that_tells_its_rows_as_files_do(tmp_path: Path) -> None:
+def test_each_source_has_one_line_with_row_counts_like_files(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(each, NOW - hours(5), NOW - hours(5), NOW + hours(1)) for each in (1, 2)], NOW)
     slurm.jobs[1].end = None
     first = lines(ingest(tmp_path, slurm))
@@ -61,7 +61,7 @@ def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
     )
 
 
-def test_refused_rows_are_in_the_line_and_the_rows_of_a_backfill_are_not_held(tmp_path: Path) -> None:
+def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3)), Job(2, NOW - hours(5))], NOW)
     slurm.jobs[0].state = ""
     told = ingest(tmp_path, slurm)
@@ -78,7 +78,7 @@ def test_of_several_clusters_each_line_says_of_which(tmp_path: Path) -> None:
 # --- what was not
 
 
-def test_a_slurmdbd_that_is_away_is_one_message_that_names_all_that_was_not_read(tmp_path: Path) -> None:
+def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW)
     slurm.failing = lambda command: AWAY if command[0] in {"sacct", "sacctmgr"} and "-e" not in command else None
     told = ingest(tmp_path, slurm, retries=1)
@@ -150,7 +150,7 @@ def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: py
     assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation, Comment" in each]
 
 
-def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path: Path) -> None:
+def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) -> None:
     version = "0.0.38"
 
     def say(path: str, _: dict[str, str]) -> Answer:
@@ -169,7 +169,7 @@ def test_what_slurmrestd_never_tells_is_not_said_again_by_every_ingest(tmp_path:
     assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
 
 
-def test_runaway_jobs_are_counted_by_ingest_and_status_with_the_command_that_lists_them(
+def test_runaway_jobs_are_counted_with_the_command_to_list_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)

@@ -51,7 +51,7 @@ def test_the_events_of_real_slurm_are_read_in_both_forms(name: str) -> None:
     assert (broken["reason"], broken["actor"]) == ('bad "dimm"|slot 3', "root(0)")
 
 
-def test_the_row_of_the_cluster_itself_tells_from_when_there_are_events() -> None:
+def test_row_of_the_cluster_itself_dates_the_first_events() -> None:
     parsed = parse_events((DATA / "events.sacctmgr.txt").read_bytes(), origin="x")
     assert (parsed.covers_from, parsed.covers_until) == (at(1795247784), at(1795247903))
 
@@ -207,7 +207,7 @@ def test_local_event_times_need_a_zone() -> None:
         events("c|n1|2026-11-21T08:00:00|Unknown|DOWN|x|r")
 
 
-def test_an_event_over_the_autumn_change_does_not_end_before_it_begins() -> None:
+def test_event_across_the_autumn_change_ends_after_it_begins() -> None:
     [row] = states(events("c|n1|2026-10-25T02:50:00|2026-10-25T02:10:00|DOWN|x|r", timezone="Europe/Berlin"))
     assert (row["ended_at"] - row["started_at"]).total_seconds() == 20 * 60
 
@@ -266,7 +266,7 @@ def test_a_reason_may_hold_anything() -> None:
     assert (row["state"], row["actor"], row["started_at"]) == ("down", "root", at(1795247700))
 
 
-def test_without_a_stamp_a_node_is_out_of_service_since_it_was_seen() -> None:
+def test_node_without_a_stamp_is_out_since_it_was_seen() -> None:
     [row] = states(nodes("NodeName=n1 State=FAIL BootTime=1795247658\n", as_of=at(1795249999)))
     assert (row["started_at"], row["reason"]) == (at(1795249999), None)
 
@@ -284,7 +284,7 @@ def test_a_node_with_a_damaged_tres_is_refused_alone() -> None:
 
 
 @pytest.mark.parametrize("gpus", ["Gres=gpu:999999", "CfgTRES=cpu=8,gres/gpu=999999999", "Gres=gpu:257"])
-def test_a_node_with_more_gpus_than_a_node_can_have_is_refused_alone(gpus: str) -> None:
+def test_node_with_impossibly_many_gpus_is_refused_alone(gpus: str) -> None:
     text = (
         f"NodeName=n1 State=IDLE {gpus} BootTime=1795240000\nNodeName=n2 State=IDLE Gres=gpu:256 BootTime=1795240000\n"
     )
@@ -370,7 +370,7 @@ def test_the_network_and_the_reservations_are_asked_for() -> None:
         fetch_reservation_history(runner, since=window["until"], until=window["since"])
 
 
-def test_a_text_of_sacctmgr_in_doubt_does_not_advise_an_option_that_only_sacct_has() -> None:
+def test_sacctmgr_text_in_doubt_gets_no_advice_for_sacct_only() -> None:
     doubts: Counter[tuple[str, ...]] = Counter({("Info", "Where"): 2})
     assert "--delimiter" in doubted(doubts)[0]
     [said] = doubted(doubts, of_sacct=False)

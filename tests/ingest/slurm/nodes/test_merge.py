@@ -88,7 +88,7 @@ def test_equal_snapshots_are_one_spell() -> None:
 
 
 @pytest.mark.slow
-def test_a_snapshot_that_comes_late_cuts_the_spell_where_it_was_seen_before_and_after() -> None:
+def test_late_snapshot_splits_the_interval_around_it() -> None:
     snapshots = [(T, A), (T + 1, A), (T + 2, B), (T + 3, A), (T + 4, A)]
     spells = [("n1", T, T + 1, 8), ("n1", T + 2, T + 2, 4), ("n1", T + 3, T + 4, 8), ("n2", T, T + 4, 8)]
     for order in itertools.permutations(snapshots):
@@ -119,9 +119,7 @@ _snapshots = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(snapshots=_snapshots, data=st.data())
-def test_snapshots_in_any_order_and_repeated_give_what_all_observations_in_order_give(
-    snapshots: list[Snapshot], data: st.DataObject
-) -> None:
+def test_snapshots_in_any_order_and_repeated_give_the_same(snapshots: list[Snapshot], data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(snapshots), max_size=4))
     order = data.draw(st.permutations([*snapshots, *again]))
     assert loaded(order) == expected(snapshots)

@@ -67,7 +67,7 @@ def spells(root: Path) -> pl.DataFrame:
         return reader.table("nodes").sort("node", "valid_from")
 
 
-def test_a_part_of_an_inventory_is_warned_of_with_the_nodes_that_it_lacks(tmp_path: Path) -> None:
+def test_partial_inventory_is_warned_of_with_its_missing_nodes(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
     said = (
         "this inventory lacks 2 of the 3 nodes known before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
@@ -101,7 +101,7 @@ def test_the_halves_of_one_time_warn_until_the_last_of_them(tmp_path: Path) -> N
     assert [len(each) for each in warned] == [0, 1, 0]
 
 
-def test_a_node_that_was_gone_before_is_not_said_to_be_gone_again(tmp_path: Path) -> None:
+def test_node_removed_before_is_not_reported_removed_again(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n1 n2")), (200, inventory("n1 n2"))])
     assert [len(each) for each in warned] == [0, 1, 0]
 
@@ -126,7 +126,7 @@ def test_the_next_inventory_that_lacks_such_a_node_removes_it(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("other", [8, 4], ids=["as before", "changed"])
-def test_with_a_refused_record_the_order_of_loading_does_not_matter(other: int, tmp_path: Path) -> None:
+def test_loading_order_is_irrelevant_with_a_refused_record(other: int, tmp_path: Path) -> None:
     inputs = [
         (0, inventory(WHOLE)),
         (100, inventory("n2 n3", refused="n1", gpus=other)),

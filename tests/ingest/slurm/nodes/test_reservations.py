@@ -82,7 +82,7 @@ def test_the_list_of_real_slurm_is_read_in_both_forms(name: str) -> None:
     assert (project["accounts"], project["maintenance"]) == (["llm"], False)
 
 
-def test_the_history_of_real_slurm_tells_real_ends_and_changed_nodes() -> None:
+def test_captured_history_has_real_ends_and_changed_nodes() -> None:
     data = (DATA / "reservations-second.sacctmgr.txt").read_bytes()
     assert detect_kind(data) == "slurm.reservations"
     parsed = parse_reservations(data, ParseContext("x", until=NOW))
@@ -115,7 +115,7 @@ def test_reservations_without_a_date_are_of_no_use(read: Callable[[], Parsed]) -
         read()
 
 
-def test_a_list_without_a_date_is_of_the_time_of_what_is_loaded_with_it() -> None:
+def test_undated_list_has_the_time_of_what_is_loaded_with_it() -> None:
     parsed = listed(RECORD, until=None, reached=NOW)
     assert rows(parsed)[0]["last_seen_at"] == parsed.covers_from == parsed.covers_until == NOW
     assert parsed.warnings == []
@@ -146,7 +146,7 @@ def test_a_record_that_cannot_be_believed_is_refused_alone(record: str, reason: 
         ("2|c|1795281824", "3 fields, expected 10"),
     ],
 )
-def test_a_row_of_the_history_that_cannot_be_believed_is_refused_alone(row: str, reason: str) -> None:
+def test_implausible_history_row_is_refused_alone(row: str, reason: str) -> None:
     parsed = history(row, REOPENED)
     assert refusals(parsed) == [(2, reason)]
     assert len(rows(parsed)) == 1
@@ -171,7 +171,7 @@ def test_another_text_is_no_list_of_reservations() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(data: st.DataObject) -> None:
+def test_any_cut_or_change_is_read_or_refused_and_counted(data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from([f"{RECORD}\n{RECORD}\n", f"{HEADER}\n{CLOSED}\n{REOPENED}\n"]))
     place = data.draw(st.integers(0, len(whole)))
     text = whole[:place] + data.draw(st.sampled_from(["", "|", "=", "\n", "n[", "\x00", "é", "ReservationName="]))
@@ -219,7 +219,8 @@ def test_what_was_read_last_counts() -> None:
     assert shortened["ended_at"].to_list() == [at(1795285417)]
 
 
-def test_at_one_moment_the_history_knows_better_than_the_list_and_the_list_for_whom() -> None:
+def test_history_wins_over_the_list_except_for_its_users() -> None:
+    """The list alone has for whom a reservation is."""
     found = merged(frame(listed(RECORD.replace("n[1-2]", "n1"))), frame(history(CLOSED, REOPENED)))
     assert found.select("started_at", "ended_at", "node_list", "users").rows() == [
         (at(START), at(1795281824), "n[1-2]", ["root"]),
@@ -250,7 +251,7 @@ def test_a_history_that_is_read_after_the_list_corrects_it() -> None:
     assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]")]
 
 
-def test_a_history_without_a_date_has_closed_what_another_record_goes_on_from() -> None:
+def test_undated_history_closes_what_a_later_record_continues() -> None:
     undated = history(CLOSED, REOPENED, until=None, reached=at(START))
     assert frame(undated)["last_seen_at"].to_list() == [at(1795281824), at(START)]
     found = merged(frame(undated), later(RECORD.replace("n[1-2]", "n1"), 2000))
@@ -283,7 +284,7 @@ _records = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(records=st.lists(_records, min_size=1, max_size=6), data=st.data())
-def test_reservations_in_any_order_and_repeated_come_out_the_same(
+def test_reservations_merge_the_same_in_any_order_and_repeated(
     records: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     def alone(record: dict[str, Any]) -> pl.DataFrame:

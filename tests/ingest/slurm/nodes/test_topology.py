@@ -80,7 +80,7 @@ def test_blocks_hang_below_the_larger_ones_that_hold_them() -> None:
     }
 
 
-def test_the_file_of_blocks_tells_its_sizes_in_a_line_that_is_no_place() -> None:
+def test_block_file_has_its_sizes_in_a_line_that_is_skipped() -> None:
     parsed = read("BlockName=b0 Nodes=n[1-2]\nBlockSizes=2,4\n")
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (2, 1, 1)
     assert places(parsed)["n1"] == ("block", "b0")
@@ -118,7 +118,7 @@ def test_switches_in_a_circle_are_an_error_and_no_endless_way() -> None:
         read("SwitchName=a Nodes=n1 Switches=a\n")
 
 
-def test_a_switch_below_two_others_and_a_node_on_two_leaves_are_warned_of() -> None:
+def test_switch_with_two_parents_and_node_on_two_leaves_warn() -> None:
     parsed = read("SwitchName=l Nodes=n1\nSwitchName=m Nodes=n1\nSwitchName=a Switches=l\nSwitchName=b Switches=l\n")
     assert places(parsed) == {"n1": ("tree", "a > l")}
     assert len(parsed.warnings) == 2
@@ -162,7 +162,7 @@ def test_a_nodes_own_word_on_its_place_is_a_path(text: str | None, path: list[st
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_whatever_is_cut_or_changed_in_a_text_is_read_or_refused_and_counted(data: st.DataObject) -> None:
+def test_any_cut_or_change_is_read_or_refused_and_counted(data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from([TREE, CONF, BLOCKS]))
     place = data.draw(st.integers(0, len(whole)))
     text = whole[:place] + data.draw(st.sampled_from(["", "=", "\n", "[", "Switches=spine", "SwitchName=leaf1", "#"]))

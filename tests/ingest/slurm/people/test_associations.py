@@ -49,7 +49,7 @@ def only(parsed: Parsed, table: str, /, **values: str) -> dict[str, Any]:
 # --- associations and users ----------------------------------------------------------------------------
 
 
-def test_associations_have_their_limits_by_slurms_names_and_only_those_that_are_set() -> None:
+def test_associations_have_exactly_the_limits_set_in_slurm() -> None:
     parsed = sample("assoc.sacctmgr.txt")
     assert (parsed.source, parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (
         "slurm.associations", 13, 13, 0,
@@ -76,7 +76,7 @@ def test_associations_have_their_limits_by_slurms_names_and_only_those_that_are_
     assert only(parsed, "associations", account="ops", user="")["limits"] == []
 
 
-def test_users_come_from_associations_without_what_those_do_not_tell() -> None:
+def test_users_come_from_associations_without_absent_fields() -> None:
     users = sample("assoc.sacctmgr.txt").frames["users"]
     assert users.select("user", "account", "association").sort("user").rows() == [
         ("alice", "llm", "7"), ("bob", "llm", "8"), ("carol", "vision", "9"), ("dave", "ops", "10"),
@@ -86,7 +86,8 @@ def test_users_come_from_associations_without_what_those_do_not_tell() -> None:
 
 
 @pytest.mark.parametrize("name", ["users.sacctmgr.txt", "users-plain.sacctmgr.txt"])
-def test_tables_of_users_tell_administrators_and_leave_limits_to_the_table_that_has_all(name: str) -> None:
+def test_user_tables_give_administrators_and_no_limits(name: str) -> None:
+    """Limits come from the table that has all of them."""
     parsed = sample(name)
     assert parsed.frames["associations"].is_empty()
     levels = {row["user"]: (row["account"], row["admin_level"]) for row in parsed.frames["users"].to_dicts()}
@@ -96,7 +97,7 @@ def test_tables_of_users_tell_administrators_and_leave_limits_to_the_table_that_
     assert (parsed.rows_read, parsed.rows_loaded) == (7, 7)
 
 
-def test_a_description_with_pipes_does_not_shift_the_columns_of_a_table_of_accounts() -> None:
+def test_description_with_pipes_does_not_shift_account_columns() -> None:
     parsed = sample("accounts.sacctmgr.txt")
     assert set(parsed.frames["users"]["user"]) == {"alice", "bob", "carol", "dave", "eve", "odd", "root"}
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped, parsed.rows_rejected) == (13, 7, 6, 0)
@@ -117,14 +118,14 @@ def test_columns_that_are_not_there_are_not_told_and_not_empty() -> None:
     assert (row["qos"], row["limits"], row["association"]) == (None, None, None)
 
 
-def test_of_a_user_with_several_associations_in_an_account_the_first_one_is_told() -> None:
+def test_of_several_associations_in_an_account_the_first_is_kept() -> None:
     rows = ("c|llm|eve|main|30", "c|llm|eve|scav|4")
     parsed = read(table("Cluster|Account|User|Partition|ID|Share", *(f"{row}|1" for row in rows)))
     assert parsed.frames["associations"].height == 2
     assert only(parsed, "users", user="eve")["association"] == "4"
 
 
-def test_a_cell_of_several_accounts_is_one_row_and_a_user_in_each_of_them() -> None:
+def test_cell_of_several_accounts_gives_a_user_in_each() -> None:
     data = table("User|Account|Admin", "alice|llm,vision|None", "bob|llm|None", "alice|llm,vision|None")
     parsed = read(data)
     assert parsed.frames["users"].select("user", "account").rows() == [
@@ -143,13 +144,13 @@ def test_rows_of_several_clusters_stay_apart() -> None:
     assert only(parsed, "associations", cluster="b")["fairshare"] == "2"
 
 
-def test_the_same_row_twice_is_a_duplicate_and_a_torn_one_is_kept_as_a_reject() -> None:
+def test_repeated_row_is_a_duplicate_and_a_torn_one_a_reject() -> None:
     parsed = read(table("Cluster|Account|User|Share", "c|llm|alice|1", "c|llm|alice|1", "c|llm"), cluster="c")
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_rejected) == (3, 1, 1, 1)
     assert refusals(parsed)[0][0] == 4
 
 
-def test_without_a_time_nothing_is_loaded_and_the_message_says_how_to_give_one() -> None:
+def test_undated_input_is_refused_with_a_hint_at_until() -> None:
     for name in ("assoc.sacctmgr.txt", "qos.sacctmgr.txt", "runaway.sacctmgr.txt"):
         with pytest.raises(InputError, match="--until"):
             sample(name, until=None)
@@ -198,7 +199,7 @@ sights = st.builds(
 
 
 @given_any(st.lists(sights, min_size=1, max_size=5), st.randoms(use_true_random=False), st.data())
-def test_associations_merge_to_the_same_in_any_order_and_in_any_parts(
+def test_associations_merge_the_same_in_any_order_and_parts(
     seen: list[dict[str, Any]],
     random: Random,
     data: st.DataObject,
@@ -214,7 +215,7 @@ def test_associations_merge_to_the_same_in_any_order_and_in_any_parts(
     assert merge_associations(parts, whole, frame(seen)).equals(whole)
 
 
-def test_the_newest_sight_of_an_association_wins_and_the_first_is_remembered() -> None:
+def test_newest_association_wins_and_the_first_time_is_kept() -> None:
     old = read(table("Cluster|Account|User|Share|MaxJobs|ID", "c|llm|alice|1|5|7"), until=ASKED)
     new = read(table("Cluster|Account|User|Share|MaxJobs", "c|llm|alice|1|"), until=ASKED + timedelta(days=1))
     for frames in ((old, new), (new, old), (old, new, old)):
@@ -223,7 +224,7 @@ def test_the_newest_sight_of_an_association_wins_and_the_first_is_remembered() -
         assert (row["first_seen_at"], row["last_seen_at"]) == (ASKED, ASKED + timedelta(days=1))
 
 
-def test_users_merge_to_the_earliest_times_and_the_highest_level_in_any_order() -> None:
+def test_users_merge_to_earliest_times_and_highest_level() -> None:
     def user(level: str | None, made: datetime | None, number: str | None) -> pl.DataFrame:
         return pl.DataFrame([("c", "alice", "llm", number, level, made, None)], schema=USERS, orient="row")
 
@@ -271,7 +272,7 @@ PROVISIONED = {
 
 
 @pytest.mark.parametrize("name", ["transactions.sacctmgr.txt", "transactions-epoch.sacctmgr.txt"])
-def test_account_changes_are_read_whole_though_conditions_and_texts_hold_the_delimiter(name: str) -> None:
+def test_account_changes_are_read_whole_with_delimiters_in_texts(name: str) -> None:
     parsed = sample(name, timezone="UTC", until=None)
     changes = parsed.frames["transactions"]
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (42, 42, 0)
@@ -291,7 +292,8 @@ def test_account_changes_are_read_whole_though_conditions_and_texts_hold_the_del
 
 
 @pytest.mark.parametrize("name", ["transactions.sacctmgr.txt", "transactions-epoch.sacctmgr.txt"])
-def test_users_were_provisioned_when_their_association_was_made_also_those_removed_since(name: str) -> None:
+def test_users_were_provisioned_when_their_association_was_made(name: str) -> None:
+    """Also those whose association is removed since."""
     users = sample(name, timezone="UTC").frames["users"]
     assert {row["user"]: row["provisioned_at"] for row in users.to_dicts()} == {
         user: at(when) for user, when in PROVISIONED.items()
@@ -302,7 +304,7 @@ def test_users_were_provisioned_when_their_association_was_made_also_those_remov
 HEADER = "TimeStamp|Action|Actor|Where|Cluster|ID|Info"
 
 
-def test_a_change_of_all_clusters_stands_with_each_unless_one_is_given() -> None:
+def test_change_of_all_clusters_counts_for_each_unless_one_given() -> None:
     data = table(
         HEADER,
         "1795281483|Add Users|root|alice||1|admin_level=1",
@@ -355,7 +357,8 @@ def test_slurmdbd_down_is_said_as_such() -> None:
         fetch_associations(lambda *_: Completed(1, b"", b"sacctmgr: error: Problem talking to the database"))
 
 
-def test_changes_are_asked_for_by_window_with_typed_columns_between_the_texts() -> None:
+def test_changes_are_requested_by_window_and_typed_columns() -> None:
+    """A typed column stands between each two texts."""
     asked: list[list[str]] = []
 
     def runner(command: list[str], _: object) -> Completed:

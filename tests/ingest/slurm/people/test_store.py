@@ -88,7 +88,7 @@ def user(found: dict[str, pl.DataFrame], name: str) -> dict[str, Any]:
     return row
 
 
-def test_a_user_is_put_together_from_associations_changes_and_accounting(reference: dict[str, pl.DataFrame]) -> None:
+def test_user_is_combined_from_associations_changes_accounting(reference: dict[str, pl.DataFrame]) -> None:
     assert user(reference, "alice") == {
         "cluster": "bench",
         "user": "alice",
@@ -107,7 +107,7 @@ def test_the_latest_account_change_decides_who_administrates(reference: dict[str
     assert user(reference, "mallory")["admin_level"] == "Operator"  # no change tells anything else
 
 
-def test_where_no_change_tells_it_nobody_knows_when_a_user_was_provisioned(reference: dict[str, pl.DataFrame]) -> None:
+def test_provisioning_time_is_null_if_no_change_reports_it(reference: dict[str, pl.DataFrame]) -> None:
     assert user(reference, "new")["provisioned_at"] is None
 
 
@@ -138,7 +138,7 @@ def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:  # n
         return ingest_files(writer, Config(), files, Options(**options), now=ASKED, progress=lambda *_: None)
 
 
-def test_files_that_tell_no_time_are_as_late_as_those_that_they_come_with(tmp_path: Path) -> None:
+def test_undated_files_are_as_late_as_those_loaded_with_them(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.txt"
     jobs.write_bytes(INPUTS["later job"][0])
     rules = [str(DATA / name) for name in ("qos.sacctmgr.txt", "assoc.sacctmgr.txt", "runaway.sacctmgr.txt")]
@@ -148,7 +148,7 @@ def test_files_that_tell_no_time_are_as_late_as_those_that_they_come_with(tmp_pa
             assert set(reader.table(name)["last_seen_at"]) == {at(LATER + 100)}
 
 
-def test_alone_they_are_refused_with_a_hint_and_with_a_time_given_they_are_loaded(tmp_path: Path) -> None:
+def test_undated_files_alone_are_refused_unless_a_time_is_given(tmp_path: Path) -> None:
     file = str(DATA / "assoc.sacctmgr.txt")
     [report] = ingested(tmp_path / "w", [file])
     assert "--until" in str(report.error)
@@ -156,7 +156,7 @@ def test_alone_they_are_refused_with_a_hint_and_with_a_time_given_they_are_loade
     assert report.error is None
 
 
-def test_the_first_job_is_that_of_the_account_it_ended_up_in_whatever_came_first(tmp_path: Path) -> None:
+def test_first_job_is_that_of_the_merged_account_in_any_order(tmp_path: Path) -> None:
     assoc = tmp_path / "assoc.txt"
     assoc.write_text("Cluster|Account|User|Partition|ID|Share|MaxJobs\nbench|a|alice|||1|\nbench|b|alice|||1|\n")
     times = {"Submit": str(FIRST), "Eligible": str(FIRST), "JobIDRaw": "7", "JobID": "7", "DBIndex": "7"}

@@ -29,7 +29,7 @@ def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller
     return parse_runaway(data, ParseContext(**known))
 
 
-def test_the_list_of_real_slurm_is_read_without_its_note_and_its_question() -> None:
+def test_captured_list_is_read_without_its_note_and_question() -> None:
     data = (DATA / "runaway.sacctmgr.txt").read_bytes()
     assert b"Would you like to fix" in data
     assert detect_kind(data) == "slurm.runaway"
@@ -50,7 +50,7 @@ def test_none_found_is_an_answer_too() -> None:
     assert parsed.clusters == {"bench"}
 
 
-def test_a_row_without_a_submission_is_refused_since_it_could_be_any_attempt() -> None:
+def test_row_without_a_submission_is_refused() -> None:
     parsed = read(b"ID|Cluster|State|TimeSubmit|TimeStart\n7|c|RUNNING|Unknown|1795281149\n")
     assert refusals(parsed) == [(2, "no TimeSubmit")]
 
@@ -103,21 +103,22 @@ OPEN = """\
 """
 
 
-def test_runaway_is_what_accounting_takes_for_open_and_the_controller_knows_neither_before_nor_after() -> None:
+def test_runaway_is_open_in_accounting_and_unknown_to_slurmctld() -> None:
+    """The controller knows it neither before nor after."""
     slurm = Slurm(known=("7\n10\n11\n", "7\n10\n12\n"), shown=OPEN)
     fetched = fetch_runaway(slurm)
     assert jobs(fetched) == ["900"]
     assert [command[0] for command in slurm.asked if command[0] != "id"] == ["squeue", "sacct", "squeue"]
 
 
-def test_sacctmgr_is_never_asked_since_its_question_has_no_harmless_answer() -> None:
+def test_sacctmgr_is_never_run_since_it_would_ask_to_fix() -> None:
     slurm = Slurm(known=("", ""), shown=OPEN)
     fetch_runaway(slurm, clusters=["bench"])
     assert not any(command[0] == "sacctmgr" for command in slurm.asked)
     assert all(command[1:3] == ["-M", "bench"] for command in slurm.asked if command[0] != "id")
 
 
-def test_a_federation_does_not_put_other_clusters_jobs_on_the_list() -> None:
+def test_jobs_of_other_federated_clusters_are_not_listed() -> None:
     """`fed_display` in slurm.conf makes sacct and squeue tell of all clusters, unless it is said otherwise."""
     slurm = Slurm(known=("", ""), shown=OPEN)
     fetch_runaway(slurm)

@@ -32,7 +32,7 @@ def numbers(parsed: Parsed) -> dict[tuple[str, str], float]:
     return {(section, name): value for section, name, value in frame.select("section", "name", "value").rows()}
 
 
-def test_the_numbers_of_real_slurm_are_read_in_seconds_and_counts() -> None:
+def test_captured_numbers_are_read_in_seconds_and_counts() -> None:
     assert detect_kind(SAMPLE) == "slurm.diag"
     parsed = read(SAMPLE)
     found = numbers(parsed)
@@ -103,7 +103,7 @@ def test_an_old_sdiag_told_local_time_only() -> None:
         read(old)
 
 
-def test_it_must_be_said_which_cluster_it_is_of_and_it_must_be_sdiag() -> None:
+def test_cluster_must_be_given_and_input_must_be_sdiag() -> None:
     with pytest.raises(MissingColumnError, match="--cluster NAME"):
         read(SAMPLE, cluster=None)
     with pytest.raises(UnrecognisedInputError, match="not the output of sdiag"):
