@@ -17,6 +17,7 @@ from app.errors import UsageError
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 from tests.support.dumps import tiny
+from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    for arguments in (["ingest", "slurm", *tiny(120).write(folder)], ["compute"]):
-        done = trackside(*arguments, "--warehouse", str(folder / "w"))
-        assert done.returncode == 0, done.stderr
-    return folder / "w"
+    return from_accounting(tmp_path_factory.mktemp("cli"))
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +41,7 @@ ENGINE = {"numpy", "polars"}
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("imports")
-    for arguments in (["ingest", "slurm", *tiny(60).write(folder)], ["compute"]):
-        done = trackside(*arguments, "--warehouse", str(folder / "w"))
-        assert done.returncode == 0, done.stderr
-    return folder / "w"
+    return from_accounting(tmp_path_factory.mktemp("imports"))
 
 
 def imported(*arguments: str) -> set[str]:

@@ -14,8 +14,7 @@ from app.show.answer import Question
 from app.show.questions.goodput import goodput
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
-from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stored")
-    for arguments in (["ingest", "slurm", *tiny(60).write(folder)], ["compute"]):
-        done = trackside(*arguments, "--warehouse", str(folder / "w"))
-        assert done.returncode == 0, done.stderr
-    return folder / "w"
+    return from_accounting(tmp_path_factory.mktemp("stored"))
 
 
 def windows(reader: Reader) -> list[Window]:
