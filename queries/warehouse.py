@@ -102,8 +102,7 @@ def _renew_views(reader: Reader) -> None:
             files = integrity.live_files(connection, table)
             view_whole(connection, reader.root, table, files, temporary=True)
     if reader.meta("views") != upgrade.views_digest(sql_files.views()):  # the last writer was another Trackside
-        for view in sql_files.views():
-            connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
+        reader.hide_stored_views()
 
 
 def _refuse_other_schemas(reader: Reader) -> None:

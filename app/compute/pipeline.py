@@ -102,7 +102,7 @@ def compute(
     done: list[Window] = []
     empty: list[str] = []
     days: list[Days] = []
-    with writer.transaction():
+    with writer.transaction(), writer.views_computed_once():
         for cluster in writer.query("clusters")["cluster"]:
             rules = settings.rules
             covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)

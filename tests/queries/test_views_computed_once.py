@@ -1,0 +1,72 @@
+"""Views that many queries expand are tables while rows do not change, and views again afterwards."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queries import sql_files
+from queries.reader import EXPANDED
+from queries.warehouse import open_reader, open_writer
+from tests.queries.test_check_outcomes import attempt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from queries.reader import Connection
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def expands(connection: Connection) -> bool:
+    """Whether the plan of a query of attempts contains what `attempt_estimated_gpus` reads."""
+    plan = connection.frame("EXPLAIN (FORMAT json) SELECT * FROM attempts")["explain_value"].item()
+    assert "resubmissions" in plan
+    return "job_gpus" in plan
+
+
+def test_each_view_follows_those_that_it_reads() -> None:
+    sql = {view.name: view.sql for view in sql_files.views()}
+    for number, name in enumerate(EXPANDED):
+        words = set(re.findall(r"\w+", sql[name]))
+        assert not words & set(EXPANDED[number + 1 :])
+
+
+def test_views_are_tables_within_it_and_views_afterwards(tmp_path: Path) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer:
+        with writer.transaction():
+            writer.append("stored.attempts", attempt())
+        with writer.transaction(), writer.views_computed_once():
+            assert not expands(writer)
+            with writer.views_computed_once():
+                assert not expands(writer)
+            assert not expands(writer)
+        assert expands(writer)
+        with writer.views_computed_once():
+            writer.checks()
+            assert not expands(writer)
+
+
+def test_views_are_views_again_after_a_failure(tmp_path: Path) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer:
+        with pytest.raises(ZeroDivisionError), writer.transaction(), writer.views_computed_once():
+            raise ZeroDivisionError
+        assert expands(writer)
+        with pytest.raises(Exception, match="no_such_table"), writer.transaction(), writer.views_computed_once():
+            writer.append("no_such_table", attempt())
+        assert expands(writer)
+        with writer.views_computed_once():
+            assert not expands(writer)
+
+
+def test_checks_run_on_a_copy_with_views_of_another_trackside(tmp_path: Path) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
+        writer.append("stored.attempts", attempt())
+        writer._put_meta("views", "of another")
+    with open_reader(tmp_path) as reader:
+        assert reader.checks() == []
+        with reader.views_computed_once():
+            assert expands(reader)  # hidden by temporary views already
