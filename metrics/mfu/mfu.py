@@ -79,6 +79,8 @@ def step_mfu(
     """
     if convention not in CONVENTIONS:
         raise ValueError(f"there is no FLOP convention {convention!r}; the conventions are: {', '.join(CONVENTIONS)}")
+    if steps.is_empty():  # most clusters have no log, and the expressions take longer to make than to evaluate
+        return steps.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in _COMPUTED.items())
     complete = steps.with_columns(
         pl.lit(None, dtype=kind).alias(name) for name, kind in frames.MODEL.items() if name not in steps.columns
     )
@@ -98,6 +100,16 @@ def step_mfu(
 
 
 _SESSION = ("cluster", "run_id", "session")
+
+_COMPUTED: frames.Schema = {
+    "flop": pl.Float64(),
+    "peak_flop": pl.Float64(),
+    "mfu": pl.Float64(),
+    "peak_dtype": frames.TEXT,
+    "implausible": pl.Boolean(),
+    "impossible": pl.Boolean(),
+}
+"""Columns that `step_mfu` adds."""
 
 
 def _is_impossible(session: list[str]) -> pl.Expr:
