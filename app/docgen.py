@@ -1,7 +1,8 @@
 """Generated documentation: `python -m app.docgen` writes it, `--check` reports what is not current.
 
 app/docs/README.md             the list of pages, from the pages
-app/docs/reference/*           metrics, command line, exit statuses, dictionary; the tables of configuration.md
+app/docs/reference/*           metrics, exported metrics, command line, exit statuses, dictionary; the tables of
+                               configuration.md
 dashboards/generated           the Grafana boards
 """
 
@@ -22,6 +23,7 @@ from app.errors import EXIT_STATUS
 from app.json_text import as_json
 from app.results import references
 from dashboards import build
+from dashboards.exported_metrics import FAMILIES, HISTORY
 from metrics.catalog import METRICS
 from queries import sql_files
 
@@ -123,6 +125,37 @@ def _uses(metric: Metric) -> list[str]:
     if metric.claim is not None:
         lines.append("- **Claims:** `trackside verify` can judge [claims](../how-to/claims.md) on it")
     return lines
+
+
+def exporter_page() -> str:
+    """Every family of `/metrics`."""
+    lines = [
+        "# Exported metrics",
+        "",
+        f"`trackside serve` exports {len(FAMILIES)} families of metrics at `/metrics`, all of them gauges.",
+        "A number that is unknown has no series: it is never NaN or 0. An unknown ratio still has its bounds.",
+        "Prometheus keeps each value as it was computed at the time of the scrape; later corrections do not change it.",
+        "To set it up: [Serve](../how-to/serve-behind-a-proxy.md) and [Grafana](../how-to/grafana.md).",
+        "",
+        NOTE,
+        "",
+        "| family | labels | unit | meaning |",
+        "|---|---|---|---|",
+    ]
+    for each in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        meaning = _cell(each.help.removesuffix(f" {HISTORY}"))
+        lines.append(f"| `{each.name}` | {labels} | {each.unit.replace('_', ' ')} | {meaning} |")
+    lines += ["", "Labels with a fixed set of values:", "", "| label | values | of |", "|---|---|---|"]
+    fixed: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in FAMILIES:
+        for label, values in each.values.items():
+            fixed.setdefault((label, values), []).append(f"`{each.name}`")
+    for (label, values), names in fixed.items():
+        everywhere = len(names) == sum(label in each.labels for each in FAMILIES)
+        shown = "all families that have it" if everywhere else ", ".join(names)
+        lines.append(f"| `{label}` | {', '.join(f'`{value}`' for value in values)} | {shown} |")
+    return "\n".join(lines) + "\n"
 
 
 def status_page() -> str:
@@ -246,6 +279,7 @@ def pages() -> dict[Path, str]:
     made = {
         reference / "dictionary.md": dictionary(),
         reference / "metrics.md": metrics_page(),
+        reference / "exported-metrics.md": exporter_page(),
         reference / "exit-codes.md": status_page(),
         reference / "cli.md": command_page(),
         ROOT / "app" / "wheel" / "trackside" / "warehouse.pyi": api_stub.stub(),

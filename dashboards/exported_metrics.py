@@ -1,4 +1,4 @@
-"""What `trackside`'s `/metrics` exports, read by the exporter, the boards, their checks and their tests.
+"""What `trackside`'s `/metrics` exports, read by the exporter, the reference, the boards, their checks and their tests.
 
 The families of ratios come from the entries of their metrics, the others stand here. All are gauges: accounting gets
 corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1, bounded labels. What cannot be
@@ -16,7 +16,7 @@ from metrics.categories import COSTLY
 from metrics.metric import UNSEEN_BOUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from metrics.metric import Exported
 
@@ -73,16 +73,23 @@ _VALUES = {"window": WINDOWS, "bound": BOUNDS, "gpus": (MTTF_GPUS,), "statistic"
 """Values of labels that mean the same in every family."""
 
 
+_DECLARED: list[Family] = []
+"""Families in the order in which they are declared."""
+
+
 def _family(name: str, labels: str, unit: Unit, says: str, **values: tuple[str, ...]) -> Family:
     names = tuple(labels.split())
     known = {label: own for label, own in (_VALUES | values).items() if label in names}
-    return Family(f"trackside_{name}", f"{says} {HISTORY}", names, unit, known)
+    family = Family(f"trackside_{name}", f"{says} {HISTORY}", names, unit, known)
+    _DECLARED.append(family)
+    return family
 
 
-def _of_metrics() -> Iterator[Family]:
-    """The families of the published ratios, from their entries, in the order of the headline numbers."""
+def _of_metrics() -> dict[str, Family]:
+    """Declare the families of the published ratios from their entries, in the order of the headline numbers."""
     metrics = sorted((each for each in METRICS if each.exported), key=lambda each: each.headline or 0)
     families: dict[str, list[Exported]] = {}
+    declared = {}
     for each in metrics:
         if each.exported is not None:
             families.setdefault(each.exported.family, []).append(each.exported)
@@ -91,137 +98,141 @@ def _of_metrics() -> Iterator[Family]:
         bound = ("bound",) if entries[0].bounds else ()
         values = {label: tuple(dict(each.labels)[label] for each in entries) for label in own}
         says = next(each.help for each in entries if each.help)
-        yield _family(name, " ".join(("cluster", "window", *own, *bound)), "ratio", says, **values)
+        declared[name] = _family(name, " ".join(("cluster", "window", *own, *bound)), "ratio", says, **values)
+    return declared
 
 
-FAMILIES: tuple[Family, ...] = (
-    *_of_metrics(),
-    _family(
-        "capacity_by_accounting_ratio",
-        "cluster window",
-        "ratio",
-        "Share of all GPU-time there was on nodes that are in no inventory, only in accounting: their GPUs are taken "
-        "to be the most that jobs held there at once. 1: no inventory was read.",
-    ),
-    _family(
-        "mttf_seconds",
-        "cluster window gpus bound",
-        "seconds",
-        "Mean time until infrastructure interrupts a job of so many GPUs, pooled over sizes and scaled by 1/N; "
-        "lower and upper: its exact 95 % interval. Without a failure there is only a lower end.",
-    ),
-    _family(
-        "failures_observed",
-        "cluster window class",
-        "count",
-        "Attempts that were interrupted, by class; infrastructure is what MTTF counts.",
-    ),
-    _family(
-        "failure_exposure_gpu_seconds",
-        "cluster window",
-        "gpu_seconds",
-        "GPU-time of all attempts, censored ones included: what failures are counted over.",
-    ),
-    _family(
-        "restart_seconds",
-        "cluster window statistic",
-        "seconds",
-        "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
-    ),
-    _family(
-        "restarts_observed",
-        "cluster window",
-        "count",
-        "Restarts behind trackside_restart_seconds.",
-    ),
-    _family(
-        "gpu_seconds",
-        "cluster window state category",
-        "gpu_seconds",
-        "GPU-time of the ledger by category; all categories together are the capacity.",
-        state=GPU_STATES,
-    ),
-    _family(
-        "gpu_lost_seconds",
-        "cluster window category cause",
-        "gpu_seconds",
-        f"GPU-time that could have trained and did not, by category and cause: {', '.join(COSTLY)}. {NOT_COSTLY}",
-        category=COSTLY,
-    ),
-    _family(
-        "evidence_ratio",
-        "cluster window evidence",
-        "ratio",
-        "Share of allocated GPU-time by how it is known: log, telemetry, accounting, assumed.",
-    ),
-    _family(
-        "gpus",
-        "cluster state",
-        "gpus",
-        "GPUs at the end of the data, by state: allocated, idle, unavailable.",
-        state=GPU_STATES,
-    ),
-    _family(
-        "verdict",
-        "cluster window claim kind",
-        "verdict",
-        "Verdict on a claim: 1 supported, 0 undetermined, -1 refuted; kind: delivered is judged by bounds, capability "
-        "by its interval.",
-    ),
-    _family(
-        "run_info",
-        "cluster run user partition state",
-        "info",
-        f"1 for each run that runs or ended in the last {RUN_DAYS} days of data, at most {MAX_RUNS}.",
-    ),
-    _family(
-        "run_ettr_ratio",
-        "cluster run bound",
-        "ratio",
-        f"ETTR of a run of trackside_run_info over its whole life; {UNSEEN_BOUNDS}.",
-    ),
-    _family(
-        "run_gpus",
-        "cluster run",
-        "gpus",
-        "GPUs of a run of trackside_run_info.",
-    ),
-    _family(
-        "data_end_timestamp_seconds",
-        "cluster",
-        "timestamp_seconds",
-        "The last moment that the numbers speak for.",
-    ),
-    _family(
-        "computed_timestamp_seconds",
-        "cluster",
-        "timestamp_seconds",
-        "When the numbers were computed.",
-    ),
-    _family(
-        "input_lag_seconds",
-        "cluster source",
-        "seconds",
-        "Age of the newest record of a source.",
-    ),
-    _family(
-        "rows_rejected",
-        "cluster source",
-        "count",
-        "Input rows that were refused and kept with their reason.",
-    ),
-    _family(
-        "export_failures",
-        "cluster",
-        "count",
-        "Parts of a cluster's numbers that are not exported because computing them failed; /healthz has the reasons.",
-    ),
-    _family(
-        "build_info",
-        "version",
-        "info",
-        "1, with the version of Trackside.",
-    ),
+OF_METRICS = _of_metrics()
+"""Families by `Exported.family` of the entries of their metrics."""
+
+CAPACITY_BY_ACCOUNTING = _family(
+    "capacity_by_accounting_ratio",
+    "cluster window",
+    "ratio",
+    "Share of all GPU-time there was on nodes that are in no inventory, only in accounting: their GPUs are taken "
+    "to be the most that jobs held there at once. 1: no inventory was read.",
 )
+MTTF = _family(
+    "mttf_seconds",
+    "cluster window gpus bound",
+    "seconds",
+    "Mean time until infrastructure interrupts a job of so many GPUs, pooled over sizes and scaled by 1/N; "
+    "lower and upper: its exact 95 % interval. Without a failure there is only a lower end.",
+)
+FAILURES = _family(
+    "failures_observed",
+    "cluster window class",
+    "count",
+    "Attempts that were interrupted, by class; infrastructure is what MTTF counts.",
+)
+FAILURE_EXPOSURE = _family(
+    "failure_exposure_gpu_seconds",
+    "cluster window",
+    "gpu_seconds",
+    "GPU-time of all attempts, censored ones included: what failures are counted over.",
+)
+RESTART = _family(
+    "restart_seconds",
+    "cluster window statistic",
+    "seconds",
+    "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
+)
+RESTARTS = _family(
+    "restarts_observed",
+    "cluster window",
+    "count",
+    f"Restarts behind {RESTART.name}.",
+)
+GPU_SECONDS = _family(
+    "gpu_seconds",
+    "cluster window state category",
+    "gpu_seconds",
+    "GPU-time of the ledger by category; all categories together are the capacity.",
+    state=GPU_STATES,
+)
+GPU_LOST = _family(
+    "gpu_lost_seconds",
+    "cluster window category cause",
+    "gpu_seconds",
+    f"GPU-time that could have trained and did not, by category and cause: {', '.join(COSTLY)}. {NOT_COSTLY}",
+    category=COSTLY,
+)
+EVIDENCE = _family(
+    "evidence_ratio",
+    "cluster window evidence",
+    "ratio",
+    "Share of allocated GPU-time by how it is known: log, telemetry, accounting, assumed.",
+)
+GPUS = _family(
+    "gpus",
+    "cluster state",
+    "gpus",
+    "GPUs at the end of the data, by state: allocated, idle, unavailable.",
+    state=GPU_STATES,
+)
+VERDICT = _family(
+    "verdict",
+    "cluster window claim kind",
+    "verdict",
+    "Verdict on a claim: 1 supported, 0 undetermined, -1 refuted; kind: delivered is judged by bounds, capability "
+    "by its interval.",
+)
+RUN_INFO = _family(
+    "run_info",
+    "cluster run user partition state",
+    "info",
+    f"1 for each run that runs or ended in the last {RUN_DAYS} days of data, at most {MAX_RUNS}.",
+)
+RUN_ETTR = _family(
+    "run_ettr_ratio",
+    "cluster run bound",
+    "ratio",
+    f"ETTR of a run of {RUN_INFO.name} over its whole life; {UNSEEN_BOUNDS}.",
+)
+RUN_GPUS = _family(
+    "run_gpus",
+    "cluster run",
+    "gpus",
+    f"GPUs of a run of {RUN_INFO.name}.",
+)
+DATA_END = _family(
+    "data_end_timestamp_seconds",
+    "cluster",
+    "timestamp_seconds",
+    "The last moment that the numbers speak for.",
+)
+COMPUTED = _family(
+    "computed_timestamp_seconds",
+    "cluster",
+    "timestamp_seconds",
+    "When the numbers were computed.",
+)
+INPUT_LAG = _family(
+    "input_lag_seconds",
+    "cluster source",
+    "seconds",
+    "Age of the newest record of a source.",
+)
+ROWS_REJECTED = _family(
+    "rows_rejected",
+    "cluster source",
+    "count",
+    "Input rows that were refused and kept with their reason.",
+)
+EXPORT_FAILURES = _family(
+    "export_failures",
+    "cluster",
+    "count",
+    "Parts of a cluster's numbers that are not exported because computing them failed; /healthz has the reasons.",
+)
+BUILD_INFO = _family(
+    "build_info",
+    "version",
+    "info",
+    "1, with the version of Trackside.",
+)
+
+FAMILIES: tuple[Family, ...] = tuple(_DECLARED)
+"""All families, in the order of `/metrics`."""
 
 BY_NAME = {family.name: family for family in FAMILIES}

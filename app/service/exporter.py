@@ -37,6 +37,7 @@ from app.results.source import CachedSource
 from app.times import months
 from app.visible import visible
 from app.window import Window
+from dashboards import exported_metrics as families
 from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.categories import COSTLY
 from metrics.failures.classes import CLASSES
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from app.results.cache import AnswerCache
     from app.results.headlines import Headline
     from app.window import Source
+    from dashboards.exported_metrics import Family
     from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
@@ -70,7 +72,7 @@ NO_CAUSE = "none"
 class Sample:
     """A series with its value. `labels` are in the order in which the family declares them."""
 
-    family: str
+    family: Family
     labels: tuple[str, ...]
     value: float
 
@@ -142,7 +144,7 @@ class _Collection:
     def failures(self, cluster: str) -> Sample:
         """How many parts of a cluster failed."""
         failed = Counter(each.cluster for each in self.missing if each.failed)
-        return Sample("trackside_export_failures", (cluster,), float(failed[cluster]))
+        return Sample(families.EXPORT_FAILURES, (cluster,), float(failed[cluster]))
 
 
 def _checked(sample: Sample) -> Sample:
@@ -152,7 +154,7 @@ def _checked(sample: Sample) -> Sample:
         ValueError: its value is not finite, or a label is no text.
     """
     if not math.isfinite(sample.value) or not all(isinstance(each, str) for each in sample.labels):
-        raise ValueError(f"{sample.family}{list(sample.labels)} is {sample.value}")
+        raise ValueError(f"{sample.family.name}{list(sample.labels)} is {sample.value}")
     return sample
 
 
@@ -189,7 +191,7 @@ def negotiated(
     if last is not None:
         last.at, last.missing = moment, exported.missing
     ages = [
-        Sample("trackside_input_lag_seconds", (cluster, source), (moment - newest).total_seconds())
+        Sample(families.INPUT_LAG, (cluster, source), (moment - newest).total_seconds())
         for cluster, source, newest in exported.newest
     ]
     registry = CollectorRegistry()
@@ -210,14 +212,14 @@ class _Collected(Collector):
     """Samples as families, in the order in which they are declared; families without data are left out."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
-        self._by_family: dict[str, list[Sample]] = {}
+        self._by_family: dict[Family, list[Sample]] = {}
         for sample in samples:
             self._by_family.setdefault(sample.family, []).append(sample)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metric families."""
         for family in FAMILIES:
-            samples = self._by_family.get(family.name)
+            samples = self._by_family.get(family)
             if samples is None:
                 continue
             made = GaugeMetricFamily(family.name, family.help, labels=family.labels)
@@ -235,7 +237,7 @@ def _distinct(samples: Iterable[Sample]) -> dict[tuple[str, ...], float]:
 
 
 def _build() -> Sample:
-    return Sample("trackside_build_info", (importlib.metadata.version("trackside"),), 1.0)
+    return Sample(families.BUILD_INFO, (importlib.metadata.version("trackside"),), 1.0)
 
 
 def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> Exported:
@@ -273,8 +275,8 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     made.add(cluster, "", "runs", _of_runs, source, whole)
     made.add(cluster, "", "gpus", _of_gpus, source, whole)
     return [
-        Sample("trackside_data_end_timestamp_seconds", (cluster,), whole.until.timestamp()),
-        Sample("trackside_computed_timestamp_seconds", (cluster,), row["computed_at"].timestamp()),
+        Sample(families.DATA_END, (cluster,), whole.until.timestamp()),
+        Sample(families.COMPUTED, (cluster,), row["computed_at"].timestamp()),
         made.failures(cluster),
     ]
 
@@ -283,7 +285,7 @@ def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:
     """How many rows of each source were refused; `rows` has all sources."""
     rows += source.query("status_sources").to_dicts()
     for row in rows:
-        yield from _points("trackside_rows_rejected", (row["cluster"], row["source"]), row["rows_rejected"])
+        yield from _points(families.ROWS_REJECTED, (row["cluster"], row["source"]), row["rows_rejected"])
 
 
 def windows(whole: Window) -> dict[str, Window]:
@@ -326,7 +328,7 @@ def _ratios(
         exported = headline.definition.exported
         if exported is None:
             continue
-        family, labels = f"trackside_{exported.family}", (*key, *(value for _, value in exported.labels))
+        family, labels = families.OF_METRICS[exported.family], (*key, *(value for _, value in exported.labels))
         if not exported.bounds:
             yield from _points(family, labels, headline.value)
             continue
@@ -336,12 +338,12 @@ def _ratios(
             made.absent(*key, metric, headline.note or "this window has no data to compute it from")
     if "goodput_allocated" in shown:
         for kind, share in shown["goodput_allocated"].evidence:
-            yield Sample("trackside_evidence_ratio", (*key, kind), share)
+            yield Sample(families.EVIDENCE, (*key, kind), share)
 
 
 def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[Sample]:
     for judged in verifying.verify(source, _asked(window, key[1]), [claim]):
-        yield Sample("trackside_verdict", (*key, claim.id, claim.kind), VERDICT[judged.verdict])
+        yield Sample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
 
 
 def _asked(window: Window, name: str) -> Window:
@@ -351,7 +353,7 @@ def _asked(window: Window, name: str) -> Window:
     return Window(window.cluster, *next(months(window.since, window.until)))
 
 
-def _bounded(family: str, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0) -> Iterator[Sample]:
+def _bounded(family: Family, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0) -> Iterator[Sample]:
     """Point, lower and upper of a number: its bounds, or its interval where it has no bounds."""
     low, high = shown.bound_low, shown.bound_high
     if low is None and high is None:
@@ -360,7 +362,7 @@ def _bounded(family: str, labels: tuple[str, ...], shown: Headline, *, unit: flo
         yield from _points(family, (*labels, bound), None if value is None else value * unit)
 
 
-def _points(family: str, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[Sample]:
+def _points(family: Family, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[Sample]:
     """The sample; none of a number that is unknown or has no limit."""
     if value is not None and math.isfinite(value):
         yield Sample(family, labels, float(value))
@@ -371,14 +373,14 @@ def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     mttf = headlines.mttf_at(source, window, float(MTTF_GPUS))
     if not mttf.numerator:  # no exposure: nothing could have failed
         return
-    yield from _bounded("trackside_mttf_seconds", (*key, MTTF_GPUS), mttf, unit=DAY_S)
+    yield from _bounded(families.MTTF, (*key, MTTF_GPUS), mttf, unit=DAY_S)
     exposed = mttf.numerator * float(MTTF_GPUS) * DAY_S
-    yield Sample("trackside_failure_exposure_gpu_seconds", key, exposed)
+    yield Sample(families.FAILURE_EXPOSURE, key, exposed)
     events = source.query("interruptions", **window.parameters)
     counted = dict(events.filter(pl.col("milli_gpus") > 0).group_by("class").len().iter_rows())
     counted["infrastructure"] = mttf.n or 0
     for name in CLASSES:
-        yield Sample("trackside_failures_observed", (*key, name), float(counted.get(name) or 0))
+        yield Sample(families.FAILURES, (*key, name), float(counted.get(name) or 0))
 
 
 def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
@@ -388,9 +390,9 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     if summed.is_empty():
         return
     row = summed.row(0, named=True)
-    yield from _points("trackside_restart_seconds", (*key, "median"), row["median_s"])
-    yield from _points("trackside_restart_seconds", (*key, "p90"), row["p90_s"])
-    yield Sample("trackside_restarts_observed", key, float(row["n"]))
+    yield from _points(families.RESTART, (*key, "median"), row["median_s"])
+    yield from _points(families.RESTART, (*key, "p90"), row["p90_s"])
+    yield Sample(families.RESTARTS, key, float(row["n"]))
 
 
 def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
@@ -398,7 +400,7 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     rows = lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
     for state, category, seconds in by_category.iter_rows():
-        yield from _points("trackside_gpu_seconds", (*key, state, category), seconds)
+        yield from _points(families.GPU_SECONDS, (*key, state, category), seconds)
     by_cause = (
         rows.filter(pl.col("category").is_in(COSTLY))
         .with_columns(pl.col("cause").fill_null(NO_CAUSE))
@@ -407,16 +409,16 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
         .sort("category", "cause")
     )
     for category, cause, seconds in by_cause.iter_rows():
-        yield from _points("trackside_gpu_lost_seconds", (*key, category, cause), seconds)
+        yield from _points(families.GPU_LOST, (*key, category, cause), seconds)
 
 
 def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
-    yield from _points("trackside_capacity_by_accounting_ratio", key, share_by_accounting(source, window))
+    yield from _points(families.CAPACITY_BY_ACCOUNTING, key, share_by_accounting(source, window))
 
 
 def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
     for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
-        yield from _points("trackside_gpus", (whole.cluster, state), gpus)
+        yield from _points(families.GPUS, (whole.cluster, state), gpus)
 
 
 def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
@@ -432,8 +434,8 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
     for run in recent.iter_rows(named=True):
         key = (whole.cluster, run["run_id"])
         labels = (run["user"] or "", run["partition"] or "", run["state"] or "")
-        yield Sample("trackside_run_info", (*key, *labels), 1.0)
-        yield Sample("trackside_run_gpus", key, float(run["n_gpus"]))
+        yield Sample(families.RUN_INFO, (*key, *labels), 1.0)
+        yield Sample(families.RUN_GPUS, key, float(run["n_gpus"]))
         ratio = ratios.get(run["run_id"], {})
         for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):
-            yield from _points("trackside_run_ettr_ratio", (*key, bound), ratio.get(column))
+            yield from _points(families.RUN_ETTR, (*key, bound), ratio.get(column))

@@ -230,5 +230,5 @@ def test_node_known_from_accounting_only_is_reported(
     ) is said
     if sentence:  # 8 GPUs from 100 to 400 s, beside 8 for all the time
         assert f"({share:.1%} of the capacity)" in sentence
-    shares = [each.value for each in exported if each.family == "trackside_capacity_by_accounting_ratio"]
+    shares = [each.value for each in exported if each.family.name == "trackside_capacity_by_accounting_ratio"]
     assert shares == ([pytest.approx(share)] * 2 if share is not None else [])  # all data, and the month

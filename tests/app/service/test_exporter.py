@@ -327,7 +327,9 @@ def test_failure_of_one_cluster_is_omitted_counted_and_reported(
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "many"])
 def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        exporter, "_of_gpus", lambda *_: [exporter.Sample("trackside_gpus", ("c", "idle"), cast("float", value))]
+        exporter,
+        "_of_gpus",
+        lambda *_: [exporter.Sample(BY_NAME["trackside_gpus"], ("c", "idle"), cast("float", value))],
     )
     assert not of(samples(quiet), "trackside_gpus")
 
