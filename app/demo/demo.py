@@ -32,6 +32,7 @@ from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_F
 from app.demo.simulate.plan import CLUSTER
 from app.errors import UsageError
 from app.json_text import as_json
+from app.output_file import write_file
 from app.results.headlines import headlines
 from app.times import iso, parse_period
 from app.window import Window
@@ -144,9 +145,7 @@ class Folder:
     def save(self) -> None:
         """Write down what is done, in one move."""
         text = as_json({"made_by": _made_by(self.simulated), "done": self.done}) + "\n"
-        beside = self.path / f"{MARKER}.new"
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(self.path / MARKER)
+        write_file(self.path / MARKER, text.encode())
 
 
 def _made_by(simulated: Settings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import UsageError
 from app.json_text import as_json
+from app.output_file import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +45,7 @@ def note(folder: Path, names: Iterable[str]) -> None:
         folder: the folder.
         names: files, from the folder on.
     """
-    beside = folder / f"{MANIFEST}.new"
-    beside.write_text(as_json(sorted(names), indent=0) + "\n", encoding="utf-8")
-    beside.replace(folder / MANIFEST)
+    write_file(folder / MANIFEST, (as_json(sorted(names), indent=0) + "\n").encode())
 
 
 def _noted(folder: Path) -> set[str]:

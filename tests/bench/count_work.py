@@ -1,0 +1,54 @@
+"""Run the command line, and print its counts as the last line of stderr: see `tests.bench.work`."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import sys
+from typing import Any, Final
+
+import duckdb
+
+COUNTS: Final = {"statements": 0, "rows_read": 0}
+_connect = duckdb.connect
+
+
+class Counted:
+    """A connection, or a result, whose statements and rows are counted."""
+
+    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever DuckDB returns
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as above
+        return getattr(self._inner, name)
+
+    def execute(self, *args: Any) -> Counted:  # noqa: ANN401 - as above
+        """Run a statement."""
+        COUNTS["statements"] += 1
+        return Counted(self._inner.execute(*args))
+
+    def pl(self, *args: Any) -> Any:  # noqa: ANN401 - as above
+        """All rows as a frame."""
+        frame = self._inner.pl(*args)
+        COUNTS["rows_read"] += frame.height
+        return frame
+
+    def fetchall(self) -> Any:  # noqa: ANN401 - as above
+        """All rows as tuples."""
+        rows = self._inner.fetchall()
+        COUNTS["rows_read"] += len(rows)
+        return rows
+
+
+def _report() -> None:
+    modules = len(sys.modules)
+    print(json.dumps(COUNTS | {"modules": modules}), file=sys.stderr)  # noqa: T201 - the result
+
+
+vars(duckdb)["connect"] = lambda *args, **kwargs: Counted(_connect(*args, **kwargs))
+atexit.register(_report)
+sys.path.pop(0)  # this folder is not the program's
+
+from app.cli.main import main  # noqa: E402 - counting begins before it is imported
+
+sys.exit(main())
