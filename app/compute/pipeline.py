@@ -18,6 +18,7 @@ from app.errors import NothingToComputeError
 from app.results.runs.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS_VERSION
+from app.results.windowed import WindowedSource
 from app.window import Window
 from metrics import frames
 from metrics.corrections import corrected_runs, corrected_states
@@ -171,7 +172,7 @@ def _compute_cluster(
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    source = CachedSource(writer, only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
+    source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
     write_results(writer, source, window)
     if verdicts is not None:
         writer.append("verdicts", verdicts(source, window))

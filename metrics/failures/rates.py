@@ -89,12 +89,13 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     daily: list[tuple[FloatArray, FloatArray]] = []
     for kind, events in CLASSES.items():
         struck = _events(within.filter(events), risk)
+        of_kind = [size for size in sizes if kind != "meta_rf" or size == OVER_128]
+        notes = {size: f"{_OF_ONE} ({_law(struck, risk, size).words})" for size in of_kind if size.per_gpu}
         for counted in ("attempts", "incidents"):
-            for size in sizes:
-                if kind != "meta_rf" or (counted, size) == ("attempts", OVER_128):
+            for size in of_kind:
+                if kind != "meta_rf" or counted == "attempts":
                     row, days = _counts(struck, risk, size, merged=counted == "incidents")
-                    note = f"{_OF_ONE} ({_law(struck, risk, size).words})" if size.per_gpu else None
-                    cells.append(row | {"class": kind, "counted": counted, "note": note})
+                    cells.append(row | {"class": kind, "counted": counted, "note": notes.get(size)})
                     daily.append((days, risk.days_of(size)))
     table = _with_estimates(pl.DataFrame(cells, schema=_COUNTED), daily, risk.daily.shape[1])
     return table.with_columns(

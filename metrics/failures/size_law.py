@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metrics.lazy_scipy import optimize, special
+from metrics.lazy_scipy import special
 from metrics.metric import Metric
+from metrics.numeric import log_sum_exp, root
 from metrics.statistics import from_log
 
 if TYPE_CHECKING:
@@ -134,12 +135,12 @@ def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, ph
         return mean - _moments(b, x, log_days)[0]
 
     def log_likelihood(b: float) -> float:
-        return total * (b * mean - float(special.logsumexp(log_days + b * x)))
+        return total * (b * mean - log_sum_exp(log_days + b * x))
 
     ends = float(x.min()), float(x.max())
     if math.isclose(mean, ends[0]) or math.isclose(mean, ends[1]) or not score(-STEEPEST) > 0 > score(STEEPEST):
         return unknown  # all failures at the smallest or at the largest size: no slope is steep enough
-    b = float(optimize.brentq(score, -STEEPEST, STEEPEST))
+    b = root(score, -STEEPEST, STEEPEST)
     best = log_likelihood(b)
     enough = phi * float(special.chdtri(1, 0.05)) / 2
 
@@ -153,7 +154,7 @@ def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, ph
         _crossing(beyond, -STEEPEST, b),
         _crossing(beyond, STEEPEST, b),
         float(special.chdtrc(1, 2 * max(best - log_likelihood(1.0), 0.0) / phi)),
-        math.log(total) - float(special.logsumexp(log_days + b * x)),
+        math.log(total) - log_sum_exp(log_days + b * x),
         phi,
         round(total),
         n_sizes,
@@ -166,14 +167,14 @@ def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, ph
 def _moments(b: float, x: FloatArray, log_days: FloatArray) -> tuple[float, float]:
     """Mean and variance of log N over the failures that a slope expects."""
     logs = log_days + b * x
-    shares = np.exp(logs - special.logsumexp(logs))
+    shares = np.exp(logs - log_sum_exp(logs))
     mean = float((shares * x).sum())
     return mean, float((shares * (x - mean) ** 2).sum())
 
 
 def _crossing(beyond: Callable[[float], float], far: float, near: float) -> float | None:
     """Where the likelihood has fallen far enough, between a point inside the interval and one far out."""
-    return float(optimize.brentq(beyond, far, near)) if beyond(far) > 0 else None
+    return root(beyond, far, near) if beyond(far) > 0 else None
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -1,0 +1,153 @@
+"""A source that answers for many windows of a cluster from one reading of each table.
+
+`compute` stores the same numbers for some fifteen windows. Each row of the longest window is read once; a shorter
+window is a part of these rows, or a sum over its days.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import polars as pl
+
+from metrics import frames
+from metrics.units import DAY_US
+from queries.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.window import Source, Window
+
+T = TypeVar("T")
+
+_KIND: Final = ("state", "category", "cause", "evidence")
+_SUMS: Final = ("gpu_seconds", "straggling_gpu_seconds")
+_DAY: Final = timedelta(days=1)
+
+
+def _happened(column: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
+    """Rows with a moment in the window."""
+    return lambda since, until: (pl.col(column) >= since) & (pl.col(column) < until)
+
+
+def _overlapping(since: pl.Expr, until: pl.Expr) -> pl.Expr:
+    """Runs that had time in the window."""
+    began = pl.coalesce("started_at", "eligible_at", "first_submitted_at")
+    return (began < until) & (pl.coalesce(pl.col("ended_at"), until) >= since)
+
+
+SLICES: Final[dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
+    "endings": _happened("ended_at"),
+    "interruptions": _happened("ended_at"),
+    "restarts": _happened("interrupted_at"),
+    "runs": _overlapping,
+}
+"""Named queries whose rows in a window are those of a longer window for which this is true, in the same order."""
+
+
+class WindowedSource:
+    """A source that reads each table once for all windows within one.
+
+    Its rows are those of the source; the order of `ledger_sums`, which has none, may differ. What it reads must not
+    change meanwhile.
+
+    Args:
+        source: where rows are read.
+        whole: the longest window: all of the cluster's ledger.
+    """
+
+    def __init__(self, source: Source, whole: Window) -> None:
+        self._source = source
+        self._whole = whole
+        self._kept = Memo()
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query."""
+        since, until = params.get("since"), params.get("until")
+        if (
+            params.get("cluster") == self._whole.cluster
+            and isinstance(since, datetime)
+            and isinstance(until, datetime)
+            and self._whole.since <= since < until <= self._whole.until
+        ):
+            if name in SLICES:
+                inside = SLICES[name](pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME))
+                return self._kept.get((name,), lambda: self._of_whole(name)).filter(inside)
+            if name == "ledger_sums" and params.get("dimension") in {"cluster", "run"}:
+                return self._ledger_sums(since, until, str(params["dimension"]))
+        return self._source.query(name, **params)
+
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returns, as the source keeps it."""
+        return self._source.memo(key, make)
+
+    def _of_whole(self, name: str) -> pl.DataFrame:
+        whole = self._whole
+        return self._source.query(name, cluster=whole.cluster, since=whole.since, until=whole.until)
+
+    def _ledger_sums(self, since: datetime, until: datetime, dimension: str) -> pl.DataFrame:
+        """Sums over the whole days of a window, and over the rows of the days that its ends cut."""
+        first, end = self._first_day(since), self._end_day(until)
+        if first >= end:  # no whole day
+            return self._source.query(
+                "ledger_sums", cluster=self._whole.cluster, since=since, until=until, dimension=dimension
+            )
+        days = self._days(dimension)
+        parts = [_summed(days.filter(pl.col("day") >= first, pl.col("day") < end))]
+        if since < (begin := _begin(first)):
+            parts.append(self._cut(since, begin, dimension))
+        if until > (begin := _begin(end)):
+            parts.append(self._cut(begin, until, dimension))
+        found = parts[0] if len(parts) == 1 else _summed(pl.concat(parts))
+        return found.select(cluster=pl.lit(self._whole.cluster), **{name: name for name in found.columns})
+
+    def _first_day(self, since: datetime) -> int:
+        """The first UTC day all of whose ledger lies after a moment."""
+        return _day(since) if since == self._whole.since else -(-_us(since) // DAY_US)
+
+    def _end_day(self, until: datetime) -> int:
+        """The first UTC day of which some of the ledger lies after a moment."""
+        return -(-_us(until) // DAY_US) if until == self._whole.until else _day(until)
+
+    def _days(self, dimension: str) -> pl.DataFrame:
+        """Sums by day: of runs, or of the cluster."""
+        of_runs = self._kept.get(("ledger_sums", "run"), lambda: self._of_whole("ledger_sums_by_day"))
+        if dimension == "run":
+            return of_runs
+        cluster = pl.lit(self._whole.cluster).alias("subject")
+        return self._kept.get(
+            ("ledger_sums", "cluster"),
+            lambda: of_runs.group_by("day", *_KIND).agg(_ADDED).with_columns(cluster),
+        )
+
+    def _cut(self, since: datetime, until: datetime, dimension: str) -> pl.DataFrame:
+        sums = self._source.query(
+            "ledger_sums", cluster=self._whole.cluster, since=since, until=until, dimension=dimension
+        )
+        return sums.select("subject", *_KIND, *_SUMS)
+
+
+def _summed(sums: pl.DataFrame) -> pl.DataFrame:
+    return sums.group_by("subject", *_KIND).agg(_ADDED)
+
+
+_ADDED: Final = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMS]
+"""The sum of nulls alone is null, as in SQL."""
+
+
+def _us(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _day(moment: datetime) -> int:
+    return _us(moment) // DAY_US
+
+
+def _begin(day: int) -> datetime:
+    return _EPOCH + day * _DAY
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
