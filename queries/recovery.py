@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -165,7 +164,7 @@ def _restore(root: Path, copy: Path, why: str) -> None:
     for name in (directory.DATABASE, directory.WAL):
         _set_aside(root, name, "it is replaced")
     unfinished = root / "published" / "restored.unfinished"
-    shutil.copyfile(copy, unfinished)
+    directory.copy_file(copy, unfinished)
     directory.sync(unfinished)
     unfinished.replace(root / directory.DATABASE)
     directory.sync(root)
@@ -207,7 +206,7 @@ def _without_wal(root: Path) -> Contents:
     try:
         os.link(root / directory.DATABASE, other)
     except OSError:  # no hard links on this filesystem
-        shutil.copyfile(root / directory.DATABASE, other)
+        directory.copy_file(root / directory.DATABASE, other)
     try:
         return contents(other)
     finally:
