@@ -10,7 +10,6 @@ from typing import Any, Final
 import duckdb
 
 COUNTS: Final = {"statements": 0, "rows_read": 0}
-_connect = duckdb.connect
 
 
 class Counted:
@@ -45,10 +44,16 @@ def _report() -> None:
     print(json.dumps(COUNTS | {"modules": modules}), file=sys.stderr)  # noqa: T201 - the result
 
 
-vars(duckdb)["connect"] = lambda *args, **kwargs: Counted(_connect(*args, **kwargs))
-atexit.register(_report)
-sys.path.pop(0)  # this folder is not the program's
+def run() -> int:
+    """Run the command line with DuckDB counted from its first import on."""
+    connect = duckdb.connect
+    vars(duckdb)["connect"] = lambda *args, **kwargs: Counted(connect(*args, **kwargs))
+    atexit.register(_report)
+    sys.path.pop(0)  # this folder is not the program's
+    from app.cli.main import main
 
-from app.cli.main import main  # noqa: E402 - counting begins before it is imported
+    return main()
 
-sys.exit(main())
+
+if __name__ == "__main__":
+    sys.exit(run())
