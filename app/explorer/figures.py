@@ -13,6 +13,7 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no
 import polars as pl
 
 from app.results import headline_text
+from app.visible import visible
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ TEMPLATE = go.layout.Template(
 
 
 def safe(text: object) -> str:
-    """Text for plotly, which would read `<b>` and `<a href>` as markup.
+    r"""Text for plotly, which would read `<b>` and `<a href>` as markup; characters that hide are made visible.
 
-    >>> safe("<b>x</b>")
-    '&lt;b&gt;x&lt;/b&gt;'
+    >>> safe("<b>x</b>"), safe("a\u202eb")
+    ('&lt;b&gt;x&lt;/b&gt;', 'a\\u202eb')
     """
-    return escape(str(text), quote=False)
+    return escape(visible(str(text)), quote=False)
 
 
 def _figure(height: int, **layout: object) -> go.Figure:
