@@ -8,9 +8,8 @@ import uuid
 from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
-import polars as pl
 
-from queries import check_outcomes, directory, integrity, parquet_days, sql_files, upgrade
+from queries import check_outcomes, directory, integrity, sql_files, upgrade
 from queries.errors import CheckError, QueryError
 from queries.opening import disk_errors, duckdb_errors
 from queries.reader import CheckResult, Connection
@@ -22,7 +21,10 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from pathlib import Path
 
+    import polars as pl
     import pyarrow as pa
+
+    from queries import parquet_days
 
 ROW_GROUP = 122_880
 """Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
@@ -224,6 +226,8 @@ class Writer(Connection):
 
     @contextlib.contextmanager
     def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
+        from queries import parquet_days  # noqa: PLC0415 - it imports polars
+
         if table not in sql_files.sample_tables():
             raise QueryError(
                 f"{table!r} is not a sample table; the sample tables are: {', '.join(sql_files.sample_tables())}"
@@ -314,6 +318,8 @@ class Writer(Connection):
 
     @contextlib.contextmanager
     def _handed_over(self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over") -> Iterator[str]:
+        import polars as pl  # noqa: PLC0415 - readers import this module, too
+
         self._connection.register(name, rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows)
         try:
             yield name
@@ -323,7 +329,8 @@ class Writer(Connection):
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
     """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
-    import pyarrow as pa  # noqa: PLC0415 - readers import this module, too
+    import polars as pl  # noqa: PLC0415 - as above
+    import pyarrow as pa  # noqa: PLC0415 - as above
 
     table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
