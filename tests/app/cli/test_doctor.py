@@ -26,7 +26,7 @@ def test_without_anything_it_says_what_to_do_and_is_content(tmp_path: Path) -> N
 
 def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
     file = folder / "trackside.toml"
-    file.write_text(f'[slurm]\nroad = "rest"\nrest_url = "{url}"\n')
+    file.write_text(f'[slurm]\ntransport = "rest"\nrest_url = "{url}"\n')
     return "doctor", "--config", str(file), "--warehouse", str(folder / "w")
 
 
