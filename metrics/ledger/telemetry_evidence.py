@@ -32,6 +32,7 @@ from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.intervals import merge_equal, overlaps, split_every, sweep
 from metrics.ledger.capacity import allocated_intervals
 from metrics.ledger.provisional import SURE, with_provisional
+from metrics.ledger.sharing import with_whole
 from metrics.ledger.telemetry_hours import whole_nodes_by_hour
 
 HANG_US = 300_000_000
@@ -76,14 +77,14 @@ def active_time(
         pl.col("ended_at").dt.epoch("us").alias("ended"),
         pl.col("milli_gpus").alias("capacity"),
     )
-    known = allocated_intervals(attempt_nodes, covered).filter(pl.col("evidence") != "assumed")
+    samples = _stretches(activity)
+    every = allocated_intervals(attempt_nodes, covered)
     held = (
         # Where the inventory changes or accounting has a gap, the attempt still has the node: `begun`, `over`.
-        overlaps(known.with_columns(begun="started", over="ended"), there, on=["cluster", "node"])
+        with_whole(overlaps(every.with_columns(begun="started", over="ended"), there, on=["cluster", "node"]), samples)
+        .filter(pl.col("evidence") != "assumed")
         .with_row_index("holder")
-        .with_columns(whole=pl.col("milli_gpus") == pl.col("capacity"))
     )
-    samples = _stretches(activity)
     own = _per_gpu(held.filter("whole"), samples)
     rolled_up = ((pl.col("active_share") % 1) > 0).any().over("attempt", "hour")
     by_hour = own.with_columns(

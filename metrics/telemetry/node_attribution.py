@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from metrics.intervals import sweep
+from metrics.telemetry.ownership import UNCLEAR, WHOLE, alone_or_not
 from metrics.telemetry.rollup_fallback import LONGEST_S
 from metrics.telemetry.sample_grid import HOLD_STEPS, Grid, Integrals, Series, series, torn
 
@@ -161,9 +161,8 @@ def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Tol
     near = there.stays.filter((pl.col("started") < high) & (pl.col("ended") > low)).join(
         lanes.select("place").unique(), on="place", how="semi"
     )
-    layer = near.rename({"place": "lane"}).with_columns(n=pl.lit(1, dtype=pl.Int64))
-    pieces = _summed(sweep([layer]).rename({"lane": "place"}), of)
-    alone, several = (_clear(pieces.filter(which)) for which in (pl.col("n") == 1, pl.col("n") > 1))
+    pieces = _summed(alone_or_not(near), of)
+    alone, several = (_clear(pieces.filter(pl.col("kind") == kind)) for kind in (WHOLE, UNCLEAR))
     mine = _by_lane(alone, "owner", "place").rename({"observed": "own", "value": "own_value"})
     parts = (
         _by_lane(_summed(near, of), "owner", "place")

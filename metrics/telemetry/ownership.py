@@ -1,7 +1,8 @@
 """Whose the samples of a node are, at each time: an attempt's, one user's, or unclear.
 
-The one place that decides it. Accounting says how many GPUs of a node an attempt holds, and not which. So time of a
-node is cut wherever who holds its GPUs changes, and each segment has a kind:
+The one place that decides it, with `metrics.ledger.sharing` (when a node is one attempt's alone and whole), which the
+ledger's evidence reads, too. Accounting says how many GPUs of a node an attempt holds, and not which. So time of a node
+is cut wherever who holds its GPUs changes, and each segment has a kind:
 
 - `WHOLE`: its owner holds all GPUs of the node, so all samples of the node are the owner's.
 - `CHOSEN`: its owner holds a part of them and nobody else holds any. Which GPUs they are is chosen by activity.
@@ -20,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from metrics.intervals import merge_equal, overlaps, sweep
+from metrics.ledger.sharing import is_met, room
 from metrics.telemetry.occupancy import FAR, Holders
 from metrics.telemetry.sample_grid import series
 from metrics.units import HOUR_S
@@ -71,6 +73,21 @@ def ownership(day: Series, held: Holders, low: int, high: int) -> Ownership:
     return Ownership(nodes, place, members, segments)
 
 
+def alone_or_not(stays: pl.DataFrame) -> pl.DataFrame:
+    """Whose the samples of nodes themselves (traffic, not GPUs) are: one owner's while nobody else is on the node.
+
+    Args:
+        stays: of `Occupants`.
+
+    Returns:
+        Segments: `place`, `started`, `ended`, `owner` and `kind`: `WHOLE`, or `UNCLEAR` where several owners are there
+        (then `owner` means nothing).
+    """
+    layer = stays.rename({"place": "lane"}).with_columns(n=pl.lit(1, dtype=pl.Int64))
+    kind = pl.when(pl.col("n") == 1).then(WHOLE).otherwise(UNCLEAR)
+    return sweep([layer]).rename({"lane": "place"}).with_columns(kind=kind).drop("n")
+
+
 def attempt_hours(hours: pl.DataFrame, held: Holders) -> pl.DataFrame:
     """Hours of GPUs by the attempt that alone held the whole node for all of the hour; other hours are left out.
 
@@ -111,12 +128,11 @@ def _segments(held: Holders, gpus: Ints, low: int, high: int) -> tuple[pl.DataFr
     sampled = pl.DataFrame({"place": np.arange(len(gpus)), "series": gpus}).filter(pl.col("series") > 0)
     members = (
         overlaps(held.held.filter(near).join(sampled, on="place"), held.eras.filter(near), on=["place"])
-        .with_columns(room=pl.max_horizontal(pl.col("capacity").fill_null(0), pl.col("series") * 1000))
+        .with_columns(room=room(pl.col("capacity"), pl.col("series")))
         .sort("era", "started")
     )
     begin, end = (pl.col("era") * FAR + pl.col(name) for name in ("started", "ended"))
-    meets = (begin < end.cum_max().shift(1)) | (end > begin.shift(-1))
-    met = members.select(meets.fill_null(value=False).alias("met"))["met"]
+    met = members.select(is_met(begin, end).alias("met"))["met"]
     about = members.select("era", "place", "room", "series").unique("era")
     columns = ["era", "place", "started", "ended", "n", "milli_gpus", "room", "owner", "kind"]
     alone = members.filter(~met).with_columns(
