@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.claims import verdict_text
 from app.claims import verify as verifying
 from app.claims.file import read_claims
 from app.errors import ClaimsError
+from app.results.stored import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from app.window import Source, Window
     from metrics.claims.verdict import Claim
@@ -43,7 +43,8 @@ class StoredClaims:
         except ClaimsError as error:
             return cls(error=error)
 
-    def verdicts(self, source: Source, window: Window) -> pl.DataFrame:
-        """Rows of the table `verdicts` of a cluster, for `app.compute.pipeline.compute`."""
-        rows = verifying.as_rows(verifying.verify(source, window, self.claims), window)
-        return rows.drop(NOT_STORED, strict=False)
+    def verdicts(self, source: Source, window: Window) -> Verdicts:
+        """The verdicts of a cluster, for `app.compute.pipeline.compute`."""
+        judged = verifying.judge_claims(source, window, self.claims)
+        rows = verifying.as_rows(judged, window).drop(NOT_STORED, strict=False)
+        return Verdicts(rows, {verdict_text.fact_of(window.cluster): verdict_text.as_text(judged, window)})

@@ -10,6 +10,7 @@ import polars as pl
 
 from app.claims.file import rolling_days
 from app.claims.measure import measure
+from app.claims.verdict_text import from_text
 from app.corrections import records as adjudications
 from app.errors import REFUTED, UNDETERMINED, UsageError
 from app.results.coverage import covered, in_words
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """Judge each claim against the data of its period.
 
+    Verdicts that the last computation stored for the same claims and period are read where nothing was loaded since.
+
     A delivered claim is about the whole of the period, so it stays undetermined where the data do not cover all of it:
     outside of the computed window, and in gaps between loads of accounting.
 
@@ -40,6 +43,14 @@ def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[J
     Raises:
         UsageError: nothing is computed, or the period has no data.
     """
+    claims = tuple(claims)
+    stored = source.query("stored_verdicts", cluster=requested.cluster)["verdicts"].to_list()
+    judged = from_text(stored[0], requested, claims) if stored and claims else None
+    return judge_claims(source, requested, claims) if judged is None else judged
+
+
+def judge_claims(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
+    """As `verify`, from the numbers of this moment, whatever is stored: what `compute` stores."""
     cache: dict[str | None, tuple[Covered, int]] = {
         None: (covered(source, requested), len(adjudications.counting_in(source, requested)))
     }

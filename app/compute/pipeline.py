@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from app.compute.outcome import Days
     from app.config.settings import Config, Rules
     from app.results.runs.run_logs import Logs
+    from app.results.stored import Verdicts
     from app.window import Source
     from queries.warehouse import Writer
 
@@ -78,7 +79,7 @@ def compute(
     until: datetime | None = None,
     full: bool = False,
     inputs: str | None = None,
-    verdicts: Callable[[Source, Window], pl.DataFrame] | None = None,
+    verdicts: Callable[[Source, Window], Verdicts] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Computed:
     """Rebuild the derived tables of every cluster, all of them in one transaction.
@@ -92,7 +93,7 @@ def compute(
         full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
         inputs: stored with the new data version, so that a computation of the same can be left out
             (`app.compute.unchanged`); nothing is stored if None.
-        verdicts: makes the rows of the table `verdicts` of a cluster from its new numbers
+        verdicts: makes the verdicts of a cluster from its new numbers
             (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
         progress: receives what is being done.
 
@@ -134,7 +135,7 @@ def _compute_cluster(
     rules: Rules,
     covered: pl.DataFrame,
     *,
-    verdicts: Callable[[Source, Window], pl.DataFrame] | None,
+    verdicts: Callable[[Source, Window], Verdicts] | None,
     now: datetime,
     full: bool,
     progress: Callable[[str], None],
@@ -175,7 +176,10 @@ def _compute_cluster(
     source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
     write_results(writer, source, window)
     if verdicts is not None:
-        writer.append("verdicts", verdicts(source, window))
+        judged = verdicts(source, window)
+        writer.append("verdicts", judged.rows)
+        for fact, text in judged.facts.items():
+            writer.put_fact_of_version(fact, text)
     return window, days
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
 
 RESULTS_VERSION: Final = "results_version"
 """Fact of the warehouse: the data version that the last computation committed."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The verdicts on a cluster's claims, as `compute` stores them.
+
+    Attributes:
+        rows: of the table `verdicts`.
+        facts: facts of the data version by their names: the same verdicts with all that is printed of them.
+    """
+
+    rows: pl.DataFrame
+    facts: dict[str, str]
 
 
 def stored_rows(source: Source, window: Window, metrics: Sequence[str]) -> pl.DataFrame | None:
