@@ -73,9 +73,9 @@ def texts(jobs: Sequence[str], nodes: str) -> dict[str, str]:
 
 
 class Computed:
-    """What became of some texts, loaded one after the other."""
+    """What became of some texts, loaded one after the other; with `questions`, also the answer to each question."""
 
-    def __init__(self, folder: Path, files: Mapping[str, str], *, questions: bool = True) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, str], *, questions: bool = False) -> None:
         with open_writer(folder / "warehouse", verb="test", now=NOW) as writer:
             for name, text in files.items():
                 (folder / name).write_text(text)
@@ -120,7 +120,7 @@ class Computed:
 @pytest.mark.slow
 def test_unknown_gpus_give_bounds_no_value_and_a_remedy(tmp_path: Path) -> None:
     """The remedy is what to switch on so that GPUs are recorded."""
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)))
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)), questions=True)
     assert found.gpus() == {"1": (None, "unknown")}
     assert found.ledger["gpu_seconds"].sum() == found.capacity
     assert found.bounds("occupancy") == (None, 0.0, 0.25)
@@ -140,7 +140,7 @@ def test_rest_beside_unknown_and_known_jobs_counts_once_unowned(tmp_path: Path) 
         job(2, "n1", -3 * 24 * HOUR, 6 * HOUR),
         job(3, "n1", -3 * 24 * HOUR, 12 * HOUR),
     ]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
     unknown = found.ledger.filter(pl.col("cause") == "gpus_unknown")
     assert found.gpus() == {"1": (4, "accounting"), "2": (None, "unknown"), "3": (None, "unknown")}
     assert (
@@ -167,7 +167,7 @@ def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -
 @pytest.mark.slow
 def test_gpu_request_absent_from_the_tres_means_gpus_unrecorded(tmp_path: Path) -> None:
     jobs = [job(1, "n1", 0, 60, line="sbatch --gres=gpu:4 job.sh"), job(2, "n1", 0, 60), job(3, "n1", 120, 180, 8)]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
     assert found.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
 
 
@@ -189,7 +189,7 @@ def test_the_submit_line_tells_gpus(tmp_path: Path, line: str, gpus: float | Non
 
 @pytest.mark.slow
 def test_jobs_on_nodes_without_gpus_held_none(tmp_path: Path) -> None:
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)))
+    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)), questions=True)
     assert found.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
 
 
@@ -211,7 +211,7 @@ def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
     jobs = [job(n, "n1", 60 * n, 60 * n + 30, state="NODE_FAIL") for n in range(3)]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
     rates = found.answers["mttf"].rows
     assert rates.filter(pl.col("exposure_gpu_days") > 0).is_empty()
     assert rates.filter(pl.col("n_failures") > 0).is_empty()
@@ -238,7 +238,7 @@ def test_imputed_interruption_cost_is_null_with_unknown_gpus(
         job(1, "n1", -4 * 24 * HOUR, -4 * 24 * HOUR + 60, gpus, state="NODE_FAIL"),
         job(2, "n1", 60, 120, 4, state="NODE_FAIL"),
     ]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)))
+    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
     assert found.imputed == (value, least)
     assert said in found.answers["lost"].notes[0]
 
@@ -260,7 +260,7 @@ def test_bounds_without_recorded_gpus_contain_the_true_ones(tmp_path: Path, seed
         (tmp_path / name).mkdir()
     nodes = inventory(n1=8, n2=8, n3=4)
     whole = Computed(tmp_path / "whole", texts(jobs, nodes))
-    without = Computed(tmp_path / "without", texts([stripped(each) for each in jobs], nodes))
+    without = Computed(tmp_path / "without", texts([stripped(each) for each in jobs], nodes), questions=True)
     assert without.ledger["gpu_seconds"].sum() == whole.ledger["gpu_seconds"].sum() == without.capacity
     for metric, true in whole.metrics.items():
         wide = without.metrics[metric]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -19,6 +20,7 @@ from app.errors import ClaimsError, ConfigError
 from tests.support.command import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 HOSTILE_TOML: Final = {
@@ -29,6 +31,7 @@ HOSTILE_TOML: Final = {
     "large": "# " + "x" * LARGEST,
     "no text": "a = '\ud800'",
 }
+SOURCES: Final = ("slurm", "prometheus", "runlog")
 
 
 @pytest.mark.slow
@@ -74,21 +77,22 @@ def test_a_setting_that_nothing_can_be_done_with_is_a_mistake(tmp_path: Path, se
         config.load(path)
 
 
-@pytest.fixture
-def inputs(tmp_path: Path) -> dict[str, Path]:
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files that are hard to read, by name."""
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"JobID|State\n" + b"x" * (40 << 20)))
-    (tmp_path / "json.gz").write_bytes(gzip.compress(b'{"jobs":[{"name":"' + b"x" * (40 << 20)))
-    (tmp_path / "deep.json").write_text('{"jobs":' + "[" * 100_000)
-    (tmp_path / "nodes.json").write_text('{"nodes":[' + '{"name":' * 100_000)
-    (tmp_path / "digits.json").write_text('{"jobs":[{"job_id":' + "9" * 5_000 + "}]}")
-    (tmp_path / "run.jsonl").write_text('{"type":"run","v":1,"t":' + "9" * 5_000 + ',"run_id":"r"}\n' + "[" * 100_000)
-    return {path.name: path for path in tmp_path.iterdir()}
+    folder = tmp_path_factory.mktemp("inputs")
+    os.mkfifo(folder / "pipe")
+    (folder / "bomb.gz").write_bytes(gzip.compress(b"JobID|State\n" + b"x" * (40 << 20)))
+    (folder / "json.gz").write_bytes(gzip.compress(b'{"jobs":[{"name":"' + b"x" * (40 << 20)))
+    (folder / "deep.json").write_text('{"jobs":' + "[" * 100_000)
+    (folder / "nodes.json").write_text('{"nodes":[' + '{"name":' * 100_000)
+    (folder / "digits.json").write_text('{"jobs":[{"job_id":' + "9" * 5_000 + "}]}")
+    (folder / "run.jsonl").write_text('{"type":"run","v":1,"t":' + "9" * 5_000 + ',"run_id":"r"}\n' + "[" * 100_000)
+    return {path.name: path for path in folder.iterdir()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
     "name", ["bomb.gz", "json.gz", "deep.json", "nodes.json", "digits.json", "run.jsonl", "/dev/zero", "."]
 )
@@ -102,17 +106,30 @@ def test_unreadable_input_has_its_own_exit_status(
     assert "Traceback" not in said
 
 
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """An ingest of each source from a pipe that nothing writes into: they wait side by side."""
+    folder = tmp_path_factory.mktemp("waiting")
+    with contextlib.ExitStack() as running:
+        processes = {}
+        for source in SOURCES:
+            os.mkfifo(folder / source)
+            arguments = ["ingest", source, str(folder / source), "--warehouse", str(folder / f"w-{source}")]
+            command = [sys.executable, "-m", "app.cli.main", *arguments]
+            process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+            processes[source] = running.enter_context(process)
+            running.callback(process.kill)
+        yield processes
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["slurm", "prometheus", "runlog"])
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
-    inputs: dict[str, Path], source: str, tmp_path: Path
+    waiting: dict[str, subprocess.Popen[str]], source: str
 ) -> None:
-    arguments = ["ingest", source, str(inputs["pipe"]), "--warehouse", str(tmp_path / "w")]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 35
-    assert "a named pipe that nothing writes into" in done.stderr
+    _, said = waiting[source].communicate()
+    assert waiting[source].returncode == 35
+    assert "a named pipe that nothing writes into" in said
 
 
 def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inputs: dict[str, Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import json
 import re
@@ -40,6 +42,16 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_accounting(tmp_path_factory.mktemp("report"), jobs=300)
 
 
+def covered(warehouse: Path) -> dict[str, Any]:
+    """The report of the covered period, made once; a test may change what it gets."""
+    return copy.deepcopy(_covered(warehouse))
+
+
+@functools.cache
+def _covered(warehouse: Path) -> dict[str, Any]:
+    return made(warehouse, COVERED)
+
+
 def made(warehouse: Path, period: str, claims: Path | None = None) -> dict[str, Any]:
     with open_reader(warehouse) as reader:
         window = Window("tiny", *parse_period(period))
@@ -47,8 +59,8 @@ def made(warehouse: Path, period: str, claims: Path | None = None) -> dict[str, 
         return sla.sealed(document)
 
 
-def html(warehouse: Path, period: str) -> str:
-    return page.render(made(warehouse, period)).decode()
+def html(document: dict[str, Any]) -> str:
+    return page.render(document).decode()
 
 
 @pytest.mark.slow
@@ -73,21 +85,21 @@ def test_same_data_same_bytes(warehouse: Path) -> None:
 
 
 def test_the_digest_is_over_all_else_as_the_page_describes(warehouse: Path) -> None:
-    told = json.loads(sla.encoded(made(warehouse, COVERED)))
+    told = json.loads(sla.encoded(covered(warehouse)))
     claimed = told.pop("sha256")
     canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert hashlib.sha256(canonical.encode()).hexdigest() == claimed
 
 
 def test_the_page_runs_and_loads_nothing(warehouse: Path) -> None:
-    text = html(warehouse, COVERED)
+    text = html(covered(warehouse))
     assert "<script" not in text
     assert not re.search(r"\b(?:src|href|onload|onclick)=|@import|url\((?!#)", text)
     assert "default-src 'none'" in text
 
 
 def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
-    document = made(warehouse, COVERED)
+    document = covered(warehouse)
     page_of_that = page.render({**document, "cluster": "a\x1b[31m\x9b\u202eb\u2066c\ttab"}).decode()
     assert "a\ufffd[31m\ufffd\\u202eb\\u2066c" in page_of_that
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page_of_that)
@@ -95,7 +107,7 @@ def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
 
 
 def test_drawings_are_well_formed_and_each_says_what_it_shows(warehouse: Path) -> None:
-    drawings = re.findall(r"<svg.*?</svg>", html(warehouse, COVERED), re.DOTALL)
+    drawings = re.findall(r"<svg.*?</svg>", html(covered(warehouse)), re.DOTALL)
     assert len(drawings) > 8
     for drawing in drawings:
         root = ET.fromstring(drawing)
@@ -116,14 +128,14 @@ def test_gpu_time_sums_to_capacity_exactly(warehouse: Path) -> None:
 
 
 def test_a_ledger_that_misses_time_is_said_not_to_sum(warehouse: Path) -> None:
-    told = made(warehouse, COVERED)
+    told = covered(warehouse)
     told["gpu_time"]["sums_to_capacity"] = False
     assert "do not use this report" in page.render(told).decode()
-    assert "do not use this report" not in html(warehouse, COVERED)
+    assert "do not use this report" not in html(covered(warehouse))
 
 
 def test_days_add_up_to_the_period(warehouse: Path) -> None:
-    told = made(warehouse, COVERED)
+    told = covered(warehouse)
     days = [Decimal(amount) for day in told["daily"]["gpu_seconds"] for amount in day.values()]
     assert sum(days) == Decimal(told["gpu_time"]["capacity_gpu_seconds"])
     assert len(told["daily"]["days"]) == 12
@@ -136,10 +148,10 @@ def test_partly_covered_period_leaves_delivered_objectives_open(warehouse: Path)
     assert 0.4 < told["covered"]["share"] < 0.5
     assert {each["verdict"] for each in told["objectives"] if each["kind"] == "delivered"} == {"undetermined"}
     assert all(each["needed"] for each in told["objectives"] if each["verdict"] == "undetermined")
-    text = html(warehouse, "2026-10")
+    text = html(told)
     assert text.index("of the period is covered by data") < text.index("1. Verdicts")
-    assert "of the period is covered by data" not in html(warehouse, COVERED)
-    assert made(warehouse, COVERED)["covered"]["share"] == 1
+    assert "of the period is covered by data" not in html(covered(warehouse))
+    assert covered(warehouse)["covered"]["share"] == 1
 
 
 @pytest.mark.slow
@@ -170,7 +182,7 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
 def test_objectives_are_those_of_verify(warehouse: Path) -> None:
     where = ("--since", "2026-10-02", "--until", "2026-10-14", "--warehouse", str(warehouse))
     verified = json.loads(trackside("verify", "--format", "json", *where).stdout)
-    told = made(warehouse, COVERED)["objectives"]
+    told = covered(warehouse)["objectives"]
     names = ("quoted", "read_as", "kind", "target", "value", "low", "high", "n", "verdict", "needed", "method")
     assert [{name: each[name] for name in names} for each in told] == [
         {name: each[name] for name in names} for each in verified
@@ -181,13 +193,13 @@ def test_objectives_are_those_of_verify(warehouse: Path) -> None:
 
 
 def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None:
-    text = html(warehouse, COVERED)
+    text = html(covered(warehouse))
     assert "the vendor's headlines that come with Trackside: examples, not a contract" in text
     assert '<td class="more">ETTR, runs of 24 h or more</td>' in text
 
 
 def test_mttf_is_said_to_be_pooled(warehouse: Path) -> None:
-    told = made(warehouse, COVERED)
+    told = covered(warehouse)
     days = sum(
         each["exposure_gpu_days"]
         for each in told["failure_rates"]
@@ -208,7 +220,7 @@ def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path)
 
 
 def test_gap_filled_by_another_source_is_listed_last_and_named(warehouse: Path) -> None:
-    told = made(warehouse, COVERED)
+    told = covered(warehouse)
     since, middle, until = "2026-10-02T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-14T00:00:00Z"
     told["data_quality"]["sources"][0] |= {
         "source": "prometheus.gpu",
@@ -258,7 +270,7 @@ def test_samples_are_silent_only_where_their_hours_are_too() -> None:
 
 
 def test_definitions_refer_to_what_readers_have(warehouse: Path) -> None:
-    sources = " ".join(each["source"] for each in made(warehouse, COVERED)["definitions"])
+    sources = " ".join(each["source"] for each in covered(warehouse)["definitions"])
     assert "our definitions" not in sources
     assert "Trackside's own definition (manual, The ledger)" in sources
 
@@ -302,7 +314,7 @@ def test_exclusions_and_corrections_stand_on_the_page(warehouse: Path, tmp_path:
     text = page.render({**document, "adjudications": [author]}).decode()
     assert "No correction by hand counts" not in text
     assert all(each in text for each in ("A. Person", "job 1 failed", "&lt;disk&gt;"))
-    assert "No exclusions are declared" in html(warehouse, COVERED)
+    assert "No exclusions are declared" in html(covered(warehouse))
 
 
 @pytest.mark.slow
@@ -324,7 +336,7 @@ def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
 
 
 def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> None:
-    told = made(warehouse, COVERED)["incidents"]
+    told = covered(warehouse)["incidents"]
     with open_reader(warehouse) as reader:
         since, until = parse_period(COVERED)
         found = reader.query("interruptions", cluster="tiny", since=since, until=until)
@@ -354,7 +366,7 @@ def test_the_commands_it_prints_parse(warehouse: Path) -> None:
 
     from app.cli.main import build_parser
 
-    for each in made(warehouse, COVERED)["reproduce"]:
+    for each in covered(warehouse)["reproduce"]:
         build_parser().parse_args(shlex.split(each["command"])[1:])
 
 
@@ -397,14 +409,15 @@ def test_data_quality_lists_refused_rows_and_gaps(tmp_path: Path) -> None:
     bad.write_text("JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n7|tiny|yesterday|1|2|COMPLETED|n1|\n")
     with open_writer(root, verb="test", now=NOW) as writer:
         ingesting.ingest_files(writer, Config(), [str(bad)], ingesting.Options(), now=NOW, progress=lambda *_: None)
-    told = made(root, "2026-10")["data_quality"]
+    document = made(root, "2026-10")
+    told = document["data_quality"]
     assert sum(each["n"] for each in told["rejected"]) == 1
     accounting = next(each for each in told["sources"] if each["source"] == "slurm.accounting")
     assert accounting["rows_rejected"] == 1
     assert accounting["gaps"][-1]["until"] == "2026-11-01T00:00:00Z"
     inventory = next(each for each in told["sources"] if each["source"] == "slurm.nodes")
     assert inventory["share_of_period"] is None
-    text = html(root, "2026-10")
+    text = html(document)
     assert told["rejected"][0]["reason"].split(":")[0] in text
 
 
