@@ -47,7 +47,7 @@ class Warehouse:
     """A warehouse directory, opened for questions.
 
     Every question of `trackside show` is a method that returns the same rows: all columns, ratios from 0 to 1, times
-    in UTC, durations in seconds. A method opens the published copy and closes it again, so it may run beside writers.
+    in UTC, durations in seconds. A method opens the published copy and closes it again, so it may run next to writers.
     """
 
     def __init__(self, folder: str | Path | None = None, *, config: str | Path | None = None) -> None:

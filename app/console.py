@@ -89,7 +89,7 @@ def write(
         rows: what to write, all columns.
         form: json, csv or parquet.
         target: file, or None for stdout.
-        extra: for JSON: more keys beside `rows`.
+        extra: for JSON: more keys next to `rows`.
         spreadsheet_safe: for CSV: no cell that a spreadsheet would run as a formula.
 
     Raises:
@@ -189,7 +189,7 @@ def verdicts(judged: Sequence[Judged], where: str) -> None:
 
 
 def _about(each: Judged) -> list[tuple[str, str]]:
-    """What is told of a verdict, by heading: only what there is."""
+    """What is reported of a verdict, by heading: only what there is."""
     claim, found = each.claim, each.measured
     low = measured(found.low, claim.unit, digits=2, null=NOTHING)
     high = "no limit" if found.high == float("inf") else measured(found.high, claim.unit, digits=2, null=NOTHING)

@@ -71,7 +71,7 @@ def _number(value: float) -> str:
 
 
 def _prefixed(value: float, unit: str) -> str:
-    """Three digits with a decimal prefix, as networks and filesystems are told of. 999.9 is a thousand."""
+    """Three digits with a decimal prefix, as is usual for networks and filesystems. 999.9 is a thousand."""
     least = -2 if unit == "s" else 0
     power = min(max(math.floor(math.log10(abs(value) * 1.0005) / 3), least), _MOST) if value else 0
     return f"{value / 1000.0**power:.3g} {_PREFIXES[power + 2]}{unit}".rstrip()

@@ -96,10 +96,10 @@ def _calendar(text: str) -> tuple[datetime, datetime]:
 
 
 def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The calendar months (UTC) that a stretch of time touches, whole ones: from their beginning to the next one's.
+    """The calendar months (UTC) that an interval of time touches, whole ones: from their beginning to the next one's.
 
     Args:
-        since: the stretch's first moment, in UTC.
+        since: the interval's first moment, in UTC.
         until: its end, not included.
 
     >>> found = months(datetime(2026, 11, 30, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))

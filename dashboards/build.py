@@ -22,7 +22,7 @@ PROVISIONING = (
     "provisioning/datasources/trackside.yaml",
     "provisioning/prometheus.yaml",
 )
-"""Files beside the boards, in the layout of Grafana's provisioning folder."""
+"""Files next to the boards, in the layout of Grafana's provisioning folder."""
 
 
 def boards() -> dict[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]]:

@@ -1,6 +1,6 @@
 """A thin modern layer over grafanalib: panels of today's Grafana, and a rewrite of what grafanalib writes.
 
-Authoring is by grafanalib 0.7.1, because that library was asked for by name. It has been frozen since January 2024 and
+Authoring is by grafanalib 0.7.1, because that library was requested by name. It has been frozen since January 2024 and
 writes schema version 12 with about 200 mistakes against today's schema (its data source as a string, `maxDataPoints` of
 100 on every panel, gauges and heat maps of a dead generation), so its own output is never shipped: `to_modern` turns
 it into schema version 39, the one that Grafana 10.4 to 13 all read without losing anything. The oracle is Grafana's

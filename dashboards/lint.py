@@ -354,7 +354,7 @@ def _variable_metrics(variable: Json) -> Problems:
 
 
 def exported_values(board: Json) -> Problems:
-    """Queries ask for no value of a label that is never exported: it would find nothing, without a word."""
+    """Queries must not match a label value that is never exported: they would return nothing without an error."""
     for where, expr in _queries(board):
         for metric, inside in re.findall(r"([A-Za-z_:][\w:]*)\{([^}]*)\}", expr):
             known = BY_NAME[metric].values if metric in BY_NAME else {}
@@ -508,7 +508,7 @@ def interpolated(text: str, values: Mapping[str, str] | None = None, *, step_s: 
 
 
 def _together(boards: Sequence[Json]) -> list[Finding]:
-    """What is wrong with boards beside each other: a uid twice, a link to a board that is not there."""
+    """What is wrong with boards next to each other: a uid twice, a link to a board that is not there."""
     uids = [str(board.get("uid")) for board in boards]
     found = [Finding(uid, "board", "unique_uids", "another board has this uid") for uid in _twice(uids)]
     for board, uid in zip(boards, uids, strict=True):

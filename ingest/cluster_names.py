@@ -32,7 +32,7 @@ def only_cluster(subject: str, names: Collection[str], *, option: str = "--clust
     Args:
         subject: what is about one cluster, for the message.
         names: the clusters that are known.
-        option: how to say which one.
+        option: the option that names the cluster.
 
     Raises:
         OptionError: there are several, or none.
@@ -54,8 +54,8 @@ def which_cluster(subject: str, names: Collection[str], option: str = "--cluster
     >>> which_cluster("sinfo.txt", {"b", "a"}).splitlines()[0]
     'sinfo.txt is about one cluster, and there are several: a, b.'
     """
-    known = f"there are several: {', '.join(sorted(names))}" if names else "none is known"
-    return f"{subject} is about one cluster, and {known}.\nSay which: {option}"
+    candidates = f"there are several: {', '.join(sorted(names))}" if names else "none is known"
+    return f"{subject} is about one cluster, and {candidates}.\nSay which: {option}"
 
 
 def foreign(cluster: str | None, clusters: Iterable[str]) -> list[str]:

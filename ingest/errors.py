@@ -114,7 +114,7 @@ class TimeZoneError(InputError):
     def __init__(
         self, origin: str, column: str, sample: str, timezone: str | None = None, *, command: str | None = "sacct ..."
     ) -> None:
-        self._told = (origin, column, sample, timezone)
+        self._details = (origin, column, sample, timezone)
         self.sample = sample
         problem = (
             f"{origin}: {column} is a local time without an offset: {shorten(sample)}"
@@ -128,11 +128,11 @@ class TimeZoneError(InputError):
 
     def of(self, command: str | None) -> TimeZoneError:
         """The same about the output of another command than sacct."""
-        return TimeZoneError(*self._told, command=command)
+        return TimeZoneError(*self._details, command=command)
 
 
 def _with_epochs(command: str) -> str:
-    """The command with times in seconds; behind a pipe the setting stands before the command itself.
+    """The command with times in seconds; behind a pipe the setting is before the command itself.
 
     >>> _with_epochs("echo n | sacctmgr show runawayjobs")
     'echo n | SLURM_TIME_FORMAT=%s sacctmgr show runawayjobs'

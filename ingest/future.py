@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ingest.tables import Parsed
 
 TOLERANCE: Final = timedelta(minutes=10)
-"""How far ahead of ours another machine's clock may be."""
+"""How far another machine's clock may be ahead of this one's."""
 
 HAPPENED: Final[Mapping[str, tuple[str, ...]]] = {
     "attempts": ("submitted_at", "started_at", "ended_at"),
@@ -56,7 +56,7 @@ PLANNED: Final[Mapping[str, tuple[str, ...]]] = {
     "reservations": ("started_at", "ended_at"),
     "run_sessions": ("read_at",),
 }
-"""Those that may lie ahead, or are ours."""
+"""Those that may lie ahead, or are of this machine."""
 
 
 def happened(table: str) -> tuple[str, ...]:

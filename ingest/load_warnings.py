@@ -107,7 +107,7 @@ class LoadWarning(str):
     Attributes:
         code: which warning, a key of `MESSAGES`.
         number: the count: how many rows, values or things it concerns; None where they are not counted.
-        detail: its particulars: names, or what somebody else reported.
+        detail: its particulars: names, or the message of another program.
 
     >>> LoadWarning("state_unknown", 3, "SLEEPY")
     'unknown state SLEEPY: 3 rows'
@@ -149,10 +149,10 @@ def messages(records: Iterable[Mapping[str, object]] | None) -> list[str]:
     return [_message(each) for each in records or ()]
 
 
-def _message(kept: Mapping[str, object]) -> str:
-    code, count, detail = (kept[name] for name in ("code", "count", "detail"))
-    known = str(code) if code in MESSAGES else "text"
-    return LoadWarning(known, count if isinstance(count, int) else None, str(detail or ""))
+def _message(record: Mapping[str, object]) -> str:
+    code, count, detail = (record[name] for name in ("code", "count", "detail"))
+    code_or_text = str(code) if code in MESSAGES else "text"
+    return LoadWarning(code_or_text, count if isinstance(count, int) else None, str(detail or ""))
 
 
 def summed(warnings: Iterable[str]) -> list[str]:
@@ -163,7 +163,7 @@ def summed(warnings: Iterable[str]) -> list[str]:
     """
     sums: dict[tuple[str, str], int | None] = {}
     for warning in warnings:
-        kept = LoadWarning("text", None, warning) if not isinstance(warning, LoadWarning) else warning
-        before = sums.get((kept.code, kept.detail))
-        sums[kept.code, kept.detail] = kept.number if before is None else before + (kept.number or 0)
+        warning_ = LoadWarning("text", None, warning) if not isinstance(warning, LoadWarning) else warning
+        before = sums.get((warning_.code, warning_.detail))
+        sums[warning_.code, warning_.detail] = warning_.number if before is None else before + (warning_.number or 0)
     return [LoadWarning(code, count, detail) for (code, detail), count in sums.items()]

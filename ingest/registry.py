@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def _folders() -> Iterator[SourceFolder]:
     """The entries of the folders; they are listed by their files, since `pkgutil` would take longer to import."""
-    for place in ingest.__path__:
-        for name in os.listdir(place):  # noqa: PTH208 - faster
-            if os.path.isfile(f"{place}/{name}/sources.py"):  # noqa: PTH113 - as above
+    for folder in ingest.__path__:
+        for name in os.listdir(folder):  # noqa: PTH208 - faster
+            if os.path.isfile(f"{folder}/{name}/sources.py"):  # noqa: PTH113 - as above
                 yield import_module(f"ingest.{name}.sources").FOLDER
 
 

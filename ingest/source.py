@@ -23,9 +23,9 @@ class Source(NamedTuple):
         command: the command that requests it live.
         gives: in a sentence, what it is good for.
         when_empty: the question that a person should answer where an input has no rows; empty where none is good news.
-        names_cluster: its text names the cluster; else somebody else has to.
+        names_cluster: its text names the cluster; else the caller has to.
         snapshot: it reports how things were at one moment.
-        dated: its text reports when it was made; else somebody else has to.
+        dated: its text has its own time; else the caller has to give it.
         prints_times: the command that prints times in SLURM_TIME_FORMAT, where one does.
     """
 
@@ -54,7 +54,7 @@ class SourceFolder(NamedTuple):
         loader: the module whose `ingest_files` loads files, with the arguments of `ingest.runlog.store.ingest_files`;
             empty where `trackside ingest NAME` has a module of its own, with more options, in `app.cli.sources`.
         files: its files in `--help`.
-        epilog: what stands below that.
+        epilog: the text below that.
         manual: its page of the manual.
     """
 

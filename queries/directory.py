@@ -30,7 +30,7 @@ WAL: Final = "warehouse.duckdb.wal"
 SET_ASIDE: Final = "set-aside"
 SCANNED: Final = "scanned.json"
 OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished"})
-"""The folders of a warehouse directory beside its database."""
+"""The folders of a warehouse directory next to its database."""
 
 
 def refuse_other_folders(root: Path) -> None:

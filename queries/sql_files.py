@@ -71,7 +71,7 @@ class Named:
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that have a comment beside them: name and meaning."""
+        """Columns that have a comment next to them: name and meaning."""
         return tuple(_SELECTED.findall(self.sql))
 
     @property
@@ -155,7 +155,7 @@ def checks() -> tuple[Check, ...]:
 
 
 def tables_of(step: Step) -> tuple[Table, ...]:
-    """Tables that a schema step declares, with the comments beside them."""
+    """Tables that a schema step declares, with the comments next to them."""
     tables = []
     for comment, name, body in _TABLE.findall(step.sql):
         columns = tuple(Column(*match.groups()) for line in body.splitlines() if (match := _COLUMN.match(line)))

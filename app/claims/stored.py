@@ -25,7 +25,7 @@ NOT_STORED = ("direction", "method", "numerator", "denominator", "level", "besid
 
 @dataclass(frozen=True)
 class StoredClaims:
-    """The claims whose verdicts are stored beside the numbers.
+    """The claims whose verdicts are stored next to the numbers.
 
     Attributes:
         claims: the claims to judge; none where their file cannot be used.

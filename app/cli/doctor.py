@@ -20,8 +20,8 @@ from ingest import registry
 from ingest.errors import SourceError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
-from ingest.prometheus.gpu.server import READER, nothing_there
-from ingest.prometheus.load_live import READERS, names_of, wanted_of
+from ingest.prometheus.gpu.server import READER, no_metrics_message
+from ingest.prometheus.load_live import READERS, names_of, scrape_spec
 from ingest.prometheus.series.labels import COLUMNS, XID_COUNTS, XID_GAUGES
 from ingest.registry import SOURCES
 from ingest.slurm.commands.runner import subprocess_runner
@@ -219,13 +219,13 @@ def _prometheus(settings: Config, now: datetime) -> int:
     except UsageError as error:
         _line("fail", str(error).splitlines()[0])
         return exit_status(error) or 1
-    scrape = wanted_of(settings, settings.prometheus.cluster or "")
+    scrape = scrape_spec(settings, settings.prometheus.cluster or "")
     try:
         since = now - timedelta(seconds=RECENT_S)
         exported = names_of(server, scrape, since=since, until=now)
         names = exported.get(READER.source, [])
         if not names:
-            _line("warn", nothing_there(server.url, scrape, server.names(since=since, until=now)))
+            _line("warn", no_metrics_message(server.url, scrape, server.names(since=since, until=now)))
             _others(exported)
             return 0
         transport_name = server.describe_transport()

@@ -34,7 +34,7 @@ def require_warehouse(root: Path) -> None:
 
 
 def note(text: str, *, quiet: bool) -> None:
-    """Print on stderr what a person should know beside the results."""
+    """Print notes for a person on stderr, apart from the results on stdout."""
     if not quiet:
         console.say(text, error=True)
 

@@ -122,7 +122,7 @@ _HOST_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def _host(name: str) -> str:
-    """The name of a machine as it stands in a Host header, in small letters: no scheme, no port, no pattern."""
+    """The name of a machine as it is in a Host header, in small letters: no scheme, no port, no pattern."""
     small = name.lower()
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(small))

@@ -69,7 +69,7 @@ class Correction:
 
     @property
     def signed_reason(self) -> str:
-        """Author and reason, as printed beside the numbers that it affects."""
+        """Author and reason, as printed next to the numbers that it affects."""
         return f"adjudicated by {self.author}: {self.reason}"
 
     @property

@@ -1,4 +1,4 @@
-"""`trackside demo`: a simulated cluster, read through the real ingesters, with its truth beside what was found.
+"""`trackside demo`: a simulated cluster, read through the real ingesters, with its truth next to what was found.
 
     DIR/.trackside-demo   says that the folder is ours, and which steps are done
     DIR/sources, DIR/truth.json, DIR/truth   what `trackside simulate` writes
@@ -79,7 +79,7 @@ def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> No
 
 
 def show(folder: Path, settings: config.Config, *, simulated: Settings | None = None, quiet: bool = False) -> None:
-    """Make what is not there yet, then print the numbers beside the truth, the verdicts, and where everything is."""
+    """Make what is not there yet, then print the numbers next to the truth, the verdicts, and where everything is."""
     made = Folder.open(folder, simulated or Settings())
     for step in _steps(made, settings):
         _do(step, made, quiet=quiet)
@@ -173,7 +173,7 @@ def _done(marker: Path, simulated: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class _Step:
-    """Something to do once; `work` is told how to say how far it is, and returns what came of it."""
+    """Something to do once; `work` gets a function that reports progress, and returns the result."""
 
     name: str
     title: str

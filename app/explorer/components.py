@@ -33,7 +33,7 @@ def aria(attributes: dict[str, str]) -> dict[str, Any]:
 
 
 def icon(name: str) -> Component:
-    """A small picture in the colour of the text around it; text beside it always carries the meaning."""
+    """A small picture in the colour of the text around it; text next to it always carries the meaning."""
     return html.Span(className=f"ts-icon ts-icon-{name}", **aria({"aria-hidden": "true"}))
 
 
@@ -367,7 +367,7 @@ def message(title: str, *children: Child, kind: str = "info") -> Component:
 
 
 def facts(pairs: Sequence[tuple[str, Child]]) -> Component:
-    """Names and values beside each other."""
+    """Names and values next to each other."""
     return html.Dl(
         [
             html.Div([html.Dt(name), html.Dd(value)], className="fact")

@@ -65,7 +65,7 @@ VERDICT = {"supported": 1.0, "undetermined": 0.0, "refuted": -1.0}
 """Values of trackside_verdict."""
 
 NO_CAUSE = "none"
-"""Label of time that has no cause beside its category: an empty label would read as no label."""
+"""Label of time that has no cause next to its category: an empty label would read as no label."""
 
 
 @dataclass(frozen=True)

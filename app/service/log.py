@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LogfmtFormatter(logging.Formatter):
-    """A record in one line: time, level, message, what stands in `extra={"fields": {...}}`, logger, exception."""
+    """A record in one line: time, level, message, what is in `extra={"fields": {...}}`, logger, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record.

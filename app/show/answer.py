@@ -99,7 +99,7 @@ class Answer:
         queries: named queries that the rows were read from.
         notes: what a reader must know, beneath the table.
         when_empty: what it means, and what to do, if there are no rows.
-        parameters: what the queries were given beside the window.
+        parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.

@@ -36,7 +36,7 @@ class Entry:
         by: what it can be split by.
         default: what it is split by without --by.
         function: answers it; `Question.dimension` is one of `by`.
-        takes: its options, beside cluster, period and --by.
+        takes: its options, next to cluster, period and --by.
         by_of_run: what it can be split by with --run; `by` if empty.
         default_of_run: what it is split by with --run and without --by.
     """

@@ -1,4 +1,4 @@
-"""What a question was asked for: what to split it by, and which runs are meant."""
+"""The options of a `show` question: what to split by, and which runs are meant."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def asked_runs(
 
 
 def several(asked: str, meant: list[str]) -> tuple[str, ...]:
-    """That a job id or a name means more than one run, which, and how to ask for one of them."""
+    """A job id or a name means more than one run: which, and how to choose one of them."""
     if len(meant) < 2:
         return ()
     named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")

@@ -34,7 +34,7 @@ class Subject:
         device: what a device is, and the default of `--by`.
         title: of the answer.
         what: in words, where there is nothing.
-        columns: of the answer, beside whose and which device.
+        columns: of the answer, next to whose and which device.
         metrics: catalog names.
         note: what the numbers are.
     """
@@ -131,7 +131,7 @@ def _by_the_hour(asked: _Asked) -> list[str]:
 
 
 _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, str]], tuple[str, ...]]
-"""Rows, columns that say whose, columns beside the amounts, and notes."""
+"""Rows, columns that say whose, columns next to the amounts, and notes."""
 
 
 def _by_node(asked: _Asked) -> _Shown:

@@ -47,7 +47,7 @@ def words(text: str) -> tuple[str, ...]:
 class Layout:
     """The layout of one kind of dump. All names are in lower case.
 
-    `shapes` is what a value of a typed column looks like; a column that is neither typed nor free text fits anything.
+    `shapes` is the form of a value of a typed column; a column that is neither typed nor free text fits anything.
     `used` are the columns worth reading. `headerless` is the order of columns where there is no header, if any.
     `beginnings` is how the text of some free columns begins, nearly always, unless it is empty. `lists` are columns
     whose values hold commas: resources, nodes, names.

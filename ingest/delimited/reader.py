@@ -44,7 +44,7 @@ BLOCK: Final = 1 << 26
 """Bytes of a large dump that are read at a time."""
 
 _HEADED = 1 << 20
-"""Bytes in which the header is looked for."""
+"""Bytes in which the header is searched."""
 
 _AHEAD = 2
 """Lines behind a line that help to decide whether it is torn."""
@@ -340,7 +340,7 @@ def _above(text: _Text, header: Header) -> int:
 
 
 def _torn_lines(text: _Text, header: Header, layout: Layout) -> npt.NDArray[np.bool_]:
-    """Which lines after the header need a closer look. A line is judged by itself and the `_AHEAD` lines behind it."""
+    """Which lines after the header need a closer look. A line is judged with the `_AHEAD` lines behind it."""
     torn: npt.NDArray[np.bool_] = text.counts != header.width - 1
     if header.names[-1] in layout.free_text:  # a line break in the last column: the line before looks whole
         blank = text.ends == text.starts
@@ -358,7 +358,7 @@ def _assemble(text: _Text, torn: npt.NDArray[np.bool_], assembler: Assembler) ->
 
 
 def _before_header(text: _Text, header: Header) -> Iterator[Refused]:
-    """What stands above the header is not ours, but nothing is dropped unseen."""
+    """Lines above the header are not of the table; they are counted, not dropped silently."""
     for index in range(header.line if text.offset == 0 else 0):
         if line := text.line(index).strip():
             yield Refused(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)

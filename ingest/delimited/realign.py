@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Reading: TypeAlias = tuple[str, ...]
 
 MAX_SURPLUS: Final = 200
-"""Delimiters in one row's text beyond which no reading is looked for."""
+"""Delimiters in one row's text beyond which no reading is searched."""
 
 MAX_SHAPED: Final = 1 << 14
 """Characters of a text with delimiters in it, beyond which it is no value of a column of a known shape."""

@@ -91,7 +91,7 @@ class Assembler:
             stop, spread = self._record(lines, at)
             raw = "\n".join(lines[at:stop]).rstrip("\n")
             if spread is not None:
-                yield Row(first + at, spread.fields, raw, self._told(spread.doubts))
+                yield Row(first + at, spread.fields, raw, self._doubted_columns(spread.doubts))
             else:
                 yield self._refuse(first + at, first + stop - 1, raw)
             at = stop
@@ -101,7 +101,7 @@ class Assembler:
         shape = self._shapes[-1]
         return shape is None or shape.fullmatch(line.rsplit(self._delimiter, 1)[-1]) is not None
 
-    def _told(self, doubts: frozenset[int]) -> tuple[str, ...]:
+    def _doubted_columns(self, doubts: frozenset[int]) -> tuple[str, ...]:
         """The columns as the header shows them, without unused ones."""
         return tuple(self._shown[column] for column in sorted(doubts) if self._used[column])
 

@@ -1,6 +1,6 @@
 r"""Tables with commas between the columns: those of a spreadsheet are read, those of Slurm's commands are ambiguous.
 
-Slurm's commands quote nothing. Told to separate columns by commas (`--delimiter=,`) they print `cpu=4,mem=10G,node=1`
+Slurm's commands quote nothing. With `--delimiter=,` they print `cpu=4,mem=10G,node=1`
 as three of them, and commas of text look like delimiters: such a dump is refused. A spreadsheet that read a dump and
 saved it as CSV wrote "cpu=4,mem=10G,node=1", quotes included; that is read.
 """

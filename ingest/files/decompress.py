@@ -1,4 +1,4 @@
-"""Pieces of a Zstandard stream, unpacked as they come. Gzip is unpacked where files are opened (`files.input`)."""
+"""Blocks of a Zstandard stream, decompressed as they come. Gzip is unpacked where files are opened (`files.input`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class _Chunks(io.RawIOBase):
-    """Pieces as a file."""
+    """Blocks as a file."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)

@@ -26,7 +26,7 @@ HEAD: Final = 1 << 16
 """Bytes that are read to detect what an input is."""
 
 LONGEST_LINE: Final = 1 << 20
-"""Bytes. What has no end of a line for longer is no text of ours."""
+"""Bytes. Text without an end of line for longer is not a supported format."""
 
 _LINE_END: Final = 1 << 16
 
@@ -46,7 +46,7 @@ def as_text(name: str) -> str:
 
 
 class Input:
-    """An input that can be looked at, and then read once.
+    """An input that can be examined, and then read once.
 
     Attributes:
         name: File name as text, or `-` for standard input.
@@ -119,7 +119,7 @@ class Input:
     def with_short_lines(self) -> Iterator[bytes]:
         """All chunks, but of a line that is far too long only its beginning and its end; the others are as they were.
 
-        A machine that loses power leaves megabytes of NULs in a file that was being written, and what stands behind
+        A machine that loses power leaves megabytes of NULs in a file that was being written, and what is behind
         them is sound.
 
         Raises:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 TURN_S: Final = 0.2
-"""How long we wait without looking whether somebody interrupts us."""
+"""The longest wait before checking for an interrupt (Ctrl-C)."""
 
 
 def prefetch_one(items: Iterator[Item]) -> Iterator[Item]:
@@ -38,7 +38,7 @@ def prefetch_one(items: Iterator[Item]) -> Iterator[Item]:
 def started(work: Callable[[], Item]) -> Callable[[], Item]:
     """Begin some work in a thread of its own; what comes back waits for it, and raises what went wrong, once.
 
-    No call is needed: a thread whose work is no longer needed ends by itself, and holds up no exit.
+    No call is needed: a thread whose work is no longer needed ends on its own and does not delay the exit.
     """
     made: SimpleQueue[tuple[Item] | BaseException] = SimpleQueue()
 

@@ -61,9 +61,9 @@ def _login(section: Prometheus) -> Login:
 
 def _secret(setting: str, variable: str, *, ascii_only: bool = True) -> str:
     """The value of a variable that a setting names; blanks and a newline around it were never meant."""
-    found = os.environ.get(variable, "").strip()
-    if not found:
+    secret = os.environ.get(variable, "").strip()
+    if not secret:
         raise OptionError(f"prometheus.{setting} names ${variable}, which is not set or empty here")
-    if not found.isprintable() or (ascii_only and not found.isascii()):
+    if not secret.isprintable() or (ascii_only and not secret.isascii()):
         raise OptionError(f"prometheus.{setting}: ${variable} holds characters that no header can (not shown)")
-    return found
+    return secret

@@ -29,88 +29,88 @@ def ingest_files(
     writer: Writer,
     settings: TelemetrySettings,
     files: Sequence[str],
-    asked: TelemetryRequest,
+    target: TelemetryRequest,
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
 ) -> list[Report]:
-    """Load OpenMetrics text or Parquet, told apart by how they begin; gzip and zstd are unpacked.
+    """Load OpenMetrics text or Parquet, distinguished by how they begin; gzip and zstd are unpacked.
 
-    A file is loaded in one transaction, and what it tells of each source reported. One that cannot be used is reported
+    A file is loaded in one transaction, with a report for each source. One that cannot be used is reported
     and leaves nothing behind; the others are loaded.
     """
     reports: list[Report] = []
     for number, name in enumerate(files):
 
-        def tell(share: str, name: str = name, number: int = number) -> None:
+        def report_progress(share: str, name: str = name, number: int = number) -> None:
             progress(f"{name}{share}", number, len(files))
 
-        tell("")
+        report_progress("")
         try:
             source = Input(name)
-            found = _parse(writer, settings, asked, source, now, tell)
-            named = next((cluster for parsed in found for cluster in sorted(parsed.clusters)), None)
-            fallback = named or cluster_of(writer, settings, asked)
-            request = from_file(source.name, asked.since, asked.until)
-            found = load(writer, settings, found, fallback, request=request, digest=source.digest(), now=now)
+            inputs = _parse(writer, settings, target, source, now, report_progress)
+            named = next((cluster for parsed in inputs for cluster in sorted(parsed.clusters)), None)
+            fallback = named or cluster_of(writer, settings, target)
+            request = from_file(source.name, target.since, target.until)
+            inputs = load(writer, settings, inputs, fallback, request=request, digest=source.digest(), now=now)
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
         else:
-            reports += [Report(name, parsed) for parsed in found]
+            reports += [Report(name, parsed) for parsed in inputs]
     return reports
 
 
 def _parse(  # noqa: PLR0917 - private, and every one of them is needed
     writer: Writer,
     settings: TelemetrySettings,
-    asked: TelemetryRequest,
+    target: TelemetryRequest,
     source: Input,
     now: datetime,
-    tell: Callable[[str], None],
+    report_progress: Callable[[str], None],
 ) -> list[Parsed]:
-    """What a file tells, source by source."""
-    pieces = _pieces(source, tell)
-    first = next(pieces, b"")
+    """The content of a file, source by source."""
+    blocks = _blocks(source, report_progress)
+    first = next(blocks, b"")
     if first.startswith(MAGIC):
-        return _parse_parquet(writer, settings, asked, first + b"".join(pieces), source.name, now)
+        return _parse_parquet(writer, settings, target, first + b"".join(blocks), source.name, now)
     return parse_openmetrics(
-        chain([first], pieces),
+        chain([first], blocks),
         origin=source.name,
-        cluster=cluster_of(writer, settings, asked),
+        cluster=cluster_of(writer, settings, target),
         interval_s=settings.prometheus.interval_s,
         now=now,
-        since=asked.since,
-        until=asked.until,
+        since=target.since,
+        until=target.until,
         mapping=mapping_of(settings),
     )
 
 
 def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: TelemetrySettings, asked: TelemetryRequest, data: bytes, name: str, now: datetime
+    writer: Writer, settings: TelemetrySettings, target: TelemetryRequest, data: bytes, name: str, now: datetime
 ) -> list[Parsed]:
-    """Rows of a table of ours, or raw readings."""
+    """Rows of a table of the warehouse, or raw readings."""
     columns = columns_of(data, name)
     readings = columns_of_readings(columns) if table_of_columns(columns) is None else None
     if readings is None:
-        cluster = None if asked.cluster is None and "cluster" in columns else cluster_of(writer, settings, asked)
-        return [parse_table(data, origin=name, cluster=cluster, since=asked.since, until=asked.until)]
+        cluster = None if target.cluster is None and "cluster" in columns else cluster_of(writer, settings, target)
+        return [parse_table(data, origin=name, cluster=cluster, since=target.since, until=target.until)]
     return parse_readings(
         data,
         readings,
         origin=name,
-        cluster=cluster_of(writer, settings, asked),
+        cluster=cluster_of(writer, settings, target),
         interval_s=settings.prometheus.interval_s,
         now=now,
-        since=asked.since,
-        until=asked.until,
+        since=target.since,
+        until=target.until,
         mapping=mapping_of(settings),
     )
 
 
-def _pieces(source: Input, tell: Callable[[str], None]) -> Iterator[bytes]:
-    """A file's bytes, unpacked; tells how far it is."""
+def _blocks(source: Input, report_progress: Callable[[str], None]) -> Iterator[bytes]:
+    """A file's bytes, decompressed; reports its progress."""
     plain = source if not source.head.startswith(ZSTD) else decompressed(source, origin=source.name)
-    for piece in plain:
+    for block in plain:
         if source.done:
-            tell(f" ({100 * source.done // source.size} %)")
-        yield piece
+            report_progress(f" ({100 * source.done // source.size} %)")
+        yield block

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ScrapeSpec:
     """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
 
     `mapping` says which metric means what.
@@ -32,7 +32,7 @@ class Wanted:
         return f"{name}{{{','.join([*filter(None, [self.selector]), *more])}}}"
 
     def origin(self, url: str) -> str:
-        """Where its rows come from, as `loads.origin` says it and the next load finds it: server and selector."""
+        """Where its rows come from, as in `loads.origin`, where the next load finds it: server and selector."""
         return f"{url} {{{self.selector}}}" if self.selector else url
 
     def matcher(self, names: Sequence[str]) -> str:
@@ -43,8 +43,8 @@ class Wanted:
 class Read(Protocol):
     """How one source reads an interval on the grid; `names` are those of its metrics that the server has."""
 
-    def __call__(  # noqa: D102 - said above
-        self, server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime
+    def __call__(  # noqa: D102 - see the class
+        self, server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
     ) -> Parsed: ...
 
 
@@ -53,5 +53,5 @@ class Reader:
     """One source of those that a server feeds: its name, which metrics it reads, and how."""
 
     source: SourceName
-    names: Callable[[Wanted], Sequence[str]]
+    names: Callable[[ScrapeSpec], Sequence[str]]
     read: Read

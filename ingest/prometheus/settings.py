@@ -99,12 +99,12 @@ class Prometheus(Section):
     )
 
     @model_validator(mode="after")
-    def _one_login(self) -> Self:
+    def _single_login(self) -> Self:
         """One way to log in, and all that it needs."""
         names = [name.lower() for name in (*self.headers, *self.header_env)]
-        ways = [bool(self.token_env), bool(self.username), "authorization" in names]
+        logins = [bool(self.token_env), bool(self.username), "authorization" in names]
         for wrong, message in (
-            (sum(ways) > 1, "there are several logins: leave one of token_env, username, and a header Authorization"),
+            (sum(logins) > 1, "there are several logins: leave one of token_env, username, and a header Authorization"),
             (bool(self.password_env) and not self.username, "password_env is set, but username is not"),
             (bool(self.key_file) and not self.cert_file, "key_file is set, but cert_file is not"),
             (len(set(names)) < len(names), "a header is set twice, in headers and header_env"),
@@ -167,7 +167,7 @@ class TelemetrySettings(Protocol):
 
     @property
     def telemetry(self) -> Telemetry:
-        """What is kept beside samples."""
+        """What is kept next to samples."""
 
     @property
     def retention(self) -> Retention:

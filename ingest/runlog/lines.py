@@ -180,9 +180,9 @@ def _spelled(error: msgspec.ValidationError) -> str:
     >>> _spelled(msgspec.ValidationError("Expected `int`, got `str` - at `$.step`"))
     'step: expected int, got str'
     """
-    message, _, place = str(error).replace("`", "").partition(" - at $.")
+    message, _, path = str(error).replace("`", "").partition(" - at $.")
     message = message[0].lower() + message[1:]
-    return f"{place}: {message}" if place else message
+    return f"{path}: {message}" if path else message
 
 
 def is_of_run(line: bytes) -> bool:

@@ -110,7 +110,7 @@ _OF: Final = ("cluster", "run_id", "scheduler", "job_id")
 _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
 
 MAX_TAILS: Final = 20
-"""Places in a damaged line at which a whole line is looked for."""
+"""Places in a damaged line at which a whole line is searched."""
 
 
 @dataclass
@@ -376,10 +376,10 @@ def _routes(run: Run) -> bool:
 
 
 def _recomputed(run: Run, run_id: str, warnings: list[str]) -> str | None:
-    told = (text_or_none(run.recompute) or "").lower() or None
-    if told is None or told in RECOMPUTED:
-        return told
-    detail = f"run {run_id}: recompute is {shorten(told, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out"
+    recompute = (text_or_none(run.recompute) or "").lower() or None
+    if recompute is None or recompute in RECOMPUTED:
+        return recompute
+    detail = f"run {run_id}: recompute is {shorten(recompute, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out"
     warnings.append(LoadWarning("run_value_implausible", 1, detail))
     return None
 
@@ -473,7 +473,7 @@ def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
 
 
 def _backwards(steps: pl.DataFrame) -> list[str]:
-    """Steps that begin before the step that was logged before them: somebody set the clock."""
+    """Steps that begin before the step that was logged before them: the clock was set."""
     back = steps.select((pl.col("ts").diff().over("session") < 0).sum()).item()
     if not back:
         return []
@@ -481,13 +481,13 @@ def _backwards(steps: pl.DataFrame) -> list[str]:
 
 
 def _warnings(log: _Log, steps: pl.DataFrame) -> list[str]:
-    found: list[str] = []
+    warnings: list[str] = []
     if log.n_losses:
-        found.append(LoadWarning("losses_not_numbers", log.n_losses))
+        warnings.append(LoadWarning("losses_not_numbers", log.n_losses))
     if steps.is_empty() and log.n_skipped and all(session.rank for session in log.sessions):
         ranks = sorted({session.rank for session in log.sessions})
-        found.append(LoadWarning("no_rank_0", None, str(ranks[0])))
-    return found
+        warnings.append(LoadWarning("no_rank_0", None, str(ranks[0])))
+    return warnings
 
 
 def _rejects(log: _Log) -> pl.DataFrame:

@@ -69,14 +69,14 @@ def load(writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, n
     sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
     sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
     with writer.transaction():
-        keep = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, data=data)
+        rejects = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, data=data)
         existing = writer.matching("run_sessions", sessions, keys=_RUN)
         merged = merge_sessions(pl.concat([conform(existing, RUN_SESSIONS), sessions]))
         writer.replace("run_sessions", merged, keys=_RUN)
         existing = writer.matching("run_events", events, keys=_RUN)
         writer.replace("run_events", merge_events(pl.concat([conform(existing, RUN_EVENTS), events])), keys=_RUN)
         _write_steps(writer, steps)
-        writer.append_new("rejects", keep, keys=["cluster", "source", "reason", "raw"])
+        writer.append_new("rejects", rejects, keys=["cluster", "source", "reason", "raw"])
         for name in sorted(parsed.clusters):
             writer.append("loads", account_row(parsed, name, request=request, data=data, now=now))
     return parsed

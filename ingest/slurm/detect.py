@@ -17,7 +17,7 @@ from ingest.slurm.nodes.reservations import HISTORY, is_listing
 from ingest.slurm.nodes.topology import is_topology
 from ingest.slurm.people.associations import ASSOCIATION_COLUMNS, ASSOCIATION_TABLE, QOS_COLUMNS, QOS_TABLE
 from ingest.slurm.people.transactions import TRANSACTION_COLUMNS, TRANSACTION_TABLE
-from ingest.slurm.scheduler.runaway import NONE_FOUND, RUNAWAY_COLUMNS, RUNAWAY_TABLE
+from ingest.slurm.scheduler.runaway import NO_RUNAWAY_JOBS, RUNAWAY_COLUMNS, RUNAWAY_TABLE
 from ingest.slurm.scheduler.sdiag import TAKEN
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _TEXTS: Final[tuple[tuple[SourceName, Callable[[str], object]], ...]] = (
     ("slurm.nodes", _NODES.search),
     ("slurm.topology", is_topology),
     ("slurm.config", _SETTINGS.search),
-    ("slurm.runaway", NONE_FOUND.search),
+    ("slurm.runaway", NO_RUNAWAY_JOBS.search),
     ("slurm.diag", TAKEN.search),
 )
 

@@ -79,7 +79,7 @@ def ingest_files(
             inputs.append((source, detect_kind(source.head, origin=name)))
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
-    inputs.sort(key=lambda each: _place(each[1], options))
+    inputs.sort(key=lambda each: _load_order(each[1], options))
     loaded: list[Parsed] = []
     waiting: list[tuple[Input, SourceName]] = []  # until another input gives the time
     for number, (source, kind) in enumerate(chain(inputs, waiting)):
@@ -116,7 +116,7 @@ def once_only(files: Sequence[str]) -> None:
         raise OptionError("- (standard input) is named twice, but can be read only once; name files, or pipe one text")
 
 
-def _place(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
+def _load_order(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
     """When an input has its turn."""
     return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
 
@@ -160,7 +160,7 @@ def _parse(data: bytes, kind: SourceName, context: ParseContext, loaded: list[Pa
         context = replace(context, cluster=_only_cluster(loaded, writer, context.origin))
     parsed = parse(kind, data, context)
     parsed = replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)])
-    if context.cluster is not None and kind != "slurm.accounting":  # which warns by itself
+    if context.cluster is not None and kind != "slurm.accounting":  # accounting has its own warning
         parsed = replace(parsed, warnings=[*parsed.warnings, *foreign(context.cluster, parsed.clusters)])
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well
         parsed = replace(parsed, clusters=frozenset({context.cluster or _only_cluster(loaded, writer, context.origin)}))

@@ -35,7 +35,7 @@ def load_accounting(
         source: The text; it is read once, and never held as a whole.
         context: What the caller knows about it.
         now: The time, for the account of the load.
-        progress: Told how many bytes of how many are done; it may raise to stop.
+        progress: Gets how many bytes of how many are done; it may raise to stop.
 
     Returns:
         The account of the input, without the rows.

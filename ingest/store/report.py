@@ -24,7 +24,7 @@ FAULTS = (
 
 
 class InputFaultError(RuntimeError):
-    """An input could not be loaded, for a reason that nobody foresaw. The others are."""
+    """An input could not be loaded, for an unexpected reason. The others are."""
 
 
 def fault_of(origin: str, error: BaseException) -> Exception:
@@ -41,17 +41,17 @@ def fault_of(origin: str, error: BaseException) -> Exception:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of an input: loaded (`parsed`), or not (`error`); `said_before`: warnings of the last load."""
+    """What came of an input: loaded (`parsed`), or not (`error`); `reported_before`: warnings of the last load."""
 
     origin: str
     parsed: Parsed | None = None
     error: Exception | None = None
-    said_before: Collection[str] = ()
+    reported_before: Collection[str] = ()
 
     @property
     def fresh(self) -> list[str]:
         """The warnings that the last load did not give."""
-        return [each for each in self.parsed.warnings if each not in self.said_before] if self.parsed else []
+        return [each for each in self.parsed.warnings if each not in self.reported_before] if self.parsed else []
 
 
 def first_error(reports: Sequence[Report]) -> Exception | None:
@@ -68,7 +68,7 @@ class Summary(Report):
         return f"{self.parsed.source}  {self.origin}, {counts(self.parsed)}{self._warned()}" if self.parsed else ""
 
     def _warned(self) -> str:
-        """How many warnings there are; of those that the last ingest gave, too, no more is said."""
+        """The number of warnings; those of the last ingest are not repeated."""
         number = len(self.parsed.warnings) if self.parsed else 0
         old = number - len(self.fresh)
         again = f" ({old} as last time: trackside status)" if old else ""
@@ -92,7 +92,7 @@ def summary(reports: Sequence[Report]) -> str:
     taken = [_taken(report) for report in reports if report.parsed is not None]
     counts = [
         f"{sum(new for new, _ in taken):,} rows new",
-        f"{sum(known for _, known in taken):,} known already",
+        f"{sum(n_known for _, n_known in taken):,} known already",
         f"{sum(each.rows_skipped for each in loaded):,} skipped",
         f"{sum(each.rows_rejected for each in loaded):,} rejected",
         f"{sum(len(each.warnings) for each in loaded):,} warning(s)",
@@ -112,9 +112,9 @@ def _taken(report: Report) -> tuple[int, int]:
 def counts(parsed: Parsed) -> str:
     """Rows of an input by what became of them."""
     new = parsed.rows_new
-    known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
+    n_known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
     taken = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
-    more = {} if new is None else {"known already": known}
+    more = {} if new is None else {"known already": n_known}
     rest = {"skipped": parsed.rows_skipped, "rejected": parsed.rows_rejected}
     first, *others = {**taken, **more, **rest}.items()
     shown = [first, *((name, count) for name, count in others if count)]

@@ -1,4 +1,4 @@
-"""What a load requested, and how: the columns of `loads` that tell of it, filled by every loader."""
+"""What a load requested, and how: columns of `loads` that every loader fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a live ingest says in the end: one line for each source, and one message for each cause of failure."""
+"""The summary of a live ingest: one line for each source, and one message for each cause of failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 _SPEAKER: Final = re.compile(r"^(slurm_)?\w+: (error|fatal): ")
-"""How a command begins what it says on stderr."""
+"""How a command's messages on stderr begin."""
 
 SHOWN: Final = 20
 """Names that one message shows."""
@@ -27,7 +27,7 @@ SHOWN: Final = 20
 
 @dataclass(frozen=True)
 class Loaded:
-    """One answer that was loaded: `title` is what it was asked by, `parsed` has no rows any more."""
+    """One answer that was loaded: `title` is its request, `parsed` has no rows any more."""
 
     title: str
     parsed: Parsed
@@ -63,22 +63,22 @@ def summaries(loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Col
     """
     for source in dict.fromkeys(load.parsed.source for load in loads):
         answers = [load for load in loads if load.parsed.source == source]
-        said = f"{cluster}: {_asked(answers)}" if cluster else _asked(answers)
+        title = f"{cluster}: {_requested(answers)}" if cluster else _requested(answers)
         parsed = _added([load.parsed for load in answers])
-        yield Summary(said, parsed, said_before=before.get(source, ()))
+        yield Summary(title, parsed, reported_before=before.get(source, ()))
 
 
-def _asked(answers: Sequence[Loaded]) -> str:
-    """What was asked: the commands, and how many windows of which time."""
-    said = []
+def _requested(answers: Sequence[Loaded]) -> str:
+    """What was requested: the commands, and how many windows of which time."""
+    parts = []
     for title in dict.fromkeys(load.title for load in answers):
         windows = [load.window for load in answers if load.title == title and load.window is not None]
         if not windows:
-            said.append(title)
+            parts.append(title)
             continue
         span = Window(min(each.since for each in windows), max(each.until for each in windows))
-        said.append(f"{title} {shown(span)}" + (f" ({len(windows)} windows)" if len(windows) > 1 else ""))
-    return " and ".join(said)
+        parts.append(f"{title} {shown(span)}" + (f" ({len(windows)} windows)" if len(windows) > 1 else ""))
+    return " and ".join(parts)
 
 
 def _added(answers: Sequence[Parsed]) -> Parsed:
@@ -103,7 +103,7 @@ def _added(answers: Sequence[Parsed]) -> Parsed:
 
 
 def nothing(source: SourceName, warning: str) -> Parsed:
-    """No rows, but something to say."""
+    """No rows, but a warning."""
     return Parsed(source, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0, warnings=[warning])
 
 
@@ -120,15 +120,15 @@ def failures(failed: Sequence[Failed], *, cluster: str) -> Iterator[Report]:
     for why in needed:
         same = [each for each, its in causes if its == why]
         first = next(each for each in same if each.needed)
-        said = f"{cluster}: {first.error}" if cluster else str(first.error)
-        first.error.args = (f"{said}\nNot read: {_names(same)}.",)
+        message = f"{cluster}: {first.error}" if cluster else str(first.error)
+        first.error.args = (f"{message}\nNot read: {_names(same)}.",)
         yield Report(first.title, error=first.error)
     left = [each for each, why in causes if why not in needed]
     if left:
         reasons = dict.fromkeys(_reason(each.error) for each in left)
-        said = "; ".join(f"{_names([e for e in left if _reason(e.error) == why])} ({why})" for why in reasons)
+        message = "; ".join(f"{_names([e for e in left if _reason(e.error) == why])} ({why})" for why in reasons)
         prefix = f"{cluster}: " if cluster else ""
-        yield Note("left out", nothing(left[0].source, f"{prefix}not read, and not needed: {said}"))
+        yield Note("left out", nothing(left[0].source, f"{prefix}not read, and not needed: {message}"))
 
 
 def cause(error: Exception) -> str:
@@ -148,7 +148,7 @@ def _reason(error: Exception) -> str:
 
 
 def _names(failed: Iterable[Failed]) -> str:
-    """What was asked for, each title once, windows that touch as one."""
+    """What was requested: each title once, with adjacent windows merged."""
     titles: dict[str, list[Window]] = {}
     for each in failed:
         titles.setdefault(each.title, []).extend([each.window] if each.window is not None else [])

@@ -56,8 +56,8 @@ def requested(
     """The time before the cluster's first sign of life (`alive`) that was requested live all the same, oldest first.
 
     The answers were empty there: there was no cluster yet, so no load covers that time, and it need not be requested
-    again. Only an ingest that saw a sign of life could know so: without one its database may have been empty, or away.
-    A partial load says nothing of whom it does not show.
+    again. Only an ingest with a sign of life can know so: without one its database may have been empty, or away.
+    A partial load is no evidence about those it does not show.
     """
     if alive is None:
         return []
@@ -105,7 +105,7 @@ def gaps(spans: Sequence[Window]) -> Windows:
 def spans_to_read(existing: Sequence[Window], until: datetime, *, lookback: timedelta, overlap: timedelta) -> Windows:
     """The spans that an ingest without `--since` reads: gaps, and from a little before the end of what exists.
 
-    The first time it goes back by `lookback`. Longer gaps than that are somebody's choice (an old dump beside a live
+    The first time it goes back by `lookback`. Longer gaps than that are deliberate (an old dump next to a live
     cluster) and are left alone: `trackside status` shows them.
     """
     if not existing:

@@ -1,4 +1,4 @@
-"""The gate for a person's SQL: what may stand in one SELECT, decided on the tree that DuckDB's parser makes of it.
+"""The gate for a person's SQL: what one SELECT may contain, decided on the tree that DuckDB's parser makes of it.
 
 Only listed kinds of nodes, functions, types and relations are allowed: everything else is refused. The tree says what a
 text means wherever it hides it: in a subquery, a CTE, a lambda, a pivot, the arguments of a function.
@@ -99,7 +99,7 @@ def check(serialised: str, relations: Collection[str], database: str = "") -> No
         database: name under which the published copy is open; relations may be named with it.
 
     Raises:
-        QueryError: something else stands in it; the message says what.
+        QueryError: something else is in it; the message says what.
     """
     tree = _parsed(serialised)
     known = {name.lower() for name in relations} | CATALOGUE | {name.lower() for name in _ctes(tree)}

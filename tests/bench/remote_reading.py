@@ -86,7 +86,7 @@ def _ours_in_json(fleet: _Fleet) -> None:
     server = Server(fleet.url, remote_read=False)
     every = f'{{__name__=~"{"|".join(METRICS)}"}}'
     step = timedelta(hours=HOURS)
-    found = server.each_readings(every, since=BEGIN, until=fleet.end, step=step)
+    found = server.json_readings(every, since=BEGIN, until=fleet.end, step=step)
     assert sum(each.times.size for each in found) == fleet.samples
     server.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER, SENTINEL, WANTED
+from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER, REQUESTED_COLUMNS, SENTINEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ def accounting_dumps(lab: SlurmLab, ids: str) -> dict[str, str]:
     By id, because a window query leaves out what was never eligible. `kinds-all` has the steps, too.
     """
     known = {name.lower() for name in lab.sacct("-e").split()}
-    wanted = ",".join(name for name in (*WANTED, SENTINEL) if name.lower() in known)
+    wanted = ",".join(name for name in (*REQUESTED_COLUMNS, SENTINEL) if name.lower() in known)
 
     def sacct(env: Mapping[str, str], *options: str) -> str:
         return lab.sacct("-a", "-D", "-P", "--noconvert", "-j", ids, *options, env=env)

@@ -231,7 +231,7 @@ class _Cluster:
         return [(best.number, tuple(best.free[: job.gpus_per_node]))]
 
     def _preempt(self, job: Job, now: int) -> None:
-        """Make room for pre-training: jobs that give way are told to stop, the youngest and least urgent first."""
+        """Make room for pre-training: jobs that give way are signalled to stop, the youngest and least urgent first."""
         usable = [node for node in self.nodes[: self.settings.n_whole] if node.usable]
         lacking = job.n_nodes - sum(len(node.free) == GPUS_PER_NODE for node in usable)
         holders = {id(a): a for node in usable for a in node.attempts if a.job.qos != "pretrain"}
@@ -401,7 +401,7 @@ class _Cluster:
 
 
 class _Ending(NamedTuple):
-    """How an execution ends by itself; it stops in milliseconds."""
+    """How an execution ends without a signal; it stops in milliseconds."""
 
     stop: int
     state: str
@@ -409,7 +409,7 @@ class _Ending(NamedTuple):
 
 
 def _own_ending(job: Job, done: int | None, now: int) -> _Ending:
-    """The first of the ways in which a job may end by itself: done, told by its user, broken, out of time."""
+    """The first way in which a job may end on its own: done, cancelled by its user, broken, out of time."""
     found = [_Ending((now + job.limit_s) * 1000, "TIMEOUT", "0:0")]
     if job.ends_after_s is not None:
         code = {"FAILED": "1:0", "OUT_OF_MEMORY": "0:125"}.get(job.ends_as, "0:0")

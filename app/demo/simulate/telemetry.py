@@ -67,7 +67,7 @@ def tensor_active(attempt: Attempt) -> float:
 
 
 def spread(rows: pl.DataFrame, shape: tuple[int, int, int], weight: np.ndarray | None = None) -> np.ndarray:
-    """Lay stretches (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight says."""
+    """Lay intervals (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight says."""
     found = np.zeros(shape, dtype=np.int64)
     begin = rows["begin"].to_numpy() - BEGIN * 1000
     end = rows["end"].to_numpy() - BEGIN * 1000
@@ -276,7 +276,7 @@ def _doing(
 
 
 def stretches(world: World, what: Watched, node: int) -> pl.DataFrame:
-    """Stretches of attempts on a node, with its GPUs (`indices`), while it is watched."""
+    """Intervals of attempts on a node, with its GPUs (`indices`), while it is watched."""
     near = world.pieces.filter((pl.col("end") > what.begin * 1000) & (pl.col("begin") < what.end * 1000))
     return near.join(world.held.filter(pl.col("node") == node), on="attempt")
 

@@ -1,4 +1,4 @@
-"""The truth in numbers: what Trackside ought to find, written beside the files that it sees."""
+"""The truth in numbers: what Trackside ought to find, written next to the files that it sees."""
 
 from __future__ import annotations
 

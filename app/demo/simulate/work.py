@@ -72,11 +72,11 @@ MODELS = (
 
 @dataclass(frozen=True)
 class Job:
-    """What was asked for, and what its work is like; times are seconds.
+    """What was requested, and what its work is like; times are seconds.
 
     Attributes:
         kind: train, eval or interactive.
-        n_nodes: nodes asked for.
+        n_nodes: nodes requested.
         gpus_per_node: 8 for whole nodes, fewer on the shared ones.
         steps: optimizer steps until it is done (train).
         step_s: length of a step on sound nodes.
@@ -88,7 +88,7 @@ class Job:
         ends_after_s: run time after which its user's mistake or will ends it, and how.
         hangs_after_s: run time after which it makes no progress any more.
         gives_up_after_s: how long its user waits for it to start.
-        graceful: saves a checkpoint when it is told to stop.
+        graceful: saves a checkpoint when it is signalled to stop.
         resubmits: asks Slurm to requeue it when a fault kills its processes.
         logged: writes a run log.
     """
@@ -318,7 +318,7 @@ def _little_training(chance: np.random.Generator, gpus: int, hours: float) -> Wi
     mfu = float(chance.uniform(0.2, 0.4))
     fate = chance.random()
     hung = {"hangs_after_s": int(hours * 3600 * chance.uniform(0.1, 0.8))} if fate > 0.95 else {}
-    # Whoever asks for too little time runs into the limit.
+    # Whoever requests too little time runs into the limit.
     slack = chance.uniform(0.6, 0.95) if 0.88 < fate <= 0.95 else chance.uniform(1.3, 3.0)
     return {
         **_train(model, gpus, sequences=_batch(model, gpus, mfu, 110.0), mfu=mfu, hours=hours, minutes=30),

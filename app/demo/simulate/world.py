@@ -30,7 +30,7 @@ PIECES: Schema = {
     "begin": WHOLE,
     "end": WHOLE,
 }
-"""A stretch of an attempt, in milliseconds since 1970; `attempt` is its place in the history."""
+"""An interval of an attempt, in milliseconds since 1970; `attempt` is its place in the history."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _sweep(
     begin: int,
     end: int,
 ) -> Iterator[tuple[str, str, int, int, int]]:
-    """State, category, begin, end and GPUs of what is left beside the allocations of one node; seconds."""
+    """State, category, begin, end and GPUs of what is left next to the allocations of one node; seconds."""
     changes: list[tuple[int, str, int]] = []
     for low, high, gpus in busy:
         changes += [(low, "held", gpus), (high, "held", -gpus)]

@@ -205,7 +205,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
 
 
 def _value(headline: Headline) -> Component:
-    """The large number; a lower bound is labelled as such, with the upper one beside it."""
+    """The large number; a lower bound is labelled as such, with the upper one next to it."""
     number = headline_text.headline_value(headline)
     high = headline_text.at_most(headline)
     if high is None:

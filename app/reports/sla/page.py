@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.reports.sla.document import Document
 
 ICONS = {"supported": "\N{CHECK MARK}", "refuted": "\N{MULTIPLICATION X}", "undetermined": "?"}
-"""Icons beside the words of verdicts."""
+"""Icons next to the words of verdicts."""
 
 
 def render(document: Document) -> bytes:

@@ -162,7 +162,7 @@ _INPUTS = ("mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "lost_shar
 
 
 def _with_expected(by_run: pl.DataFrame, source: Reader, window: Window) -> pl.DataFrame:
-    """The expected ETTR of each run and what it was worked out from beside the measured one."""
+    """The expected ETTR of each run and what it was worked out from next to the measured one."""
     found = expected_run_rows(source, window, by_run=by_run)
     names = {
         "expected": "ettr_expected",
@@ -237,7 +237,7 @@ def _stretches(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
 
 
 def _spent(found: pl.DataFrame, told: dict[str, pl.DataFrame], by: str, said: tuple[str, ...]) -> Answer:
-    """The stretches of a run, or their sums, as rows."""
+    """The intervals of a run, or their sums, as rows."""
     checks = tuple(_adds_up(row, told[row["run_id"]]) for row in found.iter_rows(named=True))
     if by == "stretch":
         rows = pl.concat(list(told.values()))

@@ -61,7 +61,7 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _conventions(asked: str | None) -> tuple[Convention, ...]:
-    """The conventions that were asked for: one, or all.
+    """The conventions that were requested: one, or all.
 
     Raises:
         UsageError: there is no such convention.
@@ -143,7 +143,7 @@ def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Con
 
 
 def _by_step(source: Reader, window: Window, question: Question, asked: Convention | None) -> Answer:
-    """Every kept step, one convention: what was asked for, else the headline's."""
+    """Every kept step, one convention: what was requested, else the headline's."""
     convention = asked or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, convention)
     said: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ OF_USERS: Final = {"cluster", "user"}
 """Of these it can be told whose GPUs are, too, on nodes that several attempts of one user share."""
 
 LITTLE: Final = 0.95
-"""Below this coverage a reader is told what the means are over."""
+"""Below this coverage the answer has a note on what the means are over."""
 
 
 @question(
@@ -106,7 +106,7 @@ def _activity(
 
 
 def _with_users(found: Activity, named: pl.DataFrame, key: list[str], by: str, cluster: str) -> pl.DataFrame:
-    """Attempts with whose they are; of users, what nodes did that attempts of one user shared, beside them."""
+    """Attempts with whose they are; of users, what nodes did that attempts of one user shared, next to them."""
     own = found.attempts.drop("user", "partition", VERIFICATION, strict=False)
     attempts = own.join(named, on=list(frames.ATTEMPT_KEY)).filter(~pl.col(VERIFICATION))
     if by not in OF_USERS:

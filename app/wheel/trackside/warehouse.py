@@ -1,4 +1,4 @@
-"""`trackside.Warehouse`, as `app.api` makes it; the types are in the stub beside this file, which is generated."""
+"""`trackside.Warehouse`, as `app.api` makes it; the types are in the stub next to this file, which is generated."""
 
 from app.api import Answer, TracksideWarning, Warehouse
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HIDDEN: Final = "(not shown)"
-"""In place of a secret that a server tells us back."""
+"""Replaces a secret that a server echoes."""
 
 _SHORTEST_SECRET: Final = 4
 """Characters. What is shorter is no secret, and occurs in any sentence."""
@@ -41,8 +41,8 @@ class Login:
         token: a bearer token; before `user`.
         user: name for basic authentication; without one, that of the address.
         password: its password.
-        headers: more headers, such as a tenant's (`X-Scope-OrgID`); messages may tell them.
-        secret_headers: more headers, which no message tells.
+        headers: more headers, such as a tenant's (`X-Scope-OrgID`); messages may show them.
+        secret_headers: more headers, which no message shows.
         ca_file: certificates (PEM) of the authorities that we trust, in place of the system's.
         cert_file: our own certificate (PEM), where the server wants one; with its key, unless `key_file` has that.
         key_file: its key (PEM).
@@ -78,10 +78,10 @@ class Login:
             return HTTPBasicAuth(self.user.encode(), self.password.encode())
         if parts.username and "authorization" not in map(str.lower, (*self.headers, *self.secret_headers)):
             return HTTPBasicAuth(unquote(parts.username).encode(), unquote(parts.password or "").encode())
-        return _Nobody()
+        return _NoAuth()
 
     def hide(self, text: str, url: str) -> str:
-        """A server's words without our secrets, which it may have told us back."""
+        """A server's message without our secrets, which it may have echoed."""
         parts = urlsplit(url)
         inside = parts.password or parts.username or ""
         logins = (self.user, self.password), (unquote(parts.username or ""), unquote(parts.password or ""))
@@ -108,7 +108,7 @@ class Login:
         try:
             if self.cert_file:
                 key = self.key_file or None
-                context.load_cert_chain(self.cert_file, key, password=lambda: b"")  # else it asks for one
+                context.load_cert_chain(self.cert_file, key, password=lambda: b"")  # else it requests one
         except OSError as error:
             raise CertificateError(f"cert_file, key_file: {_why(error)}") from None
 
@@ -124,8 +124,8 @@ class _Bearer(AuthBase):
         return request
 
 
-class _Nobody(AuthBase):
-    """No login but what the headers are; with none at all requests would look for one in a netrc."""
+class _NoAuth(AuthBase):
+    """No login but the headers; without this class `requests` would read a netrc file."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         return request

@@ -1,4 +1,4 @@
-"""How a server is asked: with a time limit, again after a growing pause, and never taken at half its word.
+"""Requests to a server: with a time limit, retries after growing pauses, and checks that a response is complete.
 
 `prometheus-api-client` connects. What it leaves to its caller is done here: statuses are judged in a hook (it folds
 them into text), retries wait longer each time and end, an answer that is only a part of what there is counts as none,
@@ -35,9 +35,9 @@ from ingest.prometheus.client.responses import (
     NotPrometheusError,
     PartialError,
     TooMuchError,
-    in_words,
+    describe_error,
+    error_message,
     innermost,
-    said_by,
     shown,
     warnings,
 )
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT_S: Final = 30.0
-"""Between two tries, in seconds; a server that asks for a longer pause (Retry-After) gets this."""
+"""Between two tries, in seconds; a server that requests a longer pause (Retry-After) gets this."""
 
 GRACE_S: Final = 2
 """How much longer we wait than the server may work."""
@@ -61,10 +61,10 @@ BITE: Final = 1 << 16
 """Bytes of an answer that are read at once, at most; less if less has come."""
 
 LARGEST_ANSWER: Final = 1 << 27
-"""Bytes of an answer in JSON, which is held whole; one that goes on is asked for in smaller pieces."""
+"""Bytes of an answer in JSON, which is held whole; one that goes on is requested in smaller segments."""
 
 LARGEST_STREAM: Final = 1 << 32
-"""Bytes of an answer that is not held; one that goes on is asked for in smaller pieces."""
+"""Bytes of an answer that is not held; one that goes on is requested in smaller segments."""
 
 UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 """For what is large: compressing it took the server six times as long as sending it within a data centre does."""
@@ -90,43 +90,43 @@ class Asking:
         self._closed = Event()
         self._session = login.session(url)
         self._session.hooks["response"].append(self._judge)
-        # The server gives up at `timeout_s`; we wait a little longer, to hear it say so.
+        # The server gives up at `timeout_s`; we wait a little longer, to get its error message.
         self._patience_s = math.ceil(timeout_s) + GRACE_S
         self.library = PrometheusConnect(
             self.url, session=self._session, retry=Retry(total=0), timeout=self._patience_s
         )
 
     def close(self) -> None:
-        """Hang up: who waits to ask again does not, and nobody asks anything more."""
+        """Close the connection: waiting retries end, and no more requests are sent."""
         self._closed.set()
         self.library.close()
 
     def digest(self) -> str:
-        """SHA-256 of all answers since this was last asked, in whatever order they came."""
+        """SHA-256 of all answers since the last call, in whatever order they came."""
         with self._lock:
-            told, self._seen = b"".join(sorted(self._seen)), []
-        return hashlib.sha256(told).hexdigest()
+            digests, self._seen = b"".join(sorted(self._seen)), []
+        return hashlib.sha256(digests).hexdigest()
 
     def warnings(self) -> list[str]:
-        """What the server warned of since this was last asked, each once, without secrets."""
+        """What the server warned of since the last call, each once, without secrets."""
         with self._lock:
-            told, self._warnings = list(self._warnings), {}
-        return [LoadWarning("server_message", 1, self.hide(message)) for message in told]
+            messages, self._warnings = list(self._warnings), {}
+        return [LoadWarning("server_message", 1, self.hide(message)) for message in messages]
 
     def hide(self, text: str) -> str:
-        """What the server said, without secrets; to be done before it is cut."""
+        """The server's message without secrets; call it before the message is shortened."""
         return self._login.hide(text, self._full_url)
 
     def ask(self, question: Callable[[], Answer], *, first: bool = False) -> Answer:
-        """Ask, and again after a pause where that may help.
+        """Send a request, and retry after a pause where that may help.
 
-        Nobody waits for a server that cannot be reached for the first question: most likely its address is wrong.
+        A server that cannot be reached by the first request is not retried: most likely its address is wrong.
 
         Raises:
             ServerDownError: it does not answer, or not as it should.
             TooMuchError: a smaller question may be answered.
         """
-        if self._closed.is_set():  # whoever asked ahead has no one any more who waits for it
+        if self._closed.is_set():  # the result of this prefetch is no longer needed
             raise self.down("was hung up on", LATER)
         return retry(
             lambda: self.once(question),
@@ -136,14 +136,14 @@ class Asking:
         )
 
     def once(self, question: Callable[[], Answer]) -> Answer:
-        """Ask, and turn whatever goes wrong into what to do about it."""
+        """Send a request once, and turn each failure into an error with a hint."""
         try:
             return question()
         except AnsweredError as error:
             if error.is_too_much:
-                raise TooMuchError(error.said) from None
-            said = f": {shown(error.said)}" if error.said else ""
-            down = self.down(f"answers with status {error.status}{said}", error.hint)
+                raise TooMuchError(error.message) from None
+            reason = f": {shown(error.message)}" if error.message else ""
+            down = self.down(f"answers with status {error.status}{reason}", error.hint)
             if error.status in AGAIN:
                 raise AgainError(down, pause_s=error.retry_after_s) from None
             raise down from None
@@ -161,7 +161,7 @@ class Asking:
             raise self._strange(error) from None
 
     def down(self, what: str, hint: str, *, unreachable: bool = False) -> ServerDownError:
-        """What to say of the server, without secrets."""
+        """An error message about the server, without secrets."""
         return ServerDownError(self.url, self.hide(what), hint, unreachable=unreachable)
 
     def body(self, path: str, params: Mapping[str, Any]) -> bytes:
@@ -199,7 +199,7 @@ class Asking:
     def parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
         """An answer, if all of it comes in time: the library's own limit begins anew with every byte.
 
-        One that is on its way and too long for that is asked for in smaller pieces; a mere drip is silence.
+        One that is on its way and too long for that is requested in smaller segments; a mere drip is silence.
         """
         end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
         size = 0
@@ -237,13 +237,13 @@ class Asking:
         if response.is_redirect:
             return
         if not response.ok:
-            said = self.hide(said_by(response))[:LONGEST_REASON]
-            raise AnsweredError(response.status_code, said, response.headers.get("Retry-After", ""))
+            message = self.hide(error_message(response))[:LONGEST_REASON]
+            raise AnsweredError(response.status_code, message, response.headers.get("Retry-After", ""))
         if not body.lstrip().startswith(b"{"):
             raise NotPrometheusError(response.headers.get("Content-Type", "something"))
-        told = warnings(body)
+        found_warnings = warnings(body)
         with self._lock:
-            self._warnings.update(dict.fromkeys(told))
+            self._warnings.update(dict.fromkeys(found_warnings))
         self.see(hashlib.sha256(body).digest())
 
     def _strange(self, error: Exception) -> ServerDownError:
@@ -256,11 +256,11 @@ class Asking:
                 "does not answer in time", f"{LATER} Or allow more: prometheus.timeout_s.", unreachable=True
             )
         if isinstance(cause, ssl.SSLError) or isinstance(error, requests.exceptions.SSLError):
-            what, hint = next((told for reason, told in _TLS.items() if reason in str(cause)), _TLS[""])
-            return self.down(f"{what}: {in_words(cause)}", hint, unreachable=True)
+            what, hint = next((pair for reason, pair in _TLS.items() if reason in str(cause)), _TLS[""])
+            return self.down(f"{what}: {describe_error(cause)}", hint, unreachable=True)
         if isinstance(error, requests.exceptions.ChunkedEncodingError):
             return self.down("hung up in the middle of an answer", LATER, unreachable=True)
-        return self.down(f"cannot be reached: {in_words(cause)}", LATER, unreachable=True)
+        return self.down(f"cannot be reached: {describe_error(cause)}", LATER, unreachable=True)
 
 
 def _is_unreachable(failure: RetryableError) -> bool:

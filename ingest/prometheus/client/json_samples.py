@@ -28,7 +28,7 @@ BLOCK: Final = 1 << 23
 """Bytes of numbers that are parsed together: few enough to be held several times over."""
 
 _VALUES: Final = re.compile(rb'"values":\[')
-"""Within text of JSON its quotes would be escaped, so nothing else looks like this."""
+"""Within a JSON string its quotes would be escaped, so this text is unambiguous."""
 
 _TO_CSV: Final = bytes.maketrans(b"]", b"\n")
 _ROW: Final = {"before": pl.String, "time": pl.Float64, "value": pl.Float64}
@@ -48,8 +48,8 @@ def samples_of(body: bytes) -> Samples:
     try:
         return _quickly(body)
     except (_NotSoError, PolarsError):
-        found = _loaded(body)["data"]["result"]
-        return checked(series_of(found, "values"))
+        result = _loaded(body)["data"]["result"]
+        return checked(series_of(result, "values"))
 
 
 def _loaded(text: bytes) -> Any:  # noqa: ANN401 - any JSON
@@ -85,8 +85,8 @@ def _quickly(body: bytes) -> Samples:
     values: list[npt.NDArray[np.float64]] = []
     block: list[bytes] = []
     size = at = 0
-    for found in _VALUES.finditer(body):
-        begin = found.end()
+    for match in _VALUES.finditer(body):
+        begin = match.end()
         end = begin if body[begin : begin + 1] == b"]" else body.find(b"]]", begin) + 1
         if end < begin:
             raise _NotSoError
@@ -146,8 +146,8 @@ def _pairs(text: npt.NDArray[np.uint8]) -> int:
 
 def _labels(rest: bytes, count: int) -> list[dict[str, str]]:
     """Labels of the series, from the answer without its numbers."""
-    told = _loaded(rest)
-    series = series_of(told["data"]["result"], "values")
+    answer = _loaded(rest)
+    series = series_of(answer["data"]["result"], "values")
     if len(series) != count or any(one["values"] for one in series):
         raise _NotSoError
     return [one["metric"] for one in series]

@@ -1,4 +1,4 @@
-"""Samples in order: each series once through, no time twice, nothing outside the time that was asked for."""
+"""Samples in order: each series once through, no time twice, nothing outside the requested time."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def tidied(samples: Samples, low_ms: int, high_ms: int, *, nan: bool = True) -> 
     return Samples(kept, counts[some], times, values)
 
 
-def merged(found: list[Samples]) -> Samples:
+def merged(batches: list[Samples]) -> Samples:
     """All of several; a series of two of them comes twice."""
-    if len(found) == 1:
-        return found[0]
+    if len(batches) == 1:
+        return batches[0]
     return Samples(
-        [labels for one in found for labels in one.labels],
-        np.concatenate([np.empty(0, np.int64), *(one.sizes for one in found)]),
-        np.concatenate([np.empty(0, np.int64), *(one.times for one in found)]),
-        np.concatenate([np.empty(0, np.float64), *(one.values for one in found)]),
+        [labels for one in batches for labels in one.labels],
+        np.concatenate([np.empty(0, np.int64), *(one.sizes for one in batches)]),
+        np.concatenate([np.empty(0, np.int64), *(one.times for one in batches)]),
+        np.concatenate([np.empty(0, np.float64), *(one.values for one in batches)]),
     )

@@ -64,7 +64,7 @@ class ServerReader:
         streamed = self.server.samples(selector, first=since + self.step, last=until, step=self.step, each=each)
         if streamed is not None:
             return streamed
-        answers = self.server.each_readings(selector, since=since, until=until, step=self.step)
+        answers = self.server.json_readings(selector, since=since, until=until, step=self.step)
         return [each(samples) for samples in answers]
 
 

@@ -4,7 +4,7 @@ A request is a protobuf message (`prompb/remote.proto`) in a snappy block. The a
 with the length of the message, its CRC-32C in four bytes, and the message with chunks
 (`ingest.prometheus.client.xor_chunks`) of a series; a series that is long has several, one after the other.
 
-Of the checksums only the last frame's is looked at: TCP and TLS guard what is between, but a server that fails in the
+Of the checksums only the last frame's is examined: TCP and TLS guard what is between, but a server that fails in the
 middle of an answer writes what went wrong behind the last frame, and ends as if all were well.
 """
 
@@ -32,7 +32,7 @@ HEADERS: Final = {
     "X-Prometheus-Remote-Read-Version": "0.1.0",
 }
 STREAMED: Final = "application/x-streamed-protobuf"
-"""Kind of an answer in frames. No other is asked for: who cannot stream then refuses, and is asked in JSON."""
+"""Kind of an answer in frames. No other is requested: who cannot stream then refuses, and is asked in JSON."""
 
 BATCH: Final = 1 << 22
 """Bytes of an answer that are decoded together, at least; while they are, the next come."""
@@ -98,16 +98,16 @@ def matchers(selector: str) -> list[Matcher] | None:
     whole = _METRIC.fullmatch(selector)
     if whole is None:
         return None
-    found = [Matcher("__name__", "=", whole[1])] if whole[1] else []
+    parsed = [Matcher("__name__", "=", whole[1])] if whole[1] else []
     at = 0
     while at < len(whole[2].rstrip()):
-        told = _MATCHER.match(whole[2], at)
-        value = _unquoted(told[3]) if told else None
-        if told is None or value is None:
+        match = _MATCHER.match(whole[2], at)
+        value = _unquoted(match[3]) if match else None
+        if match is None or value is None:
             return None
-        found.append(Matcher(told[1], told[2], value))
-        at = told.end()
-    return found
+        parsed.append(Matcher(match[1], match[2], value))
+        at = match.end()
+    return parsed
 
 
 def _unquoted(text: str) -> str | None:
@@ -129,7 +129,7 @@ def request(conditions: Iterable[Matcher], low_ms: int, high_ms: int) -> bytes:
 
 
 def _condition(matcher: Matcher) -> bytes:
-    """One condition. Equality is asked for as a regular expression, but for the metric's name.
+    """One condition. Equality is requested as a regular expression, but for the metric's name.
 
     A server has external labels, that its series do not have before they leave it; where equality with one is asked
     for, remote read changes the condition, as PromQL does not.
@@ -147,11 +147,11 @@ def _sized(tag: bytes, content: bytes) -> bytes:
 def _varint(number: int) -> bytes:
     """A whole number as protobuf writes it; negative ones as of 64 bits."""
     number &= (1 << 64) - 1
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def _block(data: bytes) -> bytes:
@@ -168,7 +168,7 @@ def batches(
     low_ms: int,
     high_ms: int,
     names: Collection[str],
-    known: dict[bytes, tuple[str, str]] | None = None,
+    label_cache: dict[bytes, tuple[str, str]] | None = None,
 ) -> Iterator[Samples]:
     """The samples of an answer that comes in parts, of both times and what lies between.
 
@@ -180,28 +180,28 @@ def batches(
         GarbledError: it is none, or breaks off.
         UnknownChunksError: it has chunks of another encoding.
     """
-    known = {} if known is None else known
-    for found in prefetch_one(_founds(parts)):
-        yield from found.samples(low_ms, high_ms, names, known)
+    label_cache = {} if label_cache is None else label_cache
+    for scan in prefetch_one(_scans(parts)):
+        yield from scan.samples(low_ms, high_ms, names, label_cache)
 
 
-def _founds(parts: Iterable[bytes]) -> Iterator[_Found]:
-    """What is in an answer, piece by piece; no series is in two of them."""
+def _scans(parts: Iterable[bytes]) -> Iterator[_Scan]:
+    """The content of an answer, part by part; no series is in two parts."""
     rest, enough = bytearray(), BATCH
     for part in parts:
         rest += part
         if len(rest) >= enough:
-            found = _Found(bytes(rest))
-            del rest[: found.all_but_the_last_series()]
-            yield found
+            scan = _Scan(bytes(rest))
+            del rest[: scan.all_but_the_last_series()]
+            yield scan
             enough = len(rest) + BATCH
-    found = _Found(bytes(rest))
-    found.all()
-    yield found
+    scan = _Scan(bytes(rest))
+    scan.all()
+    yield scan
 
 
-class _Found:
-    """Where in a piece of an answer series and chunks are."""
+class _Scan:
+    """Where the series and chunks are in a part of an answer."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -214,8 +214,8 @@ class _Found:
         """Find all: it is the answer's end."""
         self._walk(self._data, until_end=True)
         message = self._data[self._message_at :]
-        told = self._data[self._message_at - 4 : self._message_at]
-        if 0 < len(message) <= LONGEST_TEXT and _crc32c(message) != int.from_bytes(told):
+        checksum = self._data[self._message_at - 4 : self._message_at]
+        if 0 < len(message) <= LONGEST_TEXT and _crc32c(message) != int.from_bytes(checksum):
             raise GarbledError(_text(self._data[self._frame_at :]))
 
     def all_but_the_last_series(self) -> int:
@@ -225,14 +225,14 @@ class _Found:
         return frame
 
     def samples(
-        self, low_ms: int, high_ms: int, names: Collection[str], known: dict[bytes, tuple[str, str]]
+        self, low_ms: int, high_ms: int, names: Collection[str], label_cache: dict[bytes, tuple[str, str]]
     ) -> Iterator[Samples]:
         """The samples, in a single batch; none at all where there are none."""
         if not self.chunks:
             return
         data = self._data
         limits = np.array(self.chunks, np.int64).reshape(-1, 2)
-        labels = [_labels(data, begin, end, names, known) for begin, end in self.labels]
+        labels = [_labels(data, begin, end, names, label_cache) for begin, end in self.labels]
         array = np.frombuffer(data + bytes(16), np.uint8)
         try:
             decoded = decode(array, *_contents(array, limits[:, 0], limits[:, 1]))
@@ -263,7 +263,7 @@ class _Found:
         return cut
 
     def _frame(self, data: bytes, at: int, end: int) -> bool:
-        """Find all in one message; tells whether it begins with a series that is not the one before."""
+        """Find all in one message; returns whether it begins with a series that is not the one before."""
         begins, first = False, True
         while at < end:
             if data[at] != 0x0A:
@@ -277,7 +277,7 @@ class _Found:
         return begins
 
     def _series(self, data: bytes, at: int, end: int) -> bool:
-        """Find labels and chunks of one series; tells whether it is not the one before."""
+        """Find labels and chunks of one series; returns whether it is not the one before."""
         labels_from = at
         while at < end and data[at] == 0x0A:
             size = data[at + 1]
@@ -321,7 +321,7 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _behind(data: bytes, at: int) -> int:
-    """Where a field that nobody needs ends."""
+    """Where an unused field ends."""
     tag, at = _uvarint(data, at)
     if tag & 7 == 0:
         return _uvarint(data, at)[1]
@@ -334,31 +334,31 @@ def _behind(data: bytes, at: int) -> int:
 
 
 def _labels(
-    data: bytes, at: int, end: int, names: Collection[str], known: dict[bytes, tuple[str, str]]
+    data: bytes, at: int, end: int, names: Collection[str], label_cache: dict[bytes, tuple[str, str]]
 ) -> dict[str, str]:
     """The labels of a series; `known` are those that others have had."""
-    found = {}
+    labels = {}
     while at < end:
         begin, size = at, data[at + 1]
         at = at + 2 + size if size < 128 else _behind(data, at)
         field = data[begin:at]
-        if field not in known:
-            known[field] = _label(field)
-        name, value = known[field]
+        if field not in label_cache:
+            label_cache[field] = _label(field)
+        name, value = label_cache[field]
         if name in names:
-            found[name] = value
-    return found
+            labels[name] = value
+    return labels
 
 
 def _label(field: bytes) -> tuple[str, str]:
-    told = {1: b"", 2: b""}
+    fields = {1: b"", 2: b""}
     try:
         _, at = _uvarint(field, 1)
         while at < len(field):
             begin, at = at, _behind(field, at)
             if field[begin] & 7 == 2:
-                told[field[begin] >> 3] = field[_uvarint(field, begin + 1)[1] : at]
-        return told[1].decode(), told[2].decode()
+                fields[field[begin] >> 3] = field[_uvarint(field, begin + 1)[1] : at]
+        return fields[1].decode(), fields[2].decode()
     except (IndexError, UnicodeDecodeError):
         raise GarbledError("a label that is no text") from None
 
@@ -374,13 +374,13 @@ def _contents(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole]:
             break
         tag = data.take(at[live], mode="clip")
         number, behind = uvarints(data, at[live] + 1)
-        told, sized = number.view(np.int64), tag & 7 == 2
-        if np.any(sized & ((told < 0) | (told > LARGEST_FRAME))) or not np.all(sized | (tag & 7 == 0)):
+        numbers, sized = number.view(np.int64), tag & 7 == 2
+        if np.any(sized & ((numbers < 0) | (numbers > LARGEST_FRAME))) or not np.all(sized | (tag & 7 == 0)):
             raise GarbledError("a chunk with a field of a kind that it cannot have")
         is_kind, is_data = tag == 0x18, tag == 0x22
-        kind[live[is_kind]] = told[is_kind]
-        begin[live[is_data]], length[live[is_data]] = behind[is_data], told[is_data]
-        at[live] = behind + sized * told
+        kind[live[is_kind]] = numbers[is_kind]
+        begin[live[is_data]], length[live[is_data]] = behind[is_data], numbers[is_data]
+        at[live] = behind + sized * numbers
     if np.any(at != end):
         raise GarbledError("a chunk that is shorter than what is in it")
     if np.any(kind != XOR):
@@ -419,12 +419,12 @@ def _text(data: bytes) -> str:
 
 
 def _crc32c_table() -> list[int]:
-    found = []
+    table = []
     for number in range(256):
         for _ in range(8):
             number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)  # noqa: PLW2901 - the polynomial's remainder
-        found.append(number)
-    return found
+        table.append(number)
+    return table
 
 
 _TABLE: Final = _crc32c_table()

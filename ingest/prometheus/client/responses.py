@@ -1,4 +1,4 @@
-"""What the answers of a server say that are no numbers: refusals, errors, warnings, names; each as its own kind."""
+"""Responses of a server that are not samples: refusals, errors, warnings and names, each as its own type."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ TOO_MUCH: Final = re.compile(
     r"limit .*exceeded|exceeded the maximum|matching (?:unique )?timeseries exceeds|err-mimir-max-",
     re.IGNORECASE,
 )
-"""What servers say where a smaller question would have been answered."""
+"""Messages of servers when a smaller query would have succeeded."""
 
 TOO_OFTEN: Final = re.compile(r"\brate limit|max-request-rate|outstanding requests", re.IGNORECASE)
-"""What they say where any question would have been refused just then."""
+"""Messages of servers when any query would have been refused at that moment."""
 
 SERIES: Final = re.compile(r"(?:many|number of|unique|matching|max-) ?(?:unique )?(?:time)?series", re.IGNORECASE)
-"""What they say where it is the series that are too many: in a shorter time there are as many."""
+"""Messages of servers when there are too many series: a shorter time has as many."""
 
 TOO_MUCH_STATUSES: Final = frozenset({413, 422})
-WORDS: Final = frozenset({400, 429, 500, 503, 504})
-"""Statuses at which the words say whether it is too much."""
+STATUSES_WITH_REASON: Final = frozenset({400, 429, 500, 503, 504})
+"""Statuses whose message decides whether the query was too large."""
 
 HARMLESS: Final = re.compile(r"PromQL (?:warning|info)\b|No StoreAPIs matched", re.IGNORECASE)
 """Warnings of an answer that is whole: about the query itself, or of Thanos where no part of it has that time."""
@@ -65,33 +65,35 @@ HINTS: Final = {
 
 
 LONGEST_REASON: Final = 4000
-"""Characters of what a server says that are looked at."""
+"""Characters of a server's message that are examined."""
 
 
 class TooMuchError(Exception):
-    """The server would have to look at more than it is allowed to at once."""
+    """The query exceeds a limit of the server."""
 
 
 class AnsweredError(Exception):
     """The server answered with an error."""
 
-    def __init__(self, status: int, said: str, retry_after: str) -> None:
+    def __init__(self, status: int, message: str, retry_after: str) -> None:
         self.status = status
-        self.said = said
+        self.message = message
         self.retry_after_s = float(retry_after) if retry_after.isdigit() else 0.0
-        super().__init__(f"{status} {said}")
+        super().__init__(f"{status} {message}")
 
     @property
     def is_too_much(self) -> bool:
         """Whether a smaller question may be answered."""
-        if TOO_OFTEN.search(self.said):
+        if TOO_OFTEN.search(self.message):
             return False
-        return self.status in TOO_MUCH_STATUSES or bool(self.status in WORDS and TOO_MUCH.search(self.said))
+        return self.status in TOO_MUCH_STATUSES or bool(
+            self.status in STATUSES_WITH_REASON and TOO_MUCH.search(self.message)
+        )
 
     @property
     def hint(self) -> str:
         """What to do about it."""
-        if self.status in {400, 401} and "no org id" in self.said:
+        if self.status in {400, 401} and "no org id" in self.message:
             return TENANT
         return HINTS.get(self.status, LATER)
 
@@ -105,7 +107,7 @@ class AgainError(RetryableError):
 
 
 class PartialError(Exception):
-    """The server says that its answer is not all that it should have told."""
+    """The server reports that its answer is incomplete."""
 
 
 class NotPrometheusError(Exception):
@@ -116,8 +118,8 @@ class NotStreamedError(Exception):
     """Raw readings are not answered, or not as they should be; it can still be asked in JSON."""
 
 
-class _Told(msgspec.Struct):
-    """What stands beside the data of an answer."""
+class _Annotations(msgspec.Struct):
+    """What an answer has besides the data."""
 
     warnings: list[str] | None = None
     is_partial: bool = msgspec.field(default=False, name="isPartial")
@@ -132,14 +134,14 @@ def warnings(body: bytes) -> list[str]:
     if b'"warnings"' not in body and b'"isPartial"' not in body:
         return []
     try:
-        told = msgspec.json.decode(body, type=_Told)
+        annotations = msgspec.json.decode(body, type=_Annotations)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []  # whoever reads the data says what is wrong
-    said = told.warnings or []
-    missing = [one for one in said if not HARMLESS.search(one)]
-    if missing or told.is_partial:
+        return []  # the reader of the data reports what is wrong
+    messages = annotations.warnings or []
+    missing = [one for one in messages if not HARMLESS.search(one)]
+    if missing or annotations.is_partial:
         raise PartialError(missing[0] if missing else "isPartial")
-    return said
+    return messages
 
 
 @contextlib.contextmanager
@@ -155,35 +157,35 @@ def not_streamed() -> Iterator[None]:
         raise NotStreamedError from error
 
 
-def names_of(found: object) -> list[str]:
-    """Names of metrics, as the server told them; none at all may come as null."""
-    if found is None:
+def names_of(result: object) -> list[str]:
+    """Names of metrics in the server's answer; an empty list may come as null."""
+    if result is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+    if not isinstance(result, list) or not all(isinstance(name, str) for name in result):
         raise NotPrometheusError("names that are no list of text")
-    return found
+    return result
 
 
-def series_of(found: object, key: Literal["value", "values"]) -> Series:
+def series_of(result: object, key: Literal["value", "values"]) -> Series:
     """Series of an answer: labels, and one value or several, each a time and a number as text."""
-    if not isinstance(found, list):
+    if not isinstance(result, list):
         raise NotPrometheusError("a result that is no list of series")
-    for one in found:
+    for one in result:
         if not isinstance(one, dict) or not _is_labels(one.get("metric")):
             raise NotPrometheusError("a series without labels")
         if not _is_values([one.get(key)] if key == "value" else one.get(key)):
             raise NotPrometheusError("a series whose values are not pairs of a time and a number as text")
-    return found
+    return result
 
 
-def _is_labels(found: object) -> bool:
-    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+def _is_labels(value_: object) -> bool:
+    return isinstance(value_, dict) and all(isinstance(value, str) for value in value_.values())
 
 
-def _is_values(found: object) -> bool:
+def _is_values(pairs: object) -> bool:
     try:
-        kinds = {(type(moment), type(value)) for moment, value in found}  # type: ignore[attr-defined]  # caught if not
-        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in found)  # type: ignore[attr-defined]  # as above
+        kinds = {(type(moment), type(value)) for moment, value in pairs}  # type: ignore[attr-defined]  # caught if not
+        return kinds <= _PAIRS and all(0 <= moment <= LATEST_EPOCH for moment, _ in pairs)  # type: ignore[attr-defined]  # as above
     except (TypeError, ValueError):
         return False
 
@@ -199,19 +201,19 @@ def number_of(text: str) -> float:
         raise NotPrometheusError(f"{text!r} for a number") from None
 
 
-def said_by(response: requests.Response) -> str:
-    """What an error answer says: Prometheus' own words, or the beginning of a text; of a page nothing."""
+def error_message(response: requests.Response) -> str:
+    """The message of an error response: Prometheus' own, or the beginning of a text; of an HTML page nothing."""
     try:
-        told = response.json()
+        body = response.json()
     except (ValueError, RecursionError):
         text = response.text.strip()
         return "" if text.startswith("<") else text
-    return str(told.get("error", "")) if isinstance(told, dict) else ""
+    return str(body.get("error", "")) if isinstance(body, dict) else ""
 
 
-def shown(said: str) -> str:
-    """The beginning and the end of what a server says: some repeat the query before they come to the reason."""
-    whole = shorten(said, LONGEST_REASON)
+def shown(message: str) -> str:
+    """The beginning and the end of a server's message: some repeat the query before the reason."""
+    whole = shorten(message, LONGEST_REASON)
     return (
         whole if len(whole) <= SHOWN_CHARACTERS else f"{whole[: SHOWN_CHARACTERS // 3]} ... {whole[-SHOWN_CHARACTERS:]}"
     )
@@ -227,6 +229,6 @@ def innermost(error: BaseException) -> BaseException:
         error = below
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What went wrong in a connection."""
     return shorten(getattr(error, "verify_message", "") or getattr(error, "strerror", None) or type(error).__name__)

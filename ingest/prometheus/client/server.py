@@ -1,7 +1,7 @@
-"""A server that speaks Prometheus' HTTP API, asked politely: Prometheus, VictoriaMetrics, Thanos, Mimir.
+"""A client of Prometheus' HTTP API with limits and retries: for Prometheus, VictoriaMetrics, Thanos, Mimir.
 
 `ingest.prometheus.client.http` sends one request. Here is which ones: raw readings by the quickest transport
-that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller pieces
+that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller segments
 where a question is too much (shorter times first, then fewer metrics), and several questions in JSON at the same time,
 within a limit. What is held at once is bounded: of a stream a few batches, of an answer in JSON `LARGEST_ANSWER` bytes,
 and of those answers twice as many as questions may be asked at the same time.
@@ -41,7 +41,16 @@ from ingest.prometheus.client.responses import (
     series_of,
     shown,
 )
-from ingest.prometheus.client.split import MILLISECOND, Piece, by_name, epoch_ms, halves, halves_by_name, seconds, whole
+from ingest.prometheus.client.split import (
+    MILLISECOND,
+    Segment,
+    by_name,
+    epoch_ms,
+    halves,
+    halves_by_name,
+    seconds,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +68,7 @@ BOTH_ENDS: Final = "count_over_time(vector(0)[1s:1s])"
 
 
 class Server:
-    """A server that is asked with a time limit, again after a pause, and in smaller pieces where it must be."""
+    """A server that is queried with a time limit, with retries, and in smaller segments where necessary."""
 
     def __init__(
         self,
@@ -87,11 +96,11 @@ class Server:
         self._asking.close()
 
     def digest(self) -> str:
-        """SHA-256 of all answers since this was last asked."""
+        """SHA-256 of all answers since the last call."""
         return self._asking.digest()
 
     def warnings(self) -> list[str]:
-        """What the server warned of in answers that are whole, since this was last asked."""
+        """What the server warned of in answers that are whole, since the last call."""
         return self._asking.warnings()
 
     def transport(self) -> Transport:
@@ -103,35 +112,35 @@ class Server:
         """Names of the metrics that the server has in that time (roughly), those of a series matcher if one is given.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         window = {"start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
         library = self._asking.library
 
-        def ask(some: str) -> list[str]:
+        def fetch(some: str) -> list[str]:
             params = window | ({"match[]": some} if some else {})
             return names_of(library.get_label_values("__name__", params=params))
 
-        found: set[str] = set()
+        names: set[str] = set()
         matchers = [matcher]
         for some in matchers:
             try:
-                found.update(self._asking.ask(partial(ask, some), first=True))
+                names.update(self._asking.ask(partial(fetch, some), first=True))
             except TooMuchError as error:
                 smaller = halves_by_name(some)
                 if not smaller:
                     raise self._too_much(error) from None
                 matchers += smaller
-        return sorted(found)
+        return sorted(names)
 
     def points(self, query: str, *, first: datetime, last: datetime, step: timedelta) -> Samples:
         """The values of a query at `first`, every `step` after it, and `last`; a series may come several times.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for one point.
+            ServerDownError: The server gives no response, not even for one point.
         """
-        (found,) = self.points_of([query], first=first, last=last, step=step)
-        return found
+        (points,) = self.points_of([query], first=first, last=last, step=step)
+        return points
 
     def points_of(
         self, queries: Sequence[str], *, first: datetime, last: datetime, step: timedelta
@@ -139,17 +148,22 @@ class Server:
         """`points` of each query, in their order; several are asked at the same time.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for one point.
+            ServerDownError: The server gives no response, not even for one point.
         """
         step_s = f"{step.total_seconds():g}"
 
-        def ask(piece: Piece) -> Samples:
-            params = {"query": piece.what, "start": seconds(piece.low), "end": seconds(piece.high), "step": step_s}
+        def fetch(segment: Segment) -> Samples:
+            params = {
+                "query": segment.what,
+                "start": seconds(segment.low),
+                "end": seconds(segment.high),
+                "step": step_s,
+            }
             return samples_of(self._asking.body("/api/v1/query_range", params | self._limits))
 
-        pieces = [Piece(query, first, last, number) for number, query in enumerate(queries)]
-        found = self._pieces(ask, pieces, step, apart=step, at_once=self._concurrency)
-        for _, answers in groupby(found, key=lambda one: one[0].question):
+        segments = [Segment(query, first, last, number) for number, query in enumerate(queries)]
+        answers_of_segments = self._segments(fetch, segments, step, apart=step, at_once=self._concurrency)
+        for _, answers in groupby(answers_of_segments, key=lambda one: one[0].question):
             yield merged([samples for _, samples in answers])
 
     @property
@@ -165,24 +179,24 @@ class Server:
         would keep back readings a millisecond after the left end.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         if self._left_open is None:
             self._left_open = self._leaves_out_left_end(at)
         return f"[{width // MILLISECOND - (not self._left_open)}ms]"
 
     def _leaves_out_left_end(self, at: datetime) -> bool:
-        def ask() -> bool:
+        def fetch() -> bool:
             try:
-                found = self._now(BOTH_ENDS, at)
+                result = self._now(BOTH_ENDS, at)
             except AnsweredError as error:
                 if error.status in AGAIN:
                     raise
-                return False  # if it will answer nothing at all, the next question says why
-            return [one["value"][1] for one in found] == ["1"]
+                return False  # if it answers nothing at all, the next request reports why
+            return [one["value"][1] for one in result] == ["1"]
 
         try:
-            return self._asking.ask(ask)
+            return self._asking.ask(fetch)
         except TooMuchError:
             return False
 
@@ -192,37 +206,37 @@ class Server:
         A series may come several times, later readings later.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for `step`.
+            ServerDownError: The server gives no response, not even for one `step`.
         """
-        return merged(list(self.each_readings(selector, since=since, until=until, step=step)))
+        return merged(list(self.json_readings(selector, since=since, until=until, step=step)))
 
-    def each_readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Iterator[Samples]:
-        """`readings`, answer by answer: each metric by itself where the selector names several.
+    def json_readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Iterator[Samples]:
+        """`readings`, answer by answer: each metric alone where the selector names several.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for `step`.
+            ServerDownError: The server gives no response, not even for one `step`.
         """
 
-        def ask(piece: Piece) -> Samples:
+        def fetch(segment: Segment) -> Samples:
             # Some servers leave out the left end of the window, some do not; we leave it out.
-            query = f"{piece.what}[{max(1, (piece.high - piece.low) // MILLISECOND)}ms]"
-            params = {"query": query, "time": seconds(piece.high)} | self._limits
-            found = samples_of(self._asking.body("/api/v1/query", params))
-            return tidied(found, epoch_ms(piece.low) + 1, epoch_ms(piece.high))
+            query = f"{segment.what}[{max(1, (segment.high - segment.low) // MILLISECOND)}ms]"
+            params = {"query": query, "time": seconds(segment.high)} | self._limits
+            samples = samples_of(self._asking.body("/api/v1/query", params))
+            return tidied(samples, epoch_ms(segment.low) + 1, epoch_ms(segment.high))
 
         low, high = whole(since), whole(until)
         if low >= high:
             return
-        pieces = [Piece(one, low, high) for one in by_name(selector)]
-        for _, found in self._pieces(ask, pieces, step, apart=timedelta(0), at_once=self._concurrency):
-            if found.labels:
-                yield found
+        segments = [Segment(one, low, high) for one in by_name(selector)]
+        for _, samples in self._segments(fetch, segments, step, apart=timedelta(0), at_once=self._concurrency):
+            if samples.labels:
+                yield samples
 
     def streams(self) -> bool:
-        """Whether it answers remote reads with streamed chunks. It is asked once, for nothing.
+        """Whether it answers remote reads with streamed chunks. It is probed once.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         if self._streams is None:
             try:
@@ -232,10 +246,10 @@ class Server:
         return self._streams
 
     def exports(self) -> bool:
-        """Whether it exports raw readings as VictoriaMetrics does. It is asked once, for nothing.
+        """Whether it exports raw readings as VictoriaMetrics does. It is probed once.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         if self._exports is None:
             params = {"match[]": export.NOTHING, "start": 0, "end": 1}
@@ -249,7 +263,7 @@ class Server:
         """The name of the transport of its raw readings, for messages.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         if self.streams():
             return "remote read"
@@ -266,20 +280,20 @@ class Server:
         step: timedelta,
         each: Callable[[Samples], Answer],
     ) -> list[Answer] | None:
-        """What `each` makes of the raw readings of series, batch by batch. None: ask in JSON (`each_readings`).
+        """What `each` makes of the raw readings of series, batch by batch. None: ask in JSON (`json_readings`).
 
         They come by remote read or by VictoriaMetrics' export. Readings are those after `first` less a step, up to and
         with `last`. Where it is too much at once, batches begin and end on the grid, or hold some of the metrics; no
         series' readings of one step are in two of them.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for one step.
+            ServerDownError: The server gives no response, not even for one step.
         """
-        all_of_it = Piece(selector, first, last)
+        all_of_it = Segment(selector, first, last)
         if wire.matchers(selector) is not None and self.streams():
             try:
                 names = self._label_names(selector, since=first - step, until=last)
-                answers = self._in_turn(lambda piece: self._read(piece, step, names, each), all_of_it, step)
+                answers = self._in_turn(lambda segment: self._read(segment, step, names, each), all_of_it, step)
             except NotStreamedError:
                 self._streams = False
             else:
@@ -287,7 +301,7 @@ class Server:
                 return answers
         if self.exports():
             try:
-                answers = self._in_turn(lambda piece: self._export(piece, step, each), all_of_it, step)
+                answers = self._in_turn(lambda segment: self._export(segment, step, each), all_of_it, step)
             except NotStreamedError:
                 self._exports = False
             else:
@@ -295,46 +309,46 @@ class Server:
                 return answers
         return None
 
-    def _in_turn(self, ask: Callable[[Piece], list[Answer]], piece: Piece, step: timedelta) -> list[Answer]:
-        found = self._pieces(ask, [piece], step, apart=step, at_once=1)
-        return [answer for _, some in found for answer in some]
+    def _in_turn(self, fetch: Callable[[Segment], list[Answer]], segment: Segment, step: timedelta) -> list[Answer]:
+        answers = self._segments(fetch, [segment], step, apart=step, at_once=1)
+        return [answer for _, some in answers for answer in some]
 
     def _read(
-        self, piece: Piece, step: timedelta, names: frozenset[str], each: Callable[[Samples], Answer]
+        self, segment: Segment, step: timedelta, names: frozenset[str], each: Callable[[Samples], Answer]
     ) -> list[Answer]:
         """One remote read."""
-        conditions = wire.matchers(piece.what) or []
-        low, high = epoch_ms(piece.low - step) + 1, epoch_ms(piece.high)
+        conditions = wire.matchers(segment.what) or []
+        low, high = epoch_ms(segment.low - step) + 1, epoch_ms(segment.high)
 
         def take(parts: Iterator[bytes]) -> list[Answer]:
             return [each(batch) for batch in wire.batches(parts, low, high, names, self._known_labels)]
 
         return self._streamed(wire.request(conditions, low, high), take)
 
-    def _export(self, piece: Piece, step: timedelta, each: Callable[[Samples], Answer]) -> list[Answer]:
+    def _export(self, segment: Segment, step: timedelta, each: Callable[[Samples], Answer]) -> list[Answer]:
         """One export."""
-        begin = piece.low - step + MILLISECOND
-        low, high = epoch_ms(begin), epoch_ms(piece.high)
-        params = {"match[]": piece.what, "start": seconds(begin), "end": seconds(piece.high)} | self._limits
-        seen = export.Digest()
+        begin = segment.low - step + MILLISECOND
+        low, high = epoch_ms(begin), epoch_ms(segment.high)
+        params = {"match[]": segment.what, "start": seconds(begin), "end": seconds(segment.high)} | self._limits
+        digest = export.Digest()
 
         def take(parts: Iterator[bytes]) -> list[Answer]:
-            return [each(batch) for batch in export.batches(parts, low, high, seen)]
+            return [each(batch) for batch in export.batches(parts, low, high, digest)]
 
-        found = self._exported(params, take)
-        self._asking.see(seen.digest())
-        return found
+        answers = self._exported(params, take)
+        self._asking.see(digest.digest())
+        return answers
 
     def _label_names(self, selector: str, *, since: datetime, until: datetime) -> frozenset[str]:
         """Names of the labels that series have for PromQL; remote read adds the server's own."""
         params = {"match[]": selector, "start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
 
-        def ask() -> list[str]:
+        def fetch() -> list[str]:
             with not_streamed():
                 return names_of(self._asking.library.get_label_names(params=dict(params)))
 
         try:
-            return frozenset(["__name__", *self._asking.ask(ask)])
+            return frozenset(["__name__", *self._asking.ask(fetch)])
         except TooMuchError as error:
             raise NotStreamedError from error
 
@@ -342,27 +356,27 @@ class Server:
         """One entry for each value of the labels `by` where a series was above zero at any time; some may come twice.
 
         Raises:
-            ServerDownError: it cannot be asked, or not even for `step`.
+            ServerDownError: The server gives no response, not even for one `step`.
         """
 
-        def ask(piece: Piece) -> Series:
-            width = max(1, -((piece.low - piece.high) // MILLISECOND))
-            return self._now(f"max by ({by}) (max_over_time({piece.what}[{width}ms])) > 0", piece.high)
+        def fetch(segment: Segment) -> Series:
+            width = max(1, -((segment.low - segment.high) // MILLISECOND))
+            return self._now(f"max by ({by}) (max_over_time({segment.what}[{width}ms])) > 0", segment.high)
 
-        pieces = [Piece(selector, since, until)]
-        found = self._pieces(ask, pieces, step, apart=timedelta(0), at_once=self._concurrency)
-        return [one for _, some in found for one in some]
+        segments = [Segment(selector, since, until)]
+        answers = self._segments(fetch, segments, step, apart=timedelta(0), at_once=self._concurrency)
+        return [one for _, some in answers for one in some]
 
     def latest(self, selector: str, *, at: datetime) -> float | None:
         """Epoch of the newest reading of series, as far as the server looks back from `at`; None without any.
 
         Raises:
-            ServerDownError: it cannot be asked.
+            ServerDownError: The server gives no response.
         """
         query = f"max(timestamp({selector}))"
         try:
-            found = self._asking.ask(lambda: self._now(query, at))
-            moment = self._asking.once(lambda: number_of(found[0]["value"][1])) if found else math.nan
+            result = self._asking.ask(lambda: self._now(query, at))
+            moment = self._asking.once(lambda: number_of(result[0]["value"][1])) if result else math.nan
         except TooMuchError as error:
             raise self._too_much(error) from None
         return moment if math.isfinite(moment) else None
@@ -372,60 +386,60 @@ class Server:
         params = {"time": at.timestamp()} | self._limits
         return series_of(self._asking.library.custom_query(query, params=dict(params)), "value")
 
-    def _pieces(
+    def _segments(
         self,
-        ask: Callable[[Piece], Answer],
-        pieces: Iterable[Piece],
+        fetch: Callable[[Segment], Answer],
+        segments: Iterable[Segment],
         step: timedelta,
         *,
         apart: timedelta,
         at_once: int,
-    ) -> Iterator[tuple[Piece, Answer]]:
-        """The answers in the order of the pieces, which are cut where they are too much at once.
+    ) -> Iterator[tuple[Segment, Answer]]:
+        """The answers in the order of the segments, which are cut where they are too much at once.
 
-        Halves of a time lie so much `apart` (a step on a grid). With several `at_once` they are asked in threads.
+        Halves of a time lie so much `apart` (a step on a grid). With several `at_once` they are fetched in threads.
         """
-        ready: deque[tuple[Piece, Callable[[], Answer] | None]] = deque((piece, None) for piece in pieces)
+        ready: deque[tuple[Segment, Callable[[], Answer] | None]] = deque((segment, None) for segment in segments)
         while ready:
             if at_once > 1 and len(ready) > 1:
-                self._start(ask, ready, at_once)
-            piece, answer = ready.popleft()
+                self._start(fetch, ready, at_once)
+            segment, answer = ready.popleft()
             try:
-                yield piece, answer() if answer else self._asking.ask(partial(ask, piece))
+                yield segment, answer() if answer else self._asking.ask(partial(fetch, segment))
             except TooMuchError as error:
-                smaller = halves(piece, step, apart, error)
+                smaller = halves(segment, step, apart, error)
                 if not smaller:
                     raise self._too_much(error) from None
                 ready.extendleft((each, None) for each in reversed(smaller))
 
     def _start(
         self,
-        ask: Callable[[Piece], Answer],
-        ready: deque[tuple[Piece, Callable[[], Answer] | None]],
+        fetch: Callable[[Segment], Answer],
+        ready: deque[tuple[Segment, Callable[[], Answer] | None]],
         at_once: int,
     ) -> None:
-        """Ask the first ones in threads; those that were asked before are among them or behind, and go on."""
+        """Start the first requests in threads; those already started are among them or behind, and go on."""
         for number in range(min(at_once, len(ready))):
-            piece, answer = ready[number]
+            segment, answer = ready[number]
             if answer is None:
-                ready[number] = piece, started(partial(self._in_its_turn, ask, piece))
+                ready[number] = segment, started(partial(self._in_its_turn, fetch, segment))
 
-    def _in_its_turn(self, ask: Callable[[Piece], Answer], piece: Piece) -> Answer:
+    def _in_its_turn(self, fetch: Callable[[Segment], Answer], segment: Segment) -> Answer:
         with self._turns:
-            return self._asking.ask(partial(ask, piece))
+            return self._asking.ask(partial(fetch, segment))
 
     def _streamed(self, body: bytes, take: Callable[[Iterator[bytes]], Answer]) -> Answer:
         """What `take` makes of the answer to a remote read, which it gets in parts."""
-        seen = hashlib.sha256()
+        digest = hashlib.sha256()
         with not_streamed():
             response = self._asking.post(wire.PATH, body, wire.HEADERS)
         if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
             response.close()
             raise NotStreamedError
-        parts = _hashed(self._asking.parts(response, LARGEST_STREAM), seen.update)
-        found = self._taken(parts, take)
-        self._asking.see(seen.digest())
-        return found
+        parts = _hashed(self._asking.parts(response, LARGEST_STREAM), digest.update)
+        answer = self._taken(parts, take)
+        self._asking.see(digest.digest())
+        return answer
 
     def _exported(self, params: dict[str, Any], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
         """What `take` makes of the answer to an export, which it gets in parts."""

@@ -1,6 +1,6 @@
-"""Questions in pieces: of a time and some metrics, smaller where they are too much at once.
+"""Questions in segments: of a time and some metrics, smaller where they are too much at once.
 
-Servers count in whole milliseconds; so do pieces.
+Servers count in whole milliseconds; so do segments.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ALTERNATIVES: Final = re.compile(r'__name__=~"([a-zA-Z_:][a-zA-Z0-9_:]*(?:\|[a-
 """Several metrics by name, as we write it."""
 
 
-class Piece(NamedTuple):
-    """A part of a question: what is asked for (a selector or a query), from when to when, and of which question."""
+class Segment(NamedTuple):
+    """A part of a question: what is requested (a selector or a query), from when to when, and of which question."""
 
     what: str
     low: datetime
@@ -30,16 +30,16 @@ class Piece(NamedTuple):
     question: int = 0
 
 
-def halves(piece: Piece, step: timedelta, apart: timedelta, error: Exception) -> list[Piece]:
-    """A piece in two: in time down to a step, then by metrics; those first where the series are too many. None: []."""
-    metrics = halves_by_name(piece.what)
-    steps = (piece.high - piece.low) // step
+def halves(segment: Segment, step: timedelta, apart: timedelta, error: Exception) -> list[Segment]:
+    """Halves of a segment, if any: in time down to a step, then by metrics; by metrics first for too many series."""
+    metrics = halves_by_name(segment.what)
+    steps = (segment.high - segment.low) // step
     if metrics and (steps < 1 or SERIES.search(str(error))):
-        return [piece._replace(what=some) for some in metrics]
+        return [segment._replace(what=some) for some in metrics]
     if steps < 1:
         return []
-    middle = piece.low + (steps // 2) * step if apart else whole(piece.low + (piece.high - piece.low) / 2)
-    return [piece._replace(high=middle), piece._replace(low=middle + apart)]
+    middle = segment.low + (steps // 2) * step if apart else whole(segment.low + (segment.high - segment.low) / 2)
+    return [segment._replace(high=middle), segment._replace(low=middle + apart)]
 
 
 def halves_by_name(selector: str) -> list[str]:

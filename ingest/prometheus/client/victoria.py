@@ -2,7 +2,7 @@ r"""VictoriaMetrics' export of raw readings: a line of JSON for each series, its
 
     {"metric":{"__name__":"up","job":"a"},"values":[1,0.5],"timestamps":[1793530815000,1793530830000]}
 
-Lines are told apart without a parser of JSON, and the numbers of many lines are parsed together. Infinite values are
+Lines are separated without a parser of JSON, and the numbers of many lines are parsed together. Infinite values are
 written as +Inf, or as "Infinity" by newer versions; values that are no number as NaN or null, marks of series that
 ended among them, so that none of those is a reading here. A reading may be told twice (two servers that scrape the
 same, no deduplication); of two at one time the larger counts, as where the server itself removes one.
@@ -39,7 +39,7 @@ BATCH: Final = 1 << 23
 """Bytes of an answer that are parsed together, at least; while they are, the next come."""
 
 LONGEST_LINE: Final = 1 << 27
-"""Bytes. A series that takes more is asked for in shorter pieces of time."""
+"""Bytes. A series that takes more is requested in shorter segments."""
 
 _BEGIN: Final = b'{"metric":{'
 _VALUES: Final = b'},"values":['
@@ -120,7 +120,7 @@ def _samples(lines: list[bytes]) -> Samples:
         at = line.find(_VALUES)
         middle = line.find(_TIMES, at)
         if at < 0 or middle < 0 or not line.startswith(_BEGIN) or not line.endswith(_END):
-            return _one_by_one(lines)
+            return _read_one_by_one(lines)
         labels.append(_labels(line[len(_BEGIN) - 1 : at + 1]))
         told, when = line[at + len(_VALUES) : middle], line[middle + len(_TIMES) : -len(_END)]
         count = when.count(b",") + 1 if when else 0
@@ -161,7 +161,7 @@ def _numbers(lists: list[bytes], kind: type[pl.Int64 | pl.Float64], count: int) 
     return (column.fill_null(float("nan")) if kind is pl.Float64 else column).to_numpy()
 
 
-def _one_by_one(lines: list[bytes]) -> Samples:
+def _read_one_by_one(lines: list[bytes]) -> Samples:
     """The readings of lines of which some are not written as usual."""
     found = []
     for line in lines:

@@ -3,8 +3,8 @@
 A chunk (encoding 1) is a count of samples (16 bits), then a stream of bits: the first time (zigzag varint,
 milliseconds) and value (64 bits), the second time's delta (varint), from then on how much the delta changed, and of
 every value but the first how its bits differ from those of the value before. Lanes have a cursor each, since lengths
-depend on what is told. Sources: Prometheus' `tsdb/docs/format/chunks.md` and `tsdb/docs/bstream.md`, and "Gorilla: a
-fast, scalable, in-memory time series database" (Pelkonen et al., VLDB 2015).
+depend on what is reported. Sources: Prometheus' `tsdb/docs/format/chunks.md` and `tsdb/docs/bstream.md`, and "Gorilla:
+a fast, scalable, in-memory time series database" (Pelkonen et al., VLDB 2015).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> Decoded:
     """All samples of the chunks that lie in `data` from `begin`, `length` bytes each, in their order.
 
     Raises:
-        DamagedChunkError: one ends before all its samples are told, or tells what cannot be.
+        DamagedChunkError: A chunk ends before its samples do, or has an impossible value.
     """
     if np.any(length < HEADER) or np.any(begin < 0) or np.any(begin + length > data.size):
         raise DamagedChunkError("a chunk that is too short to say how many samples it has")
@@ -85,17 +85,17 @@ def uvarints(data: Bytes, at: Whole) -> tuple[Bits, Whole]:
     Raises:
         DamagedChunkError: one has more than 64 bits.
     """
-    found, at = np.zeros(at.size, np.uint64), at.copy()
+    numbers, at = np.zeros(at.size, np.uint64), at.copy()
     more = np.arange(at.size)
     for shift in range(0, 7 * LONGEST_VARINT, 7):
         byte = data.take(at[more], mode="clip").astype(np.uint64)
         if shift == 63 and np.any(byte > 1):
             break
-        found[more] |= (byte & 127) << shift
+        numbers[more] |= (byte & 127) << shift
         at[more] += 1
         more = more[byte > 127]
         if not more.size:
-            return found, at
+            return numbers, at
     raise DamagedChunkError("a number of more than 64 bits")
 
 
@@ -108,7 +108,7 @@ class _Lanes:
         self._end = (begin + length << 3).view(np.uint64)
         self._time, self._delta = np.zeros(begin.size, np.int64), np.zeros(begin.size, np.int64)
         self._value = np.zeros(begin.size, np.uint64)
-        # Which bits of a value were told to differ last: so many, and so many below them that do not.
+        # Which bits of a value differed last: so many, and so many below them that do not.
         self._width, self._below = np.full(begin.size, 64, np.uint64), np.zeros(begin.size, np.uint64)
 
     def run(self, counts: Whole, first: Whole, times: Whole, bits: Bits) -> None:
@@ -131,8 +131,8 @@ class _Lanes:
 
     def _begin(self, lanes: int) -> None:
         """The first sample, whole."""
-        told = self._varint(lanes)
-        self._time[:lanes] = (told >> 1).view(np.int64) ^ -(told & 1).view(np.int64)
+        encoded = self._varint(lanes)
+        self._time[:lanes] = (encoded >> 1).view(np.int64) ^ -(encoded & 1).view(np.int64)
         self._value[:lanes] = self._peek(self._at[:lanes])
         self._at[:lanes] += 64
 
@@ -143,9 +143,9 @@ class _Lanes:
         self._differ(lanes, self._peek(self._at[:lanes]))
 
     def _varint(self, lanes: int) -> Bits:
-        found, at = uvarints(self._data, (self._at[:lanes] >> 3).view(np.int64))
+        numbers, at = uvarints(self._data, (self._at[:lanes] >> 3).view(np.int64))
         self._at[:lanes] = at.view(np.uint64) << 3
-        return found
+        return numbers
 
     def _peek(self, at: Bits) -> Bits:
         """The 64 bits from each position on."""
@@ -169,10 +169,10 @@ class _Lanes:
         if changed.size:
             kind = (ahead[changed] >> 60).view(np.int64)
             width, from_ = _WIDTH[kind], at[changed] - 1 + _PREFIX[kind]
-            told = self._peek(from_) >> (64 - width)
+            bits = self._peek(from_) >> (64 - width)
             half = np.uint64(1) << (width - 1)
-            told -= (told > half) * (half << 1)  # of 64 bits none is too many: twice their half is 0
-            self._delta[changed] += told.view(np.int64)
+            bits -= (bits > half) * (half << 1)  # of 64 bits none is too many: twice their half is 0
+            self._delta[changed] += bits.view(np.int64)
             at[changed] = from_ + width
             ahead_of_value[changed] = self._peek(at[changed])
         self._time[:lanes] += self._delta[:lanes]
@@ -196,10 +196,10 @@ class _Lanes:
             self._width[who] = width
             self._below[who] = 64 - above - width
             at[elsewhere] += 11
-        width, told = self._width.take(changed), self._peek(at)
-        told >>= 64 - width
-        told <<= self._below.take(changed)
-        told ^= self._value.take(changed)
-        self._value[changed] = told
+        width, bits = self._width.take(changed), self._peek(at)
+        bits >>= 64 - width
+        bits <<= self._below.take(changed)
+        bits ^= self._value.take(changed)
+        self._value[changed] = bits
         at += width
         self._at[changed] = at

@@ -38,7 +38,7 @@ _HEALTH: Final[SourceName] = "prometheus.health"
 
 
 def names(mapping: Mapping) -> frozenset[str]:
-    """Metrics whose readings some source wants."""
+    """Metrics whose readings some source uses."""
     of_health = health_rules.names(health_rules.builtin())
     return frozenset((*readings.names(mapping), *mapping.names(), *of_health, HOST_INFO, POD_INFO))
 
@@ -66,12 +66,12 @@ def _count(gathered: Gathered, metrics: set[str]) -> int:
     """How many readings of these metrics a file has."""
     series = np.array([each["__name__"] in metrics for each in gathered.samples.labels], bool)
     outside = sum(count for name, count in gathered.outside.items() if name in metrics)
-    return int(gathered.told[series].sum()) + outside
+    return int(gathered.n_readings[series].sum()) + outside
 
 
 @dataclass(frozen=True)
 class _File:
-    """Readings of one file, and how they are to be looked at."""
+    """Readings of one file, and how they are to be examined."""
 
     gathered: Gathered
     mapping: Mapping
@@ -125,7 +125,7 @@ class _File:
         """
         labels, sizes = self.gathered.samples.labels, self.gathered.samples.sizes
         series = np.array([each["__name__"] in metrics for each in labels], bool)
-        n_readings, once = int(self.gathered.told[series].sum()), int(sizes[series].sum())
+        n_readings, once = int(self.gathered.n_readings[series].sum()), int(sizes[series].sum())
         read = _count(self.gathered, metrics)
         rows = [(self.cluster, source, self.origin, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()]
         return Parsed(

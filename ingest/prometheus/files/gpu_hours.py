@@ -11,6 +11,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def once_each(rows: pl.DataFrame) -> pl.DataFrame:
+def without_duplicates(rows: pl.DataFrame) -> pl.DataFrame:
     """Each GPU's metric of an hour once: the row that covers most of the hour."""
-    return parquet_tables.once_each(rows, GPU_HOURS.key, GPU_HOURS.length)
+    return parquet_tables.without_duplicates(rows, GPU_HOURS.key, GPU_HOURS.length)

@@ -35,7 +35,7 @@ MILLISECONDS_FROM: Final = 1e11
 """Timestamps from here on are milliseconds (the older text format's): as seconds they would lie past the year 5000."""
 
 AHEAD_S: Final = TOLERANCE.total_seconds()
-"""How far ahead of ours another clock may be; a reading further on would be of a future time."""
+"""How far a server's clock may be ahead; later readings count as in the future."""
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -78,14 +78,14 @@ class Reading:
 
     Attributes:
         origin: its name.
-        wanted: the requested metrics.
+        requested: the requested metrics.
         refuse: why the lines of a series (its labels, `__name__` among them) are refused; None: they are not.
         gathering: takes the readings.
         latest_s: an epoch; no reading can be later.
     """
 
     origin: str
-    wanted: Collection[str]
+    requested: Collection[str]
     refuse: Callable[[dict[str, str]], str | None]
     gathering: Gathering
     latest_s: float
@@ -94,7 +94,7 @@ class Reading:
     _refused: list[pl.DataFrame] = field(default_factory=list)
     _n_lines: int = 0
     _n_skipped: int = 0
-    _n_known: int = 0
+    _n_requested: int = 0
     _n_untimed: int = 0
     _cut: bool = False
 
@@ -103,7 +103,7 @@ class Reading:
 
         Raises:
             UnrecognisedInputError: it is empty or of another kind.
-            UntimedError: no line of a metric that is wanted has a timestamp.
+            UntimedError: No line of a requested metric has a timestamp.
             InputError: it has a line that is too long to be one.
         """
         at, beginning = 0, ""
@@ -111,13 +111,13 @@ class Reading:
             first = self._read(lines, at)
             beginning = beginning or first
             at += len(lines)
-            if self._n_lines and not self._n_known:
+            if self._n_lines and not self._n_requested:
                 break
-        if not self._n_known:
+        if not self._n_requested:
             raise unrecognised(self.origin, beginning)
         gathered, refused = self.gathering.finish(), pl.concat([pl.DataFrame(schema=REFUSED), *self._refused])
-        n_wanted = self._n_lines - self._n_skipped
-        if n_wanted and self._n_untimed == n_wanted:
+        n_requested = self._n_lines - self._n_skipped
+        if n_requested and self._n_untimed == n_requested:
             raise UntimedError(
                 f"{self.origin}: none of its lines has a timestamp: a scrape alone does not record when it was made\n"
                 "Write it with timestamps, as SERVER/federate, VictoriaMetrics' /api/v1/export/prometheus and promtool "
@@ -138,7 +138,7 @@ class Reading:
             if end:
                 yield _as_lines(data[:end])
             rest = data[end:]
-            if len(rest) > LONGEST_LINE and self._n_known:
+            if len(rest) > LONGEST_LINE and self._n_requested:
                 raise InputError(f"{self.origin}: a line is longer than {LONGEST_LINE:,} bytes; is the file damaged?")
             if len(rest) > LONGEST_LINE:
                 break
@@ -168,7 +168,7 @@ class Reading:
         closed = unique + closing
         valid = closed.str.contains(rf"^(?:{_SERIES}|{_NAME})$").to_numpy()
         names = closed.str.extract(rf"^({_NAME})").fill_null("")
-        requested_series = valid & names.is_in([*self.wanted, ""]).to_numpy()
+        requested_series = valid & names.is_in([*self.requested, ""]).to_numpy()
         numbers = np.where(valid, _UNWANTED, _INVALID)
         numbers[requested_series] = [
             self._number_of(head) for head in closed.filter(pl.Series(requested_series)).to_list()
@@ -186,7 +186,7 @@ class Reading:
         return number
 
     def _number_of_labels(self, labels: dict[str, str]) -> int:
-        if labels.get("__name__") not in self.wanted:
+        if labels.get("__name__") not in self.requested:
             return _UNWANTED
         why = self.refuse(labels)
         if why is None:
@@ -199,21 +199,21 @@ class Reading:
         """Lines into the account, and readings to the others."""
         self._n_lines += rows.height
         text_lines = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
-        self._n_known += rows.filter(pl.col("number") != _INVALID, text_lines).height
+        self._n_requested += rows.filter(pl.col("number") != _INVALID, text_lines).height
         is_last = pl.lit(self._cut)  # then there is one line, the last
         unwanted = (pl.col("number") == _UNWANTED) & ~is_last
-        wanted = rows.filter(~unwanted).with_columns(reason=self._reason(is_last))
-        self._n_skipped += rows.height - wanted.height
-        refused = wanted.filter(pl.col("reason").is_not_null())
+        requested = rows.filter(~unwanted).with_columns(reason=self._reason(is_last))
+        self._n_skipped += rows.height - requested.height
+        refused = requested.filter(pl.col("reason").is_not_null())
         self._n_untimed += refused.filter(pl.col("reason") == _UNTIMED).height
         if refused.height:
             refusals = refused.select(
                 pl.col("line").cast(WHOLE), "reason", pl.col("raw").str.slice(0, RAW_LIMIT).alias("raw")
             )
             self._refused.append(refusals)
-            wanted = wanted.filter(pl.col("reason").is_null())
+            requested = requested.filter(pl.col("reason").is_null())
         self.gathering.add(
-            wanted["number"].to_numpy(), in_milliseconds(wanted["at"].to_numpy()), wanted["value"].to_numpy()
+            requested["number"].to_numpy(), in_milliseconds(requested["at"].to_numpy()), requested["value"].to_numpy()
         )
 
     def _reason(self, cut: pl.Expr) -> pl.Expr:

@@ -40,7 +40,7 @@ LABELS: Final = "labels"
 """A column of structures, whose fields are labels."""
 
 BATCH: Final = 1 << 20
-"""Rows that are looked at together."""
+"""Rows that are examined together."""
 
 _UNWANTED, _UNPLACED = -1, -2
 
@@ -55,8 +55,8 @@ class Columns(NamedTuple):
 
 def columns_of_readings(columns: Collection[str]) -> Columns | None:
     """Which columns of a file are name, time and value of readings; None where one of them is missing."""
-    columns_found = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
-    name, time, value = columns_found
+    matched_columns = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
+    name, time, value = matched_columns
     return Columns(name, time, value) if name and time and value else None
 
 
@@ -81,7 +81,7 @@ def parse_readings(
     reading = _Reading(origin, columns, mapping, Gathering(since, until), now.timestamp() + AHEAD_S)
     for rows in _batches(data, origin):
         reading.take(rows)
-    return as_parsed(reading.told(), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
+    return as_parsed(reading.parsed_text(), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
 
 
 def _batches(data: bytes, origin: str) -> Iterator[pl.DataFrame]:
@@ -104,7 +104,7 @@ class _Reading:
         self._refused = [pl.DataFrame(schema=REFUSED)]
         self._n_rows = self._n_skipped = 0
 
-    def told(self) -> Text:
+    def parsed_text(self) -> Text:
         """All that was read."""
         gathered = self.gathering.finish()
         return Text(gathered, self._n_rows, pl.concat(self._refused), self._n_skipped, conflicts(gathered))

@@ -78,7 +78,7 @@ def parse_table(
     checked = rows.with_columns(reason=why, outside=(~_within(since, until)).fill_null(value=False))
     good = checked.filter(pl.col("reason").is_null())
     inside = good.filter(~pl.col("outside"))
-    once = once_each(inside, table.key, table.length)
+    once = without_duplicates(inside, table.key, table.length)
     alone = _without_overlaps(once, table)
     overlapping = once.filter(~alone).with_columns(reason=pl.lit(_OVERLAPS))
     refused = pl.concat([checked.filter(pl.col("reason").is_not_null()), overlapping])
@@ -100,7 +100,7 @@ def parse_table(
     )
 
 
-def once_each(rows: pl.DataFrame, key: Sequence[str], length: str | None) -> pl.DataFrame:
+def without_duplicates(rows: pl.DataFrame, key: Sequence[str], length: str | None) -> pl.DataFrame:
     """Rows with each key once: the one that covers most seconds. Millions seldom need sorting."""
     if rows.select(pl.struct(key).hash().n_unique()).item() == rows.height:
         return rows
@@ -213,15 +213,15 @@ def _without_overlaps(rows: pl.DataFrame, table: FileTable) -> pl.Series:
         return rows.select(pl.int_range(pl.len()) >= 0).to_series()
     series = [name for name in table.key if name != "ts"]
     begin, stop = pl.col("ts").dt.epoch("ms"), end("ts", table.length).dt.epoch("ms")
-    spans = rows.select(pl.struct(series).rank("dense").alias("thing"), begin.alias("begin"), stop.alias("end"))
-    spans = spans.with_row_index("row").sort("thing", "begin")
-    if not spans.select((pl.col("begin") < pl.col("end").shift().over("thing")).any()).item():
+    spans = rows.select(pl.struct(series).rank("dense").alias("series"), begin.alias("begin"), stop.alias("end"))
+    spans = spans.with_row_index("row").sort("series", "begin")
+    if not spans.select((pl.col("begin") < pl.col("end").shift().over("series")).any()).item():
         return rows.select(pl.int_range(pl.len()) >= 0).to_series()
     stay = [False] * rows.height
     last: tuple[int, int] | None = None
-    for row, thing, low, high in spans.iter_rows():
-        if last is None or last[0] != thing or low >= last[1]:
-            stay[row], last = True, (thing, high)
+    for row, number, low, high in spans.iter_rows():
+        if last is None or last[0] != number or low >= last[1]:
+            stay[row], last = True, (number, high)
     return pl.Series(stay, dtype=pl.Boolean)
 
 

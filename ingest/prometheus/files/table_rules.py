@@ -39,7 +39,7 @@ class FileTable:
         length: column with the seconds that a row covers; of two that are the same the longer stays.
         hourly: rows are of whole hours; else `length` gives where they end.
         reasons: what else a row can be refused for.
-        filled: what stands in columns that the file has not.
+        filled: what is in columns that the file has not.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 `ingest.prometheus.gpu.server` does the same for a server. What is read is averaged series by series, as readings by
 remote read are, and then put together to whole GPUs. A file may begin and end in the middle of a cell: the first and
-the last cell of a GPU speak only for the part that was read.
+the last cell of a GPU cover only the part that was read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ingest.prometheus.series.labels import (
     XID_COUNTS,
     XID_GAUGES,
     XID_NAMES,
-    Place,
+    GpuLocation,
+    gpu_location,
     identity,
     is_blank,
-    place,
     with_indexes,
 )
 from ingest.tables import GPU_SAMPLES, REJECTS, TEXT, TIME, WHOLE, Parsed, conform, empty
@@ -46,7 +46,7 @@ CELLS_AT_ONCE: Final = 1 << 18
 """Cells (of one metric each) that are put together to rows at once, about."""
 
 _US: Final = 1_000_000
-_NOWHERE: Final = Place("", "", "")
+_NOWHERE: Final = GpuLocation("", "", "")
 
 
 def names(mapping: Mapping) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def is_meant(labels: Labels[str, str], mapping: Mapping) -> bool:
 
 def refused(labels: Labels[str, str], mapping: Mapping) -> str | None:
     """Why the readings of a series cannot be used; None where they can, or they are not requested."""
-    if not is_meant(labels, mapping) or place(labels) is not None:
+    if not is_meant(labels, mapping) or gpu_location(labels) is not None:
         return None
     return "no label names the node and the GPU"
 
@@ -72,7 +72,7 @@ class _Counts(NamedTuple):
 
     distinct: int
     good: int
-    told: int
+    n_readings: int
 
 
 @dataclass
@@ -94,15 +94,15 @@ class _Averaging:
         name = samples.labels[0]["__name__"]
         values = self._believed(samples, name)
         good = ~np.isnan(values)
-        seen = keep_readings(Samples(samples.labels, samples.sizes, samples.times, values), good)
-        numbers = np.repeat(np.array([self._number(labels) for labels in seen.labels], np.int32), seen.sizes)
-        new = pl.DataFrame({"number": numbers, "at": seen.times}, schema=self.moments.schema)
+        valid = keep_readings(Samples(samples.labels, samples.sizes, samples.times, values), good)
+        numbers = np.repeat(np.array([self._number(labels) for labels in valid.labels], np.int32), valid.sizes)
+        new = pl.DataFrame({"number": numbers, "at": valid.times}, schema=self.moments.schema)
         self.moments = pl.concat([self.moments, new]).unique()
-        self.means.append((self.mapping.of_gpus[name].column, cell_means(seen, self.interval_s * 1000)))
+        self.means.append((self.mapping.of_gpus[name].column, cell_means(valid, self.interval_s * 1000)))
         return _counted(samples, good)
 
     def _number(self, labels: dict[str, str]) -> int:
-        where = place(labels) or _NOWHERE
+        where = gpu_location(labels) or _NOWHERE
         return self.numbers.setdefault((where.node, where.gpu), len(self.numbers))
 
     def _believed(self, samples: Samples, name: str) -> Real:
@@ -125,17 +125,17 @@ class _Averaging:
         owners = [np.array([nodes[_node(labels)] for labels in means.labels], np.int64) for _, means in self.means]
         n_cells = sum(means.times.size for _, means in self.means)
         at_once = max(1, len(nodes) * CELLS_AT_ONCE // max(n_cells, 1))
-        found = [empty(GPU_SAMPLES)]
+        frames = [empty(GPU_SAMPLES)]
         for begin in range(0, len(nodes), at_once):
             parts = [
                 _long(keep_readings(means, np.repeat((of >= begin) & (of < begin + at_once), means.sizes)), column)
                 for (column, means), of in zip(self.means, owners, strict=True)
             ]
-            found.append(wide(self._cut(of_whole_gpus(pl.concat(parts)), edges), cluster=cluster))
-        return pl.concat(found).sort(*KEY)
+            frames.append(wide(self._cut(of_whole_gpus(pl.concat(parts)), edges), cluster=cluster))
+        return pl.concat(frames).sort(*KEY)
 
     def _cut(self, cells: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
-        """LONG means at the ends of their cells, as LONG with `interval_s`, the time that each speaks for."""
+        """LONG means at the ends of their cells, as LONG with `interval_s`, the time that each covers."""
         stop = pl.col("ts").dt.epoch("us")
         start, stop = pl.max_horizontal(stop - self.interval_s * _US, "low"), pl.min_horizontal(stop, "high")
         return (
@@ -145,7 +145,7 @@ class _Averaging:
         )
 
     def _edges(self) -> pl.DataFrame:
-        """From when to when each GPU's readings speak (node, gpu): `low`, `high` in microseconds.
+        """From when to when each GPU's readings count (node, gpu): `low`, `high` in microseconds.
 
         Readings are taken to come as regularly as the median GPU's do.
         """
@@ -175,10 +175,10 @@ class _Averaging:
 
 
 def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int) -> Parsed:
-    """A file's readings of GPUs; those of other metrics are not looked at.
+    """A file's readings of GPUs; those of other metrics are not examined.
 
-    Each reading is a row. Blank ones, those of strange values and those outside the time asked for are skipped; those
-    that say the same of a GPU as others (one per job, the same line twice) are duplicates.
+    Each reading is a row. Blank ones, those of strange values and those outside the requested time are skipped; those
+    that repeat others of a GPU (one per job, the same line twice) are duplicates.
     """
     read = gathered.samples._replace(labels=with_indexes(gathered.samples.labels))
     averaging = _Averaging(mapping, interval_s)
@@ -190,7 +190,7 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
             columns.append(name)
     raw = _readings(_without_blanks(_named(read, XID_NAMES, mapping)))
     samples = averaging.samples(cluster)
-    health = xid.events(_seen(raw, averaging.present()), cluster=cluster)
+    health = xid.events(_xid_readings(raw, averaging.present()), cluster=cluster)
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
     account = _account(gathered, set(names(mapping)), counts, raw.height)
     return Parsed(
@@ -213,11 +213,11 @@ def _named(samples: Samples, metrics: Collection[str], mapping: Mapping) -> Samp
 def _account(gathered: Gathered, metrics: set[str], counts: list[_Counts], n_xids: int) -> dict[str, int]:
     """`rows_...` of Parsed."""
     named_so = [labels["__name__"] in metrics for labels in gathered.samples.labels]
-    places = int(gathered.told[named_so].sum())
+    places = int(gathered.n_readings[named_so].sum())
     within = int(gathered.samples.sizes[named_so].sum())
     outside = sum(count for name, count in gathered.outside.items() if name in metrics)
     loaded = sum(each.good for each in counts) + n_xids
-    duplicate = places - within + sum(each.told - each.distinct for each in counts)
+    duplicate = places - within + sum(each.n_readings - each.distinct for each in counts)
     return {
         "rows_read": places + outside,
         "rows_loaded": loaded,
@@ -227,7 +227,7 @@ def _account(gathered: Gathered, metrics: set[str], counts: list[_Counts], n_xid
 
 
 def _rows(samples: Samples, columns: Labels[str, Sequence[str]]) -> pl.DataFrame:
-    """One row per reading: what is told of its series, and ts, value."""
+    """One row per reading: the columns of its series, ts and value."""
     of_series = pl.DataFrame(columns, schema=dict.fromkeys(columns, TEXT))
     rows = of_series[np.repeat(np.arange(of_series.height), samples.sizes)]
     return rows.with_columns(
@@ -244,14 +244,14 @@ def _without_blanks(samples: Samples) -> Samples:
 
 def _long(means: Samples, column: str) -> pl.DataFrame:
     """LONG of means."""
-    found = [place(labels) or _NOWHERE for labels in means.labels]
-    places = {key: [getattr(each, key) for each in found] for key in ("node", "gpu", "instance")}
+    locations = [gpu_location(labels) or _NOWHERE for labels in means.labels]
+    places = {key: [getattr(each, key) for each in locations] for key in ("node", "gpu", "instance")}
     return conform(_rows(means, places).with_columns(column=pl.lit(column)), LONG)
 
 
 def _readings(samples: Samples) -> pl.DataFrame:
     """READINGS of samples."""
-    places = [(labels, labels["__name__"], place(labels) or _NOWHERE) for labels in samples.labels]
+    places = [(labels, labels["__name__"], gpu_location(labels) or _NOWHERE) for labels in samples.labels]
     of_series = {
         "name": [name for _, name, _ in places],
         "node": [where.node for *_, where in places],
@@ -264,9 +264,9 @@ def _readings(samples: Samples) -> pl.DataFrame:
 
 
 def _counted(samples: Samples, good: npt.NDArray[np.bool_]) -> _Counts:
-    """How many readings of one metric there are, and are good, if those of a place and time are one."""
-    slots: dict[Place, int] = {}
-    numbers = [slots.setdefault(place(labels) or _NOWHERE, len(slots)) for labels in samples.labels]
+    """How many readings of one metric there are, and are good, if those of one series and time count once."""
+    slots: dict[GpuLocation, int] = {}
+    numbers = [slots.setdefault(gpu_location(labels) or _NOWHERE, len(slots)) for labels in samples.labels]
     if len(slots) == len(numbers):
         return _Counts(good.size, int(good.sum()), good.size)
     rows = pl.DataFrame({"slot": np.repeat(numbers, samples.sizes), "ts": samples.times, "good": good})
@@ -275,12 +275,12 @@ def _counted(samples: Samples, good: npt.NDArray[np.bool_]) -> _Counts:
 
 
 def _node(labels: Labels[str, str]) -> str:
-    return (place(labels) or _NOWHERE).node
+    return (gpu_location(labels) or _NOWHERE).node
 
 
-def _seen(raw: pl.DataFrame, seen: pl.DataFrame) -> xid.Seen:
-    """XIDs, and since when each GPU was seen at all; `seen` tells of those that have other readings."""
-    both = pl.concat([seen, raw.select("node", "gpu", "ts")])
+def _xid_readings(raw: pl.DataFrame, present_samples: pl.DataFrame) -> xid.XidReadings:
+    """XIDs, and since when each GPU has readings; `present_samples` are GPUs with other readings."""
+    both = pl.concat([present_samples, raw.select("node", "gpu", "ts")])
     present = both.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
     gauges, counted = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)
-    return xid.Seen(raw.filter(gauges), raw.filter(counted), present)
+    return xid.XidReadings(raw.filter(gauges), raw.filter(counted), present)

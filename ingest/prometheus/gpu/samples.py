@@ -1,6 +1,6 @@
 """GPU samples on a grid: raw values averaged, loads merged, hours rolled up. Frames in, frames out.
 
-The grid has the width of the configured interval and begins at the epoch. A value that was read at time t speaks for
+The grid has the width of the configured interval and begins at the epoch. A value that was read at time t covers
 the time up to t (DCGM's ratios are averages over the time before), so a cell holds the readings after its beginning
 up to and with its end.
 """
@@ -78,8 +78,8 @@ def _of_percents(names: list[str], count: int) -> str:
 def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
     """LONG with one row per column, node, GPU and time.
 
-    Series that say the same (one per job that shares the GPU, one per exporter, old and new name) count once, by the
-    largest. MIG instances make one GPU where it has no value of its own: the busiest, and memory as their sum.
+    Series that repeat one another (one per job that shares the GPU, one per exporter, old and new name) count once, by
+    the largest. MIG instances make one GPU where it has no value of its own: the busiest, and memory as their sum.
     """
     if values.is_empty():
         return values
@@ -109,9 +109,9 @@ def _combined(how: Combine) -> list[str]:
 
 
 def averaged(values: pl.DataFrame, *, interval_s: int) -> pl.DataFrame:
-    """LONG readings as LONG means of grid cells, with `interval_s`, the time that each speaks for.
+    """LONG readings as LONG means of grid cells, with `interval_s`, the time that each covers.
 
-    The first and the last cell of a GPU speak only for their part that was read: readings are taken to come as
+    The first and the last cell of a GPU cover only their part that was read: readings are taken to come as
     regularly as the median GPU's do. A file that goes on there can then bring the rest.
     """
     once = of_whole_gpus(values)
@@ -137,7 +137,7 @@ def averaged(values: pl.DataFrame, *, interval_s: int) -> pl.DataFrame:
 
 
 def _edges(once: pl.DataFrame, width: int) -> pl.DataFrame:
-    """From when to when each GPU's readings speak: `low`, `high` in microseconds (to the millisecond)."""
+    """From when to when each GPU's readings count: `low`, `high` in microseconds (to the millisecond)."""
     moments = once.select("node", "gpu", pl.col("ts").dt.epoch("us").alias("at")).unique()
     steps = moments.sort("node", "gpu", "at").select(pl.col("at").diff().over("node", "gpu").alias("step"))
     median = steps["step"].drop_nulls().median()
@@ -163,7 +163,7 @@ def wide(cells: pl.DataFrame, *, cluster: str) -> pl.DataFrame:
 
 
 def end(ts: str, interval_s: str) -> pl.Expr:
-    """End of the time that a sample speaks for, to the millisecond (a 32-bit float holds no microseconds)."""
+    """End of the time that a sample covers, to the millisecond (a 32-bit float holds no microseconds)."""
     return pl.col(ts) + pl.duration(milliseconds=(pl.col(interval_s).cast(REAL) * 1000).round().cast(pl.Int64))
 
 
@@ -175,7 +175,7 @@ def usual_step(samples: pl.DataFrame) -> float | None:
 
 
 def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[str]:
-    """What to say where values come less often than the interval: most of the time nothing is known."""
+    """The warning where values come less often than the interval: most of the time is unobserved."""
     step = usual_step(samples)
     if step is None or step <= interval_s:
         return []

@@ -2,9 +2,9 @@
 
 Raw readings come by remote read from servers that have it, and are averaged here: that is quicker than the answer in
 JSON even where that has fewer numbers, and what DCGM could not read is left out of an average as it is from a file's.
-Elsewhere, and for long intervals, averages are computed by the server, one query per metric and piece of time; there a
-blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
-servers differ in whether a window contains its left end; the server is asked which it does (`Server.window`), so that
+Elsewhere, and for long intervals, averages are computed by the server, one query per metric and segment of time; there
+a blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
+servers differ in whether a window contains its left end; the server is probed for it (`Server.window`), so that
 no reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
 """
 
@@ -23,19 +23,19 @@ from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.health import xid
-from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.labels import (
+    LOCATION_LABELS,
     NODE_LABELS,
-    PLACE_LABELS,
     READINGS,
     SOURCE,
     XID_COUNTS,
     XID_GAUGES,
     XID_NAMES,
     Indexes,
+    gpu_location,
     identity,
     is_blank,
-    place,
     uuid_alone,
 )
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, empty
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.server import Server
 
 XID_LOOKBACK_S: Final = 3600
-"""How far before a piece of time the last XID is looked for, so that one that was there is not taken for a new one."""
+"""How far before a segment of time the last XID is searched, so that one that was there is not taken for a new one."""
 
 RAW_UP_TO_S: Final = 300
 """Intervals up to this long are averaged here. With a reading every 15 s that took 0.2 of the time of queries in JSON
 for a minute, 0.5 for five, and as long for half an hour."""
 
 HOSTS_AT_ONCE: Final = 40
-"""Nodes whose raw XIDs are asked for in one query."""
+"""Nodes whose raw XIDs are requested in one query."""
 
 _NAMES_SHOWN: Final = 5
 
 
 @dataclass
 class _Reading:
-    """One piece of time that is being read."""
+    """One segment of time that is being read."""
 
     server: Server
-    wanted: Wanted
+    spec: ScrapeSpec
     names: Sequence[str]
     since: datetime
     until: datetime
@@ -74,7 +74,7 @@ class _Reading:
     @property
     def step(self) -> timedelta:
         """Width of the grid."""
-        return timedelta(seconds=self.wanted.interval_s)
+        return timedelta(seconds=self.spec.interval_s)
 
     @property
     def looked_back(self) -> datetime:
@@ -82,30 +82,30 @@ class _Reading:
         return self.since - timedelta(seconds=XID_LOOKBACK_S)
 
     def averages(self) -> pl.DataFrame:
-        """READINGS of means, at the ends of the intervals that they speak for."""
-        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
-        readings = self._means_of_raw(names) if names and self.wanted.interval_s <= RAW_UP_TO_S else None
+        """READINGS of means, at the ends of the intervals that they cover."""
+        names = [name for name in self.spec.mapping.of_gpus if name in self.names]
+        readings = self._means_of_raw(names) if names and self.spec.interval_s <= RAW_UP_TO_S else None
         means = list(self._means_of_server(names)) if readings is None else readings
         return pl.concat([empty(READINGS), *means])
 
     def _means_of_raw(self, names: Sequence[str]) -> list[pl.DataFrame] | None:
         """Averages of raw readings; None where the server does not give them."""
         return self.server.samples(
-            self.wanted.series("", f'__name__=~"{"|".join(names)}"'),
+            self.spec.series("", f'__name__=~"{"|".join(names)}"'),
             first=self.since + self.step,
             last=self.until,
             step=self.step,
-            each=lambda samples: self._readings(cell_means(samples, self.wanted.interval_s * 1000)),
+            each=lambda samples: self._readings(cell_means(samples, self.spec.interval_s * 1000)),
         )
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Averages as the server computes them."""
         if not names:
             return
-        places, queries = ", ".join(PLACE_LABELS), []
+        places, queries = ", ".join(LOCATION_LABELS), []
         window = self.server.window(self.step, at=self.until)
         for name in names:
-            series = self.wanted.series(name, *self.wanted.mapping.of_gpus[name].matchers())
+            series = self.spec.series(name, *self.spec.mapping.of_gpus[name].matchers())
             queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
         readings = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
         for name, points in zip(names, readings, strict=True):
@@ -117,9 +117,9 @@ class _Reading:
         places = ", ".join(NODE_LABELS)
         readings = [empty(READINGS)]
         for name in filter(self.names.__contains__, XID_NAMES):
-            hit = self.server.ever(self.wanted.series(name), places, since=begin, until=self.until, step=self.step)
+            hit = self.server.ever(self.spec.series(name), places, since=begin, until=self.until, step=self.step)
             for matcher in _matchers([one["metric"] for one in hit]):
-                readings += self._raw(name, self.wanted.series(name, *matcher), begin)
+                readings += self._raw(name, self.spec.series(name, *matcher), begin)
         return pl.concat(readings).filter(pl.col("value").is_finite()).unique(maintain_order=True)
 
     def _raw(self, name: str, selector: str, begin: datetime) -> list[pl.DataFrame]:
@@ -139,15 +139,17 @@ class _Reading:
     def watched(self, raw: pl.DataFrame) -> pl.DataFrame:
         """GPUs (node, gpu, ts) that were there when the piece begins, if that matters: when an XID appears right then.
 
-        Of others the piece's own samples tell it.
+        For the others the segment's own samples have it.
         """
         firsts = raw.group_by("name", "series").agg(pl.col("ts").min())["ts"]
-        names = [name for name in self.wanted.mapping.of_gpus if name in self.names]
+        names = [name for name in self.spec.mapping.of_gpus if name in self.names]
         labels: list[dict[str, str]] = []
         if names and firsts.is_between(self.since, self.since + self.step, closed="right").any():
-            query = f"max by ({', '.join(PLACE_LABELS)}) ({self.wanted.matcher(names)})"
+            query = f"max by ({', '.join(LOCATION_LABELS)}) ({self.spec.matcher(names)})"
             labels = self.server.points(query, first=self.since, last=self.since, step=self.step).labels
-        present = [(where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := place(each))]
+        present = [
+            (where.node, uuid_alone(each) or where.gpu, self.since) for each in labels if (where := gpu_location(each))
+        ]
         return pl.DataFrame(present, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
 
     def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
@@ -155,36 +157,40 @@ class _Reading:
 
         Where the server has `chosen` the series that are, they do not have all their labels any more.
         """
-        of_gpus = self.wanted.mapping.of_gpus
+        of_gpus = self.spec.mapping.of_gpus
         identities: list[tuple[str, ...] | None] = []
         for labels in samples.labels:
             name = labels.get("__name__", "")
             meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
-            identities.append(self._told(name, labels) if meant else None)
+            identities.append(self._key(name, labels) if meant else None)
         return _frame(identities, samples)
 
-    def _told(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
+    def _key(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
         """The identity of a series by its labels, in the order of READINGS."""
-        self.indexes.hear(labels)
-        where = place(labels)
+        self.indexes.add(labels)
+        where = gpu_location(labels)
         if where is None:
             self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
             return None
-        where = where._replace(gpu=uuid_alone(labels) or where.gpu)  # `indexes` will know the index when all were heard
+        where = where._replace(
+            gpu=uuid_alone(labels) or where.gpu
+        )  # `indexes` has the index when all series were added
         return (name, *where, labels.get("xid", ""), identity(name, labels))
 
     def rejects(self) -> pl.DataFrame:
         """The series that were refused."""
         rows = [
-            (self.wanted.cluster, SOURCE, self.server.url, None, reason, raw[:RAW_LIMIT])
+            (self.spec.cluster, SOURCE, self.server.url, None, reason, raw[:RAW_LIMIT])
             for raw, reason in self.refused.items()
         ]
         return pl.DataFrame(rows, schema=REJECTS, orient="row")
 
 
 def _shown(name: str, labels: dict[str, str]) -> dict[str, str]:
-    """The labels of a series that is refused: of averages those that can tell a place, and no server has others."""
-    return labels if name in XID_NAMES else {label: value for label, value in labels.items() if label in PLACE_LABELS}
+    """The labels of a refused series; of averages only those that locate a GPU, since a server has no others."""
+    return (
+        labels if name in XID_NAMES else {label: value for label, value in labels.items() if label in LOCATION_LABELS}
+    )
 
 
 def cell_means(samples: Samples, width_ms: int) -> Samples:
@@ -206,7 +212,7 @@ def cell_means(samples: Samples, width_ms: int) -> Samples:
 
 
 def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl.DataFrame:
-    """READINGS of samples; `told` is what the labels of each series tell, and None where it is left out."""
+    """READINGS of samples; `keys` has the key of each series, and None where it is left out."""
     good = np.array([each is not None for each in identities], bool)
     frame = pl.DataFrame(
         [each for each in identities if each is not None],
@@ -219,12 +225,12 @@ def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl
     return conform(of_series.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]), READINGS)
 
 
-def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
-    """Telemetry of a piece of time on the grid: `gpu_samples` and `health_events`.
+def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+    """Telemetry of a segment of time on the grid: `gpu_samples` and `health_events`.
 
     Args:
         server: the server to query.
-        wanted: what to read.
+        spec: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
@@ -232,29 +238,31 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Returns:
         Each point, and each reading of an XID that may have changed, is a row; a series that names no node or GPU is
         one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
-        answer speaks for no time, though it may tell of XIDs.
+        answer covers no time, though it may have XIDs.
 
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    reading = _Reading(server, wanted, names, since, until)
+    reading = _Reading(server, spec, names, since, until)
     points, raw = reading.averages(), reading.xids()
     watched = reading.watched(raw)
-    points, raw, watched = map(reading.indexes.renamed, (points, raw, watched))  # now that all series were heard
-    good = usable(points.filter(~is_blank("value")), wanted.mapping)
+    points, raw, watched = map(reading.indexes.renamed, (points, raw, watched))  # now that all series were added
+    good = usable(points.filter(~is_blank("value")), spec.mapping)
     cells = of_whole_gpus(good.values).with_columns(
-        pl.col("ts") - reading.step, interval_s=pl.lit(float(wanted.interval_s))
+        pl.col("ts") - reading.step, interval_s=pl.lit(float(spec.interval_s))
     )
-    samples = wide(cells, cluster=wanted.cluster)
+    samples = wide(cells, cluster=spec.cluster)
     # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
     # knows whether they only repeat what another series told before them.
-    told_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
-    health = xid.events(_seen(raw, samples, watched, reading.step), cluster=wanted.cluster, told_before=told_before)
+    reported_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
+    health = xid.events(
+        _xid_readings(raw, samples, watched, reading.step), cluster=spec.cluster, reported_before=reported_before
+    )
     rejects = reading.rejects()
     times = samples.select(pl.col("ts").min().alias("low"), (pl.col("ts").max() + reading.step).alias("high"))
     return Parsed(
         SOURCE,
-        frozenset({wanted.cluster}),
+        frozenset({spec.cluster}),
         {"gpu_samples": samples, "health_events": health},
         rejects,
         rows_read=points.height + raw.height + rejects.height,
@@ -262,7 +270,7 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
         rows_skipped=points.height - good.values.height,
         rows_rejected=rejects.height,
         columns=list(names),
-        warnings=[*good.warnings, *too_sparse(samples, interval_s=wanted.interval_s), *_only_xids(samples, health)],
+        warnings=[*good.warnings, *too_sparse(samples, interval_s=spec.interval_s), *_only_xids(samples, health)],
         covers_from=times["low"].item(),
         covers_until=times["high"].item(),
     )
@@ -282,11 +290,11 @@ def _matchers(readings: Sequence[dict[str, str]]) -> Iterator[list[str]]:
             yield [f'{label}=~"{quoted}"'] if label else []
 
 
-def _seen(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFrame, width: timedelta) -> xid.Seen:
-    seen = pl.concat([watched, samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
-    present = seen.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
+def _xid_readings(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFrame, width: timedelta) -> xid.XidReadings:
+    moments = pl.concat([watched, samples.select("node", "gpu", pl.col("ts") + width), raw.select("node", "gpu", "ts")])
+    present = moments.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
     gauges, counts = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)
-    return xid.Seen(raw.filter(gauges), raw.filter(counts), present)
+    return xid.XidReadings(raw.filter(gauges), raw.filter(counts), present)
 
 
 def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
@@ -299,13 +307,13 @@ def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
     return [LoadWarning("no_samples", health.height, detail)]
 
 
-def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
-    """What to say of a server that answers and has no series for us; `others` are the metrics it has."""
+def no_metrics_message(url: str, spec: ScrapeSpec, others: Sequence[str]) -> str:
+    """The message for a server that has no usable series; `others` are the metrics that it has."""
     more = ", ..." if len(others) > _NAMES_SHOWN else ""
     has = (
         f"it has {len(others):,} metrics ({', '.join(others[:_NAMES_SHOWN])}{more})" if others else "it has none at all"
     )
-    matching = f" that match {{{wanted.selector}}}" if wanted.selector else ""
+    matching = f" that match {{{spec.selector}}}" if spec.selector else ""
     detail = (
         f"{url} answers, but has no DCGM series{matching} in that time; {has}. Check prometheus.selector, and that "
         "dcgm-exporter is scraped. Nothing was loaded, and the next ingest requests this time again"
@@ -313,5 +321,5 @@ def nothing_there(url: str, wanted: Wanted, others: Sequence[str]) -> str:
     return LoadWarning("no_samples", None, detail)
 
 
-READER: Final = Reader(SOURCE, lambda wanted: (*wanted.mapping.of_gpus, *XID_NAMES), read)
+READER: Final = Reader(SOURCE, lambda spec: (*spec.mapping.of_gpus, *XID_NAMES), read)
 """Samples of GPUs, and their XIDs."""

@@ -1,8 +1,8 @@
-"""Raw readings as stretches in which a series kept its value: all that events of health are made of.
+"""Raw readings as intervals of constant value per series: the input of health events.
 
-Readings are many and say the same for weeks. What is kept of a batch is, of each series, from when to when it had
-which value; a gap of more than GONE_S ends a stretch. Of counters of time, which change with every reading, the last
-reading of each stretch of time that a rule looks at is kept.
+Readings are many and repeat for weeks. Of a batch is kept, for each series, from when to when it had
+which value; a gap of more than GONE_S ends an interval. Of counters of time, which change with every reading, the last
+reading of each interval of time that a rule looks at is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.health.rules import DCGM, names
 from ingest.prometheus.series.hosts import HOST_INFO, REPLICA_LABELS, Hosts
 from ingest.prometheus.series.hosts import Identity as Named
-from ingest.prometheus.series.labels import ADDRESS_LABELS, is_blank, node_label, place
+from ingest.prometheus.series.labels import ADDRESS_LABELS, gpu_location, is_blank, node_label
 from ingest.tables import REAL, TEXT, WHOLE, Schema
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ VOLATILE: Final = frozenset(
 differ in nothing else are one; where they are read at the same time the larger value counts."""
 
 WITNESS: Final = ("job", "instance", "prometheus", "prometheus_replica", "replica")
-"""Labels that tell exporters, and those who read them, apart."""
+"""Labels that distinguish exporters and scrapers."""
 
 RUNS: Final[Schema] = {"series": WHOLE, "low": WHOLE, "high": WHOLE, "value": REAL}
 """`series` had `value` from `low` to `high` (epoch milliseconds)."""
@@ -58,7 +58,7 @@ TARGETS: Final[Schema] = {
     "kin": TEXT,
     "identity": TEXT,
 }
-"""What a series tells of by each rule that fits. Series of one `kin` measure the same thing, whoever read it.
+"""What a series reports, for each rule that fits. Series of one `kin` measure the same thing, whoever read it.
 
 `identity` orders series, whatever the order they came in.
 """
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 
 
 class _About(NamedTuple):
-    """What a series tells of by one rule."""
+    """What a series reports, for one rule."""
 
     rule: int
     named: Named
@@ -147,9 +147,9 @@ class Gathering:
         of_dcgm = np.array([name.startswith(DCGM) for name in metrics], bool)
         widths = np.array([self._widths.get(name, 0) for name in metrics], np.int64)
         series = np.repeat(np.arange(len(metrics)), samples.sizes)
-        told = numbers[series] >= 0
-        keep = told & _usable(samples.values, of_dcgm[series])
-        counted = told & (samples.times > self._since)
+        in_rules = numbers[series] >= 0
+        keep = in_rules & _usable(samples.values, of_dcgm[series])
+        counted = in_rules & (samples.times > self._since)
         real = samples.times[counted & keep]
         series = series[keep]
         values = _masked(
@@ -193,26 +193,26 @@ class Gathering:
         )
 
     def _number(self, labels: Mapping[str, str]) -> int:
-        """The series' number; -1 where no rule speaks of it."""
+        """The series' number; -1 where no rule matches it."""
         name = labels.get("__name__", "")
         if name == HOST_INFO:
-            self._hosts.hear(labels)
+            self._hosts.add(labels)
             return -1
         lasting = sorted(pair for pair in labels.items() if _lasts(pair[0]))
         identity = str(lasting)
-        found = self._numbers.get(identity)
-        if found is None:
-            abouts = self._told(name, labels)
-            found = self._numbers[identity] = len(self._abouts) if abouts else -1
+        number = self._numbers.get(identity)
+        if number is None:
+            abouts = self._targets(name, labels)
+            number = self._numbers[identity] = len(self._abouts) if abouts else -1
             if abouts:
                 kin = str([pair for pair in lasting if pair[0] not in _OF_REPLICAS])
                 witness = str([labels.get(label, "") for label in WITNESS])
                 self._abouts.append((name, witness, kin, identity, abouts))
-        return found
+        return number
 
-    def _told(self, name: str, labels: Mapping[str, str]) -> list[_About]:
-        """What a series tells of, by each rule that fits."""
-        found: list[_About] = []
+    def _targets(self, name: str, labels: Mapping[str, str]) -> list[_About]:
+        """What a series reports, for each rule that fits."""
+        targets: list[_About] = []
         for number in self._by_name.get(name, []):
             rule = self.rules[number]
             if not rule.fits(labels):
@@ -222,15 +222,15 @@ class Gathering:
             label = node_label(labels, rule.node_labels)
             named, gpu = Named(labels.get(label, ""), label in ADDRESS_LABELS, "", ()), ""
             if rule.of_gpus:
-                where = place(labels)
+                where = gpu_location(labels)
                 named = Named(where.node if where else "", by_address=False, device="", rest=())
                 gpu = where.gpu if where else ""
             if not named.name or not code:
-                wanted = "the node and the GPU" if rule.of_gpus else "the node"
-                self._refused[f"{name} {dict(labels)}"] = f"no label names {wanted if code else rule.code_from}"
+                required = "the node and the GPU" if rule.of_gpus else "the node"
+                self._refused[f"{name} {dict(labels)}"] = f"no label names {required if code else rule.code_from}"
                 return []
-            found.append(_About(number, named, gpu, device, code))
-        return found
+            targets.append(_About(number, named, gpu, device, code))
+        return targets
 
 
 _OF_REPLICAS: Final = REPLICA_LABELS - {"__name__"}
@@ -244,9 +244,9 @@ def _lasts(label: str) -> bool:
 
 def _usable(values: npt.NDArray[np.float64], of_dcgm: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which values are numbers from 0 on, and of DCGM's those that are not its word for "none"."""
-    told = pl.DataFrame({"value": values, "of_dcgm": of_dcgm})
+    frame = pl.DataFrame({"value": values, "of_dcgm": of_dcgm})
     usable = pl.col("value").is_finite() & (pl.col("value") >= 0) & ~(pl.col("of_dcgm") & is_blank("value"))
-    return told.select(good=usable)["good"].to_numpy().astype(bool)
+    return frame.select(good=usable)["good"].to_numpy().astype(bool)
 
 
 def _masked(values: npt.NDArray[np.float64], masks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -268,7 +268,7 @@ def _runs(
     values: npt.NDArray[np.float64],
     widths: npt.NDArray[np.int64],
 ) -> pl.DataFrame:
-    """RUNS of readings, in order within each place of a batch.
+    """RUNS of readings, in order within each series of a batch.
 
     Where a width (milliseconds) is given, they are the last readings of its cells, one by one.
     """

@@ -1,7 +1,7 @@
 """Events of health in raw readings: what went wrong with GPUs, memory, links, filesystems and nodes, and when.
 
 The rules are data (`ingest/prometheus/health/rules.toml`). Every decision about an event depends on what was read
-within LOOKBACK_S before it became known, so that pieces of time that look back as far tell what all of it at once
+within LOOKBACK_S before it became known, so that segments of time that look back as far tell what all of it at once
 would.
 """
 
@@ -32,19 +32,19 @@ FORGET_S: Final = 1800
 """A value that was read longer ago than that is no longer known."""
 
 LOOKBACK_S: Final = 3600
-"""How long before the time it is to tell of a piece must be read: FORGET_S, and two stretches of a rule, and more."""
+"""How long before its own time a segment must be read: FORGET_S, and two intervals of a rule, and more."""
 
 STEADY_S: Final = 900
 """What was not read for so long before it was gone was never really there."""
 
 QUIET_AGAIN_S: Final = 1800
-"""What comes and goes is told again after so long (in stretches from the epoch)."""
+"""What comes and goes is reported again after so long (in intervals from the epoch)."""
 
 EVENT_KEY: Final = ("cluster", "node", "gpu", "ts", "kind", "code", "device", "source")
 """What makes two rows of `health_events` the same event."""
 
 
-class Told(NamedTuple):
+class HealthEvents(NamedTuple):
     """HEALTH_EVENTS, sorted; refused series (as they were read: why); how many readings, and how many were blank.
 
     `covers_from` and `covers_until` are when the first and the last reading was; both None without any.
@@ -62,32 +62,32 @@ def from_raw(
     batches: Iterable[Samples],
     *,
     cluster: str,
-    told_before: datetime | None = None,
+    reported_before: datetime | None = None,
     until: datetime | None = None,
     rules: Sequence[Rule] | None = None,
-) -> Told:
+) -> HealthEvents:
     """Events in batches of readings; a series may be in several.
 
     Args:
         batches: readings, each series in order of time; those of metrics that no rule names are left alone.
         cluster: as in the rows.
-        told_before: what became known up to then is another load's: it is only there to show what is new. Readings up
-            to then do not count. LOOKBACK_S before it should be there. None: all is told.
+        reported_before: what became known up to then is another load's: it is only there to show what is new. Readings
+            up to then do not count. LOOKBACK_S before it should be there. None: all is reported.
         until: up to when there are readings. None: the last one's time.
         rules: the builtin ones if None.
     """
-    gathering = Gathering(builtin() if rules is None else rules, told_before)
+    gathering = Gathering(builtin() if rules is None else rules, reported_before)
     for samples in batches:
         gathering.add(samples)
-    return told(gathering, cluster=cluster, told_before=told_before, until=until)
+    return health_events(gathering, cluster=cluster, reported_before=reported_before, until=until)
 
 
-def told(
-    gathering: Gathering, *, cluster: str, told_before: datetime | None = None, until: datetime | None = None
-) -> Told:
+def health_events(
+    gathering: Gathering, *, cluster: str, reported_before: datetime | None = None, until: datetime | None = None
+) -> HealthEvents:
     """What was gathered as events: see `from_raw`."""
     gathered = gathering.gathered()
-    low = None if told_before is None else round(told_before.timestamp() * 1000)
+    low = None if reported_before is None else round(reported_before.timestamp() * 1000)
     high = gathered.last if until is None else round(until.timestamp() * 1000)
     edges = _edges(gathered, gathering.rules, high or 0)
     if low is not None:
@@ -95,7 +95,7 @@ def told(
     events = merge(empty(HEALTH_EVENTS), _dressed(edges, gathering.rules, cluster))
     moments = (None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in (gathered.first, gathered.last))
     first, last = moments
-    return Told(events, gathered.refused, gathered.readings, gathered.blanks, first, last)
+    return HealthEvents(events, gathered.refused, gathered.readings, gathered.blanks, first, last)
 
 
 # --- edges
@@ -120,19 +120,19 @@ _GONE, _FORGET = GONE_S * 1000, FORGET_S * 1000
 
 
 def _edges(gathered: Gathered, rules: Sequence[Rule], until: int) -> pl.DataFrame:
-    """_EDGEs of all rules that are known by `until`, without those that only repeat what another series told."""
-    told = gathered.targets.join(_as_frame(rules), on="rule", maintain_order="left")
+    """_EDGEs of all rules that are known by `until`, without those that only repeat another series."""
+    targets = gathered.targets.join(_as_frame(rules), on="rule", maintain_order="left")
     here = _presence(gathered)
-    steps = _steps(gathered.runs).join(told, on="series", maintain_order="left")
+    steps = _steps(gathered.runs).join(targets, on="series", maintain_order="left")
     steps = _with_others(_that_appeared(steps, here), steps)
-    found = [
+    parts = [
         _levels(steps.filter(pl.col("event") == "level")),
         _increases(steps.filter(pl.col("event") == "increase")),
         _falls(steps.filter(pl.col("event") == "fall")),
-        _shares(gathered.runs.join(told.filter(pl.col("event") == "share"), on="series", maintain_order="left")),
-        _gone(gathered, told.filter(pl.col("event") == "gone"), rules),
+        _shares(gathered.runs.join(targets.filter(pl.col("event") == "share"), on="series", maintain_order="left")),
+        _gone(gathered, targets.filter(pl.col("event") == "gone"), rules),
     ]
-    edges = pl.concat(found).filter(pl.col("known") <= until)
+    edges = pl.concat(parts).filter(pl.col("known") <= until)
     first = pl.col("first_seen")
     return pl.concat([_without_echoes(edges.filter(~first)), edges.filter(first)])
 
@@ -164,13 +164,13 @@ def _steps(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _presence(gathered: Gathered) -> pl.DataFrame:
-    """From when to when each witness told of anything at all, without gaps of more than GONE_S."""
+    """From when to when each witness had any reading, without gaps of more than GONE_S."""
     witnesses = gathered.targets.select("series", "witness").unique()
     return _unions(gathered.runs.join(witnesses, on="series").select("witness", "low", "high"), ["witness"])
 
 
 def _unions(runs: pl.DataFrame, of: list[str]) -> pl.DataFrame:
-    """Fewest stretches that hold all of these; gaps of up to GONE_S are closed."""
+    """Fewest intervals that hold all of these; gaps of up to GONE_S are closed."""
     ordered = runs.sort(*of, "low")
     reached = pl.col("high").cum_max().shift(1).over(of)
     fresh = (pl.col("low") - reached > _GONE).fill_null(value=True)
@@ -183,18 +183,18 @@ def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
     alone = pl.col("appears") & (pl.col("gap").is_null() | (pl.col("gap") > _GONE)) & (pl.col("event") == "level")
     alone |= pl.col("appears") & pl.col("before").is_null()
     numbered = steps.with_row_index("row")
-    seen = (
+    first_rows = (
         numbered.filter(alone)
         .select("row", "witness", "low")
         .join(here.rename({"low": "from", "high": "to"}), on="witness")
         .filter(pl.col("from") < pl.col("low"), pl.col("to") >= pl.col("low") - _GONE)
     )
-    good = pl.col("row").is_in(seen["row"].implode())
+    good = pl.col("row").is_in(first_rows["row"].implode())
     before = pl.when(good).then(pl.lit(0.0)).otherwise("before")
     return numbered.with_columns(before=before).drop("row")
 
 
-def _with_others(steps: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _with_others(steps: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """Steps with `others`: what other series of the same thing had lately, where the series itself does not know.
 
     An exporter that was restarted, or scraped a second time, is a new series of old trouble.
@@ -206,7 +206,7 @@ def _with_others(steps: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     lately = (
         unknown.select("row", "rule", "node", "kin", "series", "low")
         .join(
-            known.select("rule", "node", "kin", "series", "low", "high", "value"),
+            others.select("rule", "node", "kin", "series", "low", "high", "value"),
             on=["rule", "node", "kin"],
             suffix="_other",
         )
@@ -235,8 +235,8 @@ def _levels(steps: pl.DataFrame) -> pl.DataFrame:
     of = ["series", "rule"]
     marked = steps.with_columns(bad=_bad("value").fill_null(value=False), was=was).with_columns(edge=edge)
     lately = pl.when("bad").then("high").forward_fill().shift(1).over(of)
-    said = pl.when("edge").then("low").forward_fill().shift(1).over(of)
-    same = pl.col("low") // (QUIET_AGAIN_S * 1000) == said // (QUIET_AGAIN_S * 1000)
+    reported = pl.when("edge").then("low").forward_fill().shift(1).over(of)
+    same = pl.col("low") // (QUIET_AGAIN_S * 1000) == reported // (QUIET_AGAIN_S * 1000)
     quiet = ((pl.col("low") - lately <= pl.col("quiet")) & same).fill_null(value=False)
     first = pl.col("bad") & pl.col("was").is_null() & pl.col("found")
     return _as_edges(
@@ -247,7 +247,7 @@ def _levels(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _increases(steps: pl.DataFrame) -> pl.DataFrame:
-    """A counter that grew enough within a stretch."""
+    """A counter that grew enough within an interval."""
     value, before = pl.col("value"), pl.col("before")
     restarted = pl.when("ignored").then(0.0).otherwise(value)
     grown = (
@@ -287,9 +287,9 @@ def _falls(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shares(readings: pl.DataFrame) -> pl.DataFrame:
-    """A counter of time that grew for a share of a stretch: between the last readings of two stretches.
+    """A counter of time that grew for a share of an interval: between the last readings of two intervals.
 
-    It is told at the end of the stretch: of its last reading nobody knows, while it is new, whether more will come.
+    It is reported at the end of the interval: while its last reading is new, more may come.
     """
     of = ["series", "rule"]
     ends = (
@@ -309,14 +309,14 @@ def _shares(readings: pl.DataFrame) -> pl.DataFrame:
     return _as_edges(_not_going_on(bad))
 
 
-def _gone(gathered: Gathered, told: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
-    """What was read for a while, and then not for GONE_S, in which its witness told the same of other things.
+def _gone(gathered: Gathered, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
+    """What was read for a while, and then not for GONE_S, while its witness reported the same about others.
 
-    A collector that fails tells of none of them.
+    A collector that fails reports none of them.
     """
     of = ["rule", "witness", *_TARGET]
-    names = told.group_by(of).agg(pl.col("identity").min())
-    runs = gathered.runs.join(told, on="series").select(*of, "low", "high")
+    names = targets.group_by(of).agg(pl.col("identity").min())
+    runs = gathered.runs.join(targets, on="series").select(*of, "low", "high")
     gone = [(number, name) for number, rule in enumerate(rules) if rule.event == "gone" for name in rule.names]
     alike = pl.DataFrame(gone, schema={"rule": WHOLE, "name": TEXT}, orient="row").join(
         gathered.targets.select("series", "name", "witness").unique(), on="name"
@@ -340,7 +340,7 @@ def _as_edges(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
-    """Edges without those of which another series told the same in the ECHO_S before. A series does not repeat itself.
+    """Edges without those that another series had in the ECHO_S before. A series does not repeat itself.
 
     Of those of one moment that of the first series (by name) stays.
     """
@@ -355,7 +355,7 @@ def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
 
 def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.DataFrame:
     """Edges as HEALTH_EVENTS."""
-    told = pl.DataFrame(
+    texts = pl.DataFrame(
         [(n, r.event, r.severity, r.says, r.action, r.kind_of_cause, r.within_s) for n, r in enumerate(rules)],
         schema={"rule": WHOLE, "event": TEXT, "severity": TEXT, "says": TEXT, "action": TEXT, "class": TEXT}
         | {"within_s": WHOLE},
@@ -373,9 +373,9 @@ def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.Dat
         .otherwise(pl.lit(""))
     )
     where = pl.when(pl.col("device") == "").then(pl.lit("")).otherwise(pl.format(": {}", "device"))
-    words = pl.concat_str("says", where, much)
+    text = pl.concat_str("says", where, much)
     return conform(
-        edges.join(told, on="rule", maintain_order="left").with_columns(
+        edges.join(texts, on="rule", maintain_order="left").with_columns(
             cluster=pl.lit(cluster),
             ts=pl.from_epoch("ts", time_unit="ms").dt.replace_time_zone("UTC").cast(TIME),
             gpu=pl.col("gpu").replace(empty_to_null),
@@ -383,29 +383,29 @@ def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.Dat
             source=pl.lit(SOURCE),
             evidence=pl.lit("telemetry"),
             severity=pl.when(first).then(pl.lit("info")).otherwise("severity"),
-            detail=pl.when(first).then(pl.lit(FIRST_SEEN) + words).otherwise(words),
+            detail=pl.when(first).then(pl.lit(FIRST_SEEN) + text).otherwise(text),
         ),
         HEALTH_EVENTS,
     )
 
 
-def merge(there: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+def merge(stored: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """Events known before and new ones (HEALTH_EVENTS of any kinds and sources) as one list, each once, sorted.
 
     Whatever was known of the nodes (or GPUs) that the new ones are of must be in `there`. One that was seen to happen
-    beats one found there at the same time; one found there says nothing new where the same was known before.
+    beats one found there at the same time; one found present adds nothing where the same was known before.
     """
     of_xid = (pl.col("kind") == "xid") & (pl.col("source") == GPU_SOURCE)
-    xids = xid.merge(there.filter(of_xid), new.filter(of_xid))
-    found = pl.col("detail").str.starts_with(FIRST_SEEN).fill_null(value=False)
-    place = [name for name in EVENT_KEY if name != "ts"]
+    xids = xid.merge(stored.filter(of_xid), new.filter(of_xid))
+    found_present = pl.col("detail").str.starts_with(FIRST_SEEN).fill_null(value=False)
+    key = [name for name in EVENT_KEY if name != "ts"]
     rest = [name for name in HEALTH_EVENTS if name not in EVENT_KEY]
     both = (
-        pl.concat([there.filter(~of_xid), new.filter(~of_xid)])
-        .with_columns(found=found)
+        pl.concat([stored.filter(~of_xid), new.filter(~of_xid)])
+        .with_columns(found=found_present)
         .sort(*EVENT_KEY, "found", *rest, nulls_last=True)
         .unique(EVENT_KEY, keep="first", maintain_order=True)
     )
-    known = pl.col("ts") > pl.col("ts").min().over(place)
-    told = both.filter(~(pl.col("found") & known)).drop("found")
-    return pl.concat([told, xids]).sort(*EVENT_KEY, nulls_last=True, maintain_order=True)
+    earlier_exists = pl.col("ts") > pl.col("ts").min().over(key)
+    others = both.filter(~(pl.col("found") & earlier_exists)).drop("found")
+    return pl.concat([others, xids]).sort(*EVENT_KEY, nulls_last=True, maintain_order=True)

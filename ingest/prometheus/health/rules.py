@@ -10,13 +10,13 @@
 
 What makes a reading an event:
 
-- `increase`: a counter grew by `at_least`, within a stretch of `within_s` seconds (they begin at the epoch). One that
-  restarted counts from 0, unless `restarts = "ignored"`. While it goes on, stretch after stretch, it is told once every
-  `again_s` seconds.
+- `increase`: a counter grew by `at_least`, within an interval of `within_s` seconds (they begin at the epoch). One that
+  restarted counts from 0, unless `restarts = "ignored"`. While it goes on, interval after interval, it is reported once
+  every `again_s` seconds.
 - `level`: a gauge is `above` or `below` a number, or `other_than` one, or has one of the bits of `bits` set, and was
-  not before. Sticky values are told once; those that come and go within `quiet_s` once an hour.
+  not before. Sticky values are reported once; those that come and go within `quiet_s` once an hour.
 - `fall`: a gauge is less than before.
-- `share`: a counter of time (`unit_s` seconds each) grew for at least a `share` of a stretch of `within_s` seconds.
+- `share`: a counter of time (`unit_s` seconds each) grew for at least a `share` of an interval of `within_s` seconds.
 - `gone`: a series is not read any more, while its exporter's others are.
 """
 
@@ -38,14 +38,14 @@ Event = Literal["increase", "level", "fall", "share", "gone"]
 Severity = Literal["critical", "warning", "info"]
 
 LONGEST_S: Final = 600
-"""No stretch may be longer, or the time that is looked back at would not tell whether the one before was bad, too."""
+"""No interval may be longer, or the lookback would not show whether the one before was bad, too."""
 
 DCGM: Final = "DCGM_"
 """How the names of metrics of GPUs begin."""
 
 
 class RuleError(ValueError):
-    """A rule that means nothing; says which, and what to write."""
+    """An invalid rule; the message has which one, and what to write."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,26 @@ class Rule:
         names: metrics, as exported.
         event: what makes it one (see the module).
         kind: as `health_events.kind`.
-        code: as `health_events.code`, where no label says it (`code_from`).
+        code: as `health_events.code`, where no label has it (`code_from`).
         severity: critical where it may be why a job died.
         says: what happened, in words.
-        action: what is asked for.
+        action: what is requested.
         kind_of_cause: as `health_events.class`: HW, NETWORK, FILESYSTEM or NODE. A prior, not a fact.
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
         device: labels that, joined by `/`, name what is to blame within the node.
         code_from: label that is the code; a series without it has `code`, and is refused if that is empty.
         node_labels: labels that may name the node; the first that is not empty counts.
         at_least: increase that counts.
-        within_s: length of a stretch.
-        again_s: how often it is told again while it goes on.
-        restarts: what a counter counted since it restarted is told, or `ignored`: so is then what it counted while
+        within_s: length of an interval.
+        again_s: how often it is reported again while it goes on.
+        restarts: what a counter counted since it restarted is reported, or `ignored`: so is then what it counted while
             nothing was read for GONE_S, for it may have restarted and be past its old value.
         above, below, other_than, bits: when a gauge is bad; bits as in a mask.
         quiet_s: what came and went within that time before is not told again.
-        share: share of a stretch.
+        share: share of an interval.
         unit_s: seconds in one of the counter of time.
         appears: the series is only there while (or after) it is bad: when it appears, it was good before.
-        found: tell, as information, that it was bad when it was first seen.
+        found: report, as information, that it was bad when it was first read.
     """
 
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class Rule:
         return self.names[0].startswith(DCGM)
 
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Whether it speaks of a series with these labels (of one of its metrics)."""
+        """Whether it matches a series with these labels (of one of its metrics)."""
         return all(_pattern(pattern).fullmatch(labels.get(label, "")) for label, pattern in self.where)
 
 

@@ -1,7 +1,7 @@
 """Events of health from a server with Prometheus' HTTP API: raw readings, an interval at a time.
 
-Averages hide what happened, so all readings are read, by the quickest transport that the server has, and what they say
-is condensed while they come (`ingest.prometheus.health.condense`). A piece looks back as far as its events may depend
+Averages hide what happened, so all readings are read, by the quickest transport that the server has, and are
+condensed while they come (`ingest.prometheus.health.condense`). A segment looks back as far as its events may depend
 on.
 """
 
@@ -14,9 +14,9 @@ import polars as pl
 
 from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.health.condense import Gathering
-from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, told
+from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, health_events
 from ingest.prometheus.health.rules import builtin
-from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.hosts import HOST_INFO
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.server import Server
 
 
-def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Events that became known after `since`, up to and with `until`.
 
     Args:
         server: the server to query.
-        wanted: what to read.
+        spec: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
 
     Returns:
-        Each reading of the piece is a row; a series that names no place is one that is refused. `covers_from` and
+        Each reading of the segment is a row; a series without a location is a rejected one. `covers_from` and
         `covers_until` are its first and last reading's times, whether anything happened or not.
 
     Raises:
@@ -46,19 +46,19 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     """
     gathering = Gathering(builtin(), since)
     if set(names) != {HOST_INFO}:
-        transport = ServerReader(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+        transport = ServerReader(server, spec.selector, timedelta(seconds=spec.interval_s))
         looked_back = since - timedelta(seconds=LOOKBACK_S)
         for part in transport.raw(names, since=looked_back, until=until, each=gathering.condensed):
             gathering.take(part)
-    health = told(gathering, cluster=wanted.cluster, told_before=since, until=until)
+    health = health_events(gathering, cluster=spec.cluster, reported_before=since, until=until)
     rejects = pl.DataFrame(
-        [(wanted.cluster, SOURCE, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in health.refused.items()],
+        [(spec.cluster, SOURCE, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in health.refused.items()],
         schema=REJECTS,
         orient="row",
     )
     return Parsed(
         SOURCE,
-        frozenset({wanted.cluster}),
+        frozenset({spec.cluster}),
         {"health_events": health.events},
         rejects,
         rows_read=health.readings + rejects.height,

@@ -25,7 +25,7 @@ Class = Literal["HW", "DRIVER", "APP", "INFO", "CONSEQUENCE", "WARN", "UNKNOWN"]
 Severity = Literal["critical", "warning", "info"]
 
 FIRST_SEEN: Final = "already there when first seen, so when it happened is unknown: "
-"""How `detail` begins for a code that nobody saw appear."""
+"""How `detail` begins for a code whose appearance was not observed."""
 
 HIGHEST: Final = 1_000
 """Larger values are not codes."""
@@ -42,7 +42,7 @@ _US: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Xid:
-    """A code. `kind` is what it usually speaks of: a prior, not a fact. `needs` is what NVIDIA's catalog asks for."""
+    """A code. `kind` is what it usually indicates: a prior, not a fact. `needs` is the action of NVIDIA's catalog."""
 
     code: int
     meaning: str
@@ -51,13 +51,13 @@ class Xid:
 
     @property
     def severity(self) -> Severity:
-        """Critical can explain that a job died; info never does by itself."""
+        """Critical can explain that a job died; info alone never does."""
         if self.kind in {"INFO", "APP", "CONSEQUENCE"}:
             return "info"
         return "critical" if self.kind in {"HW", "DRIVER"} and self.needs != _SEE_48 else "warning"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Meaning and action in words."""
         return f"{self.meaning}; {self.needs}"
 
@@ -106,22 +106,22 @@ XIDS: Final = (
 )
 """NVIDIA's XID catalog (docs.nvidia.com/deploy/xid-errors), with our classes."""
 
-_KNOWN: Final = {xid.code: xid for xid in XIDS}
+_BY_CODE: Final = {xid.code: xid for xid in XIDS}
 
 
 def xid(code: int) -> Xid:
-    """What a code says; of codes that are not in the table nothing is assumed.
+    """The entry of a code; for codes outside the table nothing is assumed.
 
     >>> xid(79).severity, xid(31).severity, xid(999).kind
     ('critical', 'info', 'UNKNOWN')
     """
-    return _KNOWN.get(code) or Xid(code, "not in our table of XIDs", "UNKNOWN", "see NVIDIA's XID catalog")
+    return _BY_CODE.get(code) or Xid(code, "not in our table of XIDs", "UNKNOWN", "see NVIDIA's XID catalog")
 
 
-class Seen(NamedTuple):
-    """Raw readings (READINGS): `gauge`, and `counts` by code. Several series may tell of one GPU.
+class XidReadings(NamedTuple):
+    """Raw readings (READINGS): `gauge`, and `counts` by code. Several series may be of one GPU.
 
-    `present` says since when each GPU was seen at all (node, gpu, present_from). A count that begins later began at 0,
+    `present`: since when each GPU has readings (node, gpu, present_from). A count that begins later began at 0,
     and so did a gauge: where there was no XID yet DCGM's is blank (since 4.5), and the exporter does not show it.
     """
 
@@ -130,26 +130,27 @@ class Seen(NamedTuple):
     present: pl.DataFrame
 
 
-def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> pl.DataFrame:
+def events(readings: XidReadings, *, cluster: str, reported_before: datetime | None = None) -> pl.DataFrame:
     """HEALTH_EVENTS of a cluster, sorted; each (node, GPU, time, code) once.
 
-    An event is an edge within one series. What several series tell of a GPU (two exporters, MIG instances, one per
-    job) within ECHO_S is one event, at the earliest time. Edges before `told_before` only show which later ones repeat
+    An event is an edge within one series. What several series report of a GPU (two exporters, MIG instances, one per
+    job) within ECHO_S is one event, at the earliest time. Edges before `reported_before` only show which later ones
+    repeat
     them: they are another load's.
     """
-    found = pl.concat([_gauge_edges(seen.gauge, seen.present), _count_edges(seen.counts, seen.present)])
+    edges = pl.concat([_gauge_edges(readings.gauge, readings.present), _count_edges(readings.counts, readings.present)])
     first = pl.col("first_seen")
-    found = pl.concat([_without_echoes(found.filter(~first)), found.filter(first)])
-    if told_before is not None:
-        found = found.filter(first | (pl.col("ts") >= told_before))
-    codes = [_described(code) for code in found["code"].unique().sort()]
+    edges = pl.concat([_without_echoes(edges.filter(~first)), edges.filter(first)])
+    if reported_before is not None:
+        edges = edges.filter(first | (pl.col("ts") >= reported_before))
+    codes = [_described(code) for code in edges["code"].unique().sort()]
     if not codes:
         return empty(HEALTH_EVENTS)
-    words = pl.DataFrame(codes, schema=["code", "class", "severity", "detail", "action"], orient="row")
-    told = (
-        found.sort("node", "gpu", "ts", "code", "first_seen")
+    texts = pl.DataFrame(codes, schema=["code", "class", "severity", "detail", "action"], orient="row")
+    rows = (
+        edges.sort("node", "gpu", "ts", "code", "first_seen")
         .unique(["node", "gpu", "ts", "code"], keep="first", maintain_order=True)
-        .join(words, on="code", maintain_order="left")
+        .join(texts, on="code", maintain_order="left")
         .with_columns(
             cluster=pl.lit(cluster),
             kind=pl.lit("xid"),
@@ -159,12 +160,12 @@ def events(seen: Seen, *, cluster: str, told_before: datetime | None = None) -> 
             detail=pl.when(first).then(pl.lit(FIRST_SEEN) + pl.col("detail")).otherwise("detail"),
         )
     )
-    return conform(told, HEALTH_EVENTS)
+    return conform(rows, HEALTH_EVENTS)
 
 
 def _described(code: str) -> tuple[str, str, str, str, str]:
-    known = xid(int(code))
-    return code, known.kind, known.severity, known.said, known.needs
+    entry = xid(int(code))
+    return code, entry.kind, entry.severity, entry.description, entry.needs
 
 
 _EDGE: Final = {"node": TEXT, "gpu": TEXT, "series": TEXT, "ts": TIME, "code": TEXT, "first_seen": pl.Boolean()}
@@ -206,15 +207,15 @@ UNKNOWN: Final = "unknown"
 UNSEEN: Final = "unseen"
 
 
-def _runs(readings: pl.DataFrame, place: list[str], holds: Callable[[float, float], bool]) -> pl.DataFrame:
-    """Stretches of a series with one value and no long gap, from `ts` to `until`, and `before`, the value before them.
+def _runs(readings: pl.DataFrame, key: list[str], holds: Callable[[float, float], bool]) -> pl.DataFrame:
+    """Intervals of a series with one value and no long gap, from `ts` to `until`, and `before`, the value before them.
 
-    A series that begins, or was gone, does not tell when it got its value. `others` says what the other series of the
+    When a series that begins, or was gone, got its value is unknown. `others` says what the other series of the
     place know of that: KNOWN if one of those that were there lately holds it (a job began, and with it a series of its
     own, under an old code), UNKNOWN if none does (the job died of the code, and its series with it), UNSEEN if there
-    was nobody to see it. Where the series tells by itself `others` is null.
+    was nobody to see it. Where the series itself shows it, `others` is null.
     """
-    series = [*dict.fromkeys([*place, "name"]), "series"]
+    series = [*dict.fromkeys([*key, "name"]), "series"]
     value, ts = pl.col("value"), pl.col("ts")
     once = readings.group_by(*series, "ts").agg(value.max()).sort(*series, "ts")
     long = (ts - ts.shift(1).over(series) > timedelta(seconds=GONE_S)).fill_null(value=True)
@@ -224,18 +225,16 @@ def _runs(readings: pl.DataFrame, place: list[str], holds: Callable[[float, floa
         marked.group_by("run", maintain_order=True)
         .agg(pl.col(*series, "ts", "value", "before", "alone").first(), ts.last().alias("until"))
         .with_columns(series=pl.concat_str("name", "series"))
-        .sort(*place, "ts", "series")
+        .sort(*key, "ts", "series")
     )
-    return runs.with_columns(others=pl.Series(list(_said_by_others(runs, place, holds)), dtype=TEXT))
+    return runs.with_columns(others=pl.Series(list(_others_state(runs, key, holds)), dtype=TEXT))
 
 
-def _said_by_others(
-    runs: pl.DataFrame, place: list[str], holds: Callable[[float, float], bool]
-) -> Iterator[str | None]:
+def _others_state(runs: pl.DataFrame, key: list[str], holds: Callable[[float, float], bool]) -> Iterator[str | None]:
     """`others` of each run, as `_runs` describes it."""
     others, where = _Others(), None
     moments = (pl.col(name).dt.epoch("us") for name in ("ts", "until"))
-    rows = runs.select(pl.struct(place).alias("place"), "series", *moments, "value", "before", "alone")
+    rows = runs.select(pl.struct(key).alias("place"), "series", *moments, "value", "before", "alone")
     for here, series, ts, until, value, before, alone in rows.iter_rows():
         if here != where:
             others, where = _Others(), here
@@ -256,23 +255,25 @@ class _Others:
     Those that begin or change in that moment are `coming`.
     """
 
-    there: dict[str, tuple[int, float]] = field(default_factory=dict)
+    current: dict[str, tuple[int, float]] = field(default_factory=dict)
     coming: dict[str, tuple[int, float]] = field(default_factory=dict)
     moment: int = 0
 
     def move_to(self, moment: int) -> None:
         """Take in what came before this moment."""
         if moment > self.moment:
-            self.there |= self.coming
+            self.current |= self.coming
             self.coming, self.moment = {}, moment
 
     def lately(self, moment: int, itself: str) -> list[float]:
         """Values of the series other than `itself` that were still there when the place was last read."""
-        last = {series: min(until, moment) for series, (until, _) in self.there.items()}
+        last = {series: min(until, moment) for series, (until, _) in self.current.items()}
         newest = max(last.values(), default=0)
         # What is too old now will be later: forget it, or many jobs one after another make this slow.
-        self.there = {series: found for series, found in self.there.items() if last[series] >= newest - GONE_S * _US}
-        return [value for series, (_, value) in self.there.items() if series != itself]
+        self.current = {
+            series: value for series, value in self.current.items() if last[series] >= newest - GONE_S * _US
+        }
+        return [value for series, (_, value) in self.current.items() if series != itself]
 
 
 def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
@@ -280,31 +281,31 @@ def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
     ordered = edges.sort("node", "gpu", "code", "ts", "series")
     kept: list[bool] = []
     event: tuple[str, str, str] | None = None
-    began, told = 0, set[str]()
+    began, reporters = 0, set[str]()
     for node, gpu, code, ts, series in ordered.select(
         "node", "gpu", "code", pl.col("ts").dt.epoch("us"), "series"
     ).iter_rows():
-        echo = event == (node, gpu, code) and ts - began <= ECHO_S * _US and series not in told
+        echo = event == (node, gpu, code) and ts - began <= ECHO_S * _US and series not in reporters
         if not echo:
-            event, began, told = (node, gpu, code), ts, set()
-        told.add(series)
+            event, began, reporters = (node, gpu, code), ts, set()
+        reporters.add(series)
         kept.append(not echo)
     return ordered.filter(pl.Series(kept, dtype=pl.Boolean()))
 
 
-def merge(there: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+def merge(stored: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """Events known before and new ones (both HEALTH_EVENTS of kind xid from SOURCE) as one list.
 
-    One that was seen to happen beats one found there at the same time. A code found there says nothing new where the
+    One that was seen to happen beats one found there at the same time. A code found present adds nothing where the
     same GPU had it before: then it is that one still, or the count of that one.
     """
-    found = pl.col("detail").str.starts_with(FIRST_SEEN)
-    place = ["cluster", "node", "gpu"]
+    found_present = pl.col("detail").str.starts_with(FIRST_SEEN)
+    key = ["cluster", "node", "gpu"]
     both = (
-        pl.concat([there, new])
-        .with_columns(found=found)
-        .sort(*place, "ts", "code", "found")
-        .unique([*place, "ts", "code"], keep="first", maintain_order=True)
+        pl.concat([stored, new])
+        .with_columns(found=found_present)
+        .sort(*key, "ts", "code", "found")
+        .unique([*key, "ts", "code"], keep="first", maintain_order=True)
     )
-    known = pl.col("ts") > pl.col("ts").min().over(*place, "code")
-    return both.filter(~(pl.col("found") & known)).drop("found")
+    earlier_exists = pl.col("ts") > pl.col("ts").min().over(*key, "code")
+    return both.filter(~(pl.col("found") & earlier_exists)).drop("found")

@@ -1,4 +1,4 @@
-"""Which exported metric fills which column or metric of ours: data in `ingest/prometheus/mapping/*.toml`, read here.
+"""Which exported metric fills which column or metric: data in `ingest/prometheus/mapping/*.toml`, read here.
 
     [[metric]]
     name = "node_infiniband_port_data_received_bytes_total"
@@ -7,7 +7,7 @@
     device = ["device", "port"]
 
 The entries of a [[family]] also have the family's keys. People add their own to these in the configuration
-(`[[prometheus.metric]]`), in the same words; what the words mean stands at `Metric`.
+(`[[prometheus.metric]]`), with the same keys; `Metric` explains them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _LONGEST_PATTERN: Final = 2_000
 
 
 class MappingError(ValueError):
-    """An entry of a mapping that means nothing; says which, and what to write."""
+    """An invalid entry of a mapping; the message has which one, and what to write."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One exported metric, and what of ours it fills.
+    """One exported metric, and what it fills.
 
     Several exported names of one device (GPU) are the same quantity by several names: the largest counts.
 
@@ -63,12 +63,12 @@ class Metric:
         counter: it only grows, but for restarts; its rate per second is what is stored. What is not is a gauge,
             whatever it is called.
         scale: times the exported value (of counters: its increase) is in our base unit.
-        low: least plausible value, in the exporter's unit; of counters not looked at.
+        low: least plausible value, in the exporter's unit; of counters not examined.
         high: greatest plausible value, in the exporter's unit; null: any (of `GPU_RATIOS`: that of 1).
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
         where_not: labels and what their values must not match, likewise; a match of one of them leaves a series out.
         device: labels that, joined by `/`, name the device; none: the whole node (cluster).
-        device_pattern: regular expression whose first group is the device, looked for in what the labels say; where it
+        device_pattern: regular expression whose first group is the device, searched in what the labels say; where it
             is not found that stays as it is.
         device_as: the device itself, in place of labels.
         combine: how several series of one node (GPU) and device make one value; of GPUs: those of MIG instances.
@@ -114,9 +114,9 @@ class Metric:
         """
         if self.device_as:
             return self.device_as
-        told = "/".join(filter(None, (labels.get(label, "") for label in self.device)))
-        match = re.search(self.device_pattern, told) if self.device_pattern else None
-        return (match[1] or "") if match else told
+        device = "/".join(filter(None, (labels.get(label, "") for label in self.device)))
+        match = re.search(self.device_pattern, device) if self.device_pattern else None
+        return (match[1] or "") if match else device
 
     def matchers(self) -> list[str]:
         """`where` and `where_not` as label matchers of PromQL; patterns are whole there too."""
@@ -127,7 +127,7 @@ class Metric:
 
 
 def quoted(text: str) -> str:
-    r"""A text as it stands between the quotes of PromQL.
+    r"""A text as it is written between the quotes of PromQL.
 
     >>> quoted(r'a\.b"c')
     'a\\\\.b\\"c'
@@ -152,8 +152,8 @@ class Mapping:
 
     def names(self, *tables: Table) -> tuple[str, ...]:
         """Exported names, each once, in order; of all tables if none is named."""
-        wanted = tables or get_args(Table)
-        return tuple(dict.fromkeys(metric.name for metric in self.metrics if metric.table in wanted))
+        selected = tables or get_args(Table)
+        return tuple(dict.fromkeys(metric.name for metric in self.metrics if metric.table in selected))
 
     def and_more(self, entries: Iterable[object], *, origin: str) -> Mapping:
         """With entries in the words of the files; those of an exported name and target that are there give way.
@@ -174,8 +174,8 @@ def builtin() -> Mapping:
     mapping = Mapping(())
     for file in sorted((resources.files("ingest") / "prometheus" / "mapping").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
-            told = tomllib.loads(file.read_text(encoding="utf-8"))
-            mapping = mapping.and_more(_entries(told), origin=file.name)
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+            mapping = mapping.and_more(_entries(content), origin=file.name)
     return mapping
 
 
@@ -223,7 +223,7 @@ def parse_metric(entry: object, *, origin: str) -> Metric:
     """An entry of a mapping.
 
     Raises:
-        MappingError: it means nothing; says where it stands, what is wrong and what to write.
+        MappingError: It is invalid; the message has where it is, what is wrong and what to write.
     """
     if not isinstance(entry, dict):
         raise MappingError(f"{origin}: not a table; write [[prometheus.metric]] and its keys below")
@@ -237,11 +237,11 @@ def parse_metric(entry: object, *, origin: str) -> Metric:
             raise MappingError(f"{where}: {key} is missing; {_KEYS[key][1]}")
     values: dict[str, Any] = {}
     for key, value in entry.items():
-        check, wanted = _KEYS[key]
+        check, expected = _KEYS[key]
         try:
             values[key] = check(value)
         except _WrongError as error:
-            raise MappingError(f"{where}: {key} {error}; {wanted}") from None
+            raise MappingError(f"{where}: {key} {error}; {expected}") from None
     table, column = values.pop("fills")
     if table == "gpu_samples" and column in GPU_RATIOS:
         values.setdefault("high", 1 / values.get("scale", 1.0))
@@ -254,13 +254,13 @@ class _WrongError(ValueError):
     """What is wrong with the value of a key."""
 
 
-def _together(metric: Metric, given: Labels[str, Any], where: str) -> None:
+def _together(metric: Metric, entry: Labels[str, Any], where: str) -> None:
     """Check the keys of an entry together.
 
     Raises:
         MappingError: they are at odds.
     """
-    devices = [key for key in ("device", "device_as", "device_pattern", "counter") if given.get(key)]
+    devices = [key for key in ("device", "device_as", "device_pattern", "counter") if entry.get(key)]
     if metric.table == "gpu_samples" and metric.column not in GPU_COLUMNS:
         raise MappingError(f"{where}: gpu_samples has no column {metric.column}; it has {', '.join(GPU_COLUMNS)}")
     if metric.table == "gpu_samples" and devices:
@@ -271,7 +271,7 @@ def _together(metric: Metric, given: Labels[str, Any], where: str) -> None:
         raise MappingError(f"{where}: device_as is the device already; leave it or device and device_pattern out")
     if metric.device_pattern and not metric.device:
         raise MappingError(f"{where}: device_pattern looks into the labels that device names, and there are none")
-    if metric.counter and (limits := [key for key in ("low", "high") if key in given]):
+    if metric.counter and (limits := [key for key in ("low", "high") if key in entry]):
         raise MappingError(f"{where}: {limits[0]} is not looked at in counters; leave it out")
     if metric.high is not None and metric.low >= metric.high:
         raise MappingError(f"{where}: low ({metric.low:g}) must be less than high ({metric.high:g})")
@@ -402,4 +402,4 @@ _KEYS: Final[dict[str, tuple[Callable[[object], Any], str]]] = {
     "combine": (_combine, f"write one of {', '.join(get_args(Combine))}"),
     "one_minus": (_flag, "write true or false"),
 }
-"""What may stand in an entry: how it is checked, and what to write."""
+"""What an entry may contain: how it is checked, and what to write."""

@@ -37,14 +37,14 @@ class Readings(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The cells that are wanted, `width_ms` each: those that begin from `low_ms` on and before `high_ms`."""
+    """The requested cells, `width_ms` each: those that begin from `low_ms` on and before `high_ms`."""
 
     width_ms: int
     low_ms: int = -NEVER
     high_ms: int = NEVER
 
     def has(self, cells: Whole) -> Flags:
-        """Which cells are wanted."""
+        """Which cells are requested."""
         begin = cells * self.width_ms
         return (begin >= self.low_ms) & (begin < self.high_ms)
 
@@ -97,7 +97,7 @@ def _gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
 
 
 class Counted(NamedTuple):
-    """What counters grew in cells that are wanted, and whose values can be none."""
+    """The increases of counters in requested cells, and which values are impossible."""
 
     grown: Grown
     strange: Whole

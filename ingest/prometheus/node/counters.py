@@ -4,7 +4,7 @@ A counter only grows. A value below the one before means that it began again at 
 What it grew from one reading to the next is spread evenly over the time between them, and so split among the cells
 that the time crosses. Of a series that was not read for longer than `GONE_S` nothing is known until it is read again;
 its first reading gives no increase, for since when it had grown is unknown. Values that are no number, endless or
-below 0 are no counter's, and are left out: the readings beside them then lie next to each other.
+below 0 are no counter's, and are left out: the readings next to them then lie next to each other.
 
 None of it depends on how the readings are cut into batches, nor on where the time is cut: who wants all of the cells
 from one time to another needs the readings from `GONE_S` before the first to `GONE_S` behind the last.
@@ -52,7 +52,7 @@ class Increases(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """A batch by itself: increases between its readings, and the first and the last reading of each series.
+    """A batch alone: increases between its readings, and the first and the last reading of each series.
 
     `n_left_out` is how many readings were: those that are no counter's, and those of a time that was read already.
     """
@@ -67,7 +67,7 @@ class Grown(NamedTuple):
 
 
 def grown(series: Whole, sizes: Whole, times: Whole, values: Real, *, width_ms: int) -> Grown:
-    """The increases of a batch by itself.
+    """The increases of a batch alone.
 
     Args:
         series: numbers of the series (small ones, from 0 on), one for each run of readings.

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerReader
-from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.labels import bare_host
 from ingest.tables import NODE_ALIASES, REJECTS, Parsed, SourceName, empty
 
@@ -83,7 +83,7 @@ class _Pods:
         return [(cluster, ALIAS_SOURCE, name, _moment(ms), pod) for name, pod, ms in sorted(begins)]
 
 
-def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """NODE_ALIASES of the pods that were read after `since`, up to and with `until`.
 
     Each holds from the beginning of the interval in which it was first read, and again where it was gone before. Every
@@ -92,9 +92,9 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    transport = ServerReader(server, wanted.selector, timedelta(seconds=wanted.interval_s))
+    transport = ServerReader(server, spec.selector, timedelta(seconds=spec.interval_s))
     readings = transport.raw(names, since=since, until=until, each=lambda samples: samples)
-    return from_raw(readings, cluster=wanted.cluster, interval_s=wanted.interval_s, names=names)
+    return from_raw(readings, cluster=spec.cluster, interval_s=spec.interval_s, names=names)
 
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, interval_s: int, names: Sequence[str]) -> Parsed:

@@ -5,12 +5,12 @@
 
 `made.frame` are the rows, `made.refused` the series that name no node, with the reason, `made.warnings` the warnings,
 `made.counts` an account of the readings. With `since` and `until` (both on the grid) rows are those of the cells in
-between, and readings up to `GONE_S` beside them are only context: they complete the counters' first and last cells.
+between, and readings up to `GONE_S` next to them are only context: they complete the counters' first and last cells.
 Without, rows are of all cells, as far as readings reach. Batches may hold series that are not requested.
 
 How readings become a row, step by step:
 
-1. Each series by itself: of a gauge the mean of what was read in the cell, of a counter its increase in the cell by
+1. Each series alone: of a gauge the mean of what was read in the cell, of a counter its increase in the cell by
    the seconds that are known of (`ingest.prometheus.node.counters`).
 2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: what knows of more of the
    cell counts, and of those that know as much the larger.
@@ -55,10 +55,10 @@ from ingest.prometheus.node.table import (
     USES,
     VALUES,
     gauges_added_up,
-    once_each,
     rates_added_up,
     values_of_gauges,
     values_of_rates,
+    without_duplicates,
 )
 from ingest.prometheus.series.hosts import HOST_INFO, Hosts, Identity, identify
 from ingest.prometheus.series.labels import SLACK
@@ -132,7 +132,7 @@ def from_raw(
         table: `node_samples` or `cluster_samples`.
         cluster: whose rows they are.
         interval_s: width of the grid.
-        since: beginning of the cells that are wanted, on the grid; None: all.
+        since: beginning of the requested cells, on the grid; None: all.
         until: their end, on the grid; None: all.
 
     Returns:
@@ -152,12 +152,12 @@ class _Use(NamedTuple):
     identity: Identity
 
 
-class Seen(NamedTuple):
+class Batch(NamedTuple):
     """The contents of a batch of readings, in numbers of series and uses.
 
     Attributes:
         series: those that are requested.
-        n_read: how many readings of each lie within the time asked for.
+        n_read: how many readings of each lie within the requested time.
         uses: the entries that those series are used for, one for each run of readings.
         grown: what counters grew.
         gauges: GAUGES.
@@ -181,7 +181,7 @@ class Seen(NamedTuple):
 class NodeReadings:
     """Readings that are taken batch by batch; of each series only its cells are stored.
 
-    Attributes are the arguments of `from_raw`; `hosts` may know of hosts that others told of.
+    Attributes are the arguments of `from_raw`; `hosts` may have hosts that other sources reported.
     """
 
     metrics: Sequence[Metric]
@@ -222,22 +222,22 @@ class NodeReadings:
 
     def take(self, samples: Samples) -> None:
         """Take a batch."""
-        self.add(self.look(samples))
+        self.add(self.read_batch(samples))
 
-    def look(self, samples: Samples) -> Seen:
+    def read_batch(self, samples: Samples) -> Batch:
         """The contents of a batch; nothing is taken yet (it may be that an answer breaks off, and comes again)."""
         identify = [self._number(labels) for labels in samples.labels]
-        wanted = [(at, *each) for at, each in enumerate(identify) if each and each[1]]
-        places = np.array([at for at, _, uses in wanted for _ in uses], np.int64)
-        uses = np.array([use for _, _, uses in wanted for use in uses], np.int64)
+        used = [(at, *each) for at, each in enumerate(identify) if each and each[1]]
+        places = np.array([at for at, _, uses in used for _ in uses], np.int64)
+        uses = np.array([use for _, _, uses in used for use in uses], np.int64)
         limits = np.array(self._limits, np.float64).reshape(-1, 3)
         is_counter = limits[uses, 0] > 0
         counters = of_counters(picked(samples, places[is_counter], uses[is_counter]), self._window)
         read = picked(samples, places[~is_counter], uses[~is_counter])
         gauges = of_gauges(read, Limits(limits[:, 1], limits[:, 2]), self._window)
-        return Seen(
-            np.array([series for _, series, _ in wanted], np.int64),
-            self._window.n_read(samples)[[at for at, _, _ in wanted]],
+        return Batch(
+            np.array([series for _, series, _ in used], np.int64),
+            self._window.n_read(samples)[[at for at, _, _ in used]],
             uses,
             counters.grown,
             gauges.rows,
@@ -246,29 +246,29 @@ class NodeReadings:
             int(samples.times.max(initial=0)),
         )
 
-    def add(self, seen: Seen) -> None:
+    def add(self, batch: Batch) -> None:
         """Take the contents of a batch; later readings of a series come in later ones."""
         self._n_read = _room(self._n_read, len(self._known))
         self._n_stretches = _room(self._n_stretches, len(self._uses))
         self._n_strange = _room(self._n_strange, len(self._uses))
-        np.add.at(self._n_read, seen.series, seen.n_read)
-        np.add.at(self._n_stretches, seen.uses, 1)
-        np.add.at(self._n_strange, seen.strange, 1)
-        increases = self._counters.add(seen.grown)
+        np.add.at(self._n_read, batch.series, batch.n_read)
+        np.add.at(self._n_stretches, batch.uses, 1)
+        np.add.at(self._n_strange, batch.strange, 1)
+        increases = self._counters.add(batch.grown)
         increases_here = where(self._window.has(increases.cells), increases)
         rates = pl.DataFrame(dict(zip(RATES, increases_here, strict=True)), RATES)
         self._rates.append(rates)
-        self._gauges.append(seen.gauges)
-        self.n_cells += rates.height + seen.gauges.height
-        if seen.edges is not None:
-            self._edges.append(seen.edges)
-        self._latest = max(self._latest, seen.latest_ms)
+        self._gauges.append(batch.gauges)
+        self.n_cells += rates.height + batch.gauges.height
+        if batch.edges is not None:
+            self._edges.append(batch.edges)
+        self._latest = max(self._latest, batch.latest_ms)
 
     def _number(self, labels: dict[str, str]) -> tuple[int, list[int]] | None:
         """Number of a series, and those of its uses; none where it is not one of those that are mapped."""
         name = labels.get("__name__", "")
         if name == HOST_INFO:
-            self.hosts.hear(labels)
+            self.hosts.add(labels)
         entries = self._entries.get(name)
         if entries is None:
             return None
@@ -286,10 +286,10 @@ class NodeReadings:
 
     # --- rows
 
-    def settle(self, before: datetime | None) -> None:
+    def finalize(self, before: datetime | None) -> None:
         """Make rows of all cells that end by then (None: of all cells), and forget the rest of it.
 
-        No reading that tells of them may come any more: those up to `GONE_S` later must be here.
+        No reading of them may come any more: those up to `GONE_S` later must be here.
         """
         last = NEVER if before is None else _epoch_ms(before) // self._width
         rates, gauges = _all(self._rates, RATES), _all(self._gauges, GAUGES)
@@ -298,15 +298,15 @@ class NodeReadings:
         if self._n_stretches.max(initial=0) > 1:
             rates, gauges = rates_added_up(rates), gauges_added_up(gauges)
         self._n_rates += rates.height
-        things, uses = self._judged()
+        targets, uses = self._judged()
         steady = values_of_gauges(gauges, uses, width_ms=self._width)
-        cut = self._cut(steady, things, uses) if self.since is None and steady.height else steady
-        values = once_each(pl.concat([self._plausible(values_of_rates(rates, uses), things), cut]))
-        self._settled.append(_rows(values, things, self.cluster, self.table))
+        cut = self._cut(steady, targets, uses) if self.since is None and steady.height else steady
+        values = without_duplicates(pl.concat([self._plausible(values_of_rates(rates, uses), targets), cut]))
+        self._settled.append(_rows(values, targets, self.cluster, self.table))
 
-    def _plausible(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
+    def _plausible(self, values: pl.DataFrame, targets: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
         """Values of counters without those that no counter can reach: one that jumped, not one that grew."""
-        metrics = pl.Series([metric for _, metric, _ in things], dtype=pl.String)
+        metrics = pl.Series([metric for _, metric, _ in targets], dtype=pl.String)
         most = pl.Series([of_telemetry(metric).most for metric in metrics], dtype=pl.Float64)
         beyond = values["value"].fill_null(0.0) > most.gather(values["thing"])
         self._jumped += int(beyond.sum())
@@ -315,8 +315,8 @@ class NodeReadings:
 
     def made(self) -> Made:
         """The rows of all that was taken."""
-        self.settle(None)
-        frame = one_frame(self._settled, self.table, interval_s=self.interval_s)
+        self.finalize(None)
+        frame = combined(self._settled, self.table, interval_s=self.interval_s)
         warnings = [*self._of_strange(), *self._of_jumps(), *self._of_sparse(frame), *self._of_silent()]
         counters = [use for use, limits in enumerate(self._limits) if limits[0] and not self._is_refused[use]]
         last = self._counters.last_ms(np.array(counters, np.int64))
@@ -324,32 +324,32 @@ class NodeReadings:
 
     def _judged(self) -> tuple[list[tuple[str, str, str]], pl.DataFrame]:
         """What there are rows of (node, metric, device, in order), and USES; takes note of series that are refused."""
-        things: list[tuple[str, str, str] | None] = []
+        targets: list[tuple[str, str, str] | None] = []
         keys = list(self._known)
         for use in self._uses:
             node, why = self.hosts.node(use.identity) if self.table == "node_samples" else ("", "")
-            things.append(None if why else (node, self.metrics[use.entry].column, use.identity.device))
+            targets.append(None if why else (node, self.metrics[use.entry].column, use.identity.device))
             if why:
                 labels = dict(keys[use.series])
                 self._refused[f"{labels.pop('__name__')} {labels}"] = why
-        ordered = sorted({thing for thing in things if thing is not None})
-        number = {thing: at for at, thing in enumerate(ordered)}
+        ordered = sorted({target for target in targets if target is not None})
+        number = {target: at for at, target in enumerate(ordered)}
         groups: dict[tuple[int, int], int] = {}
         twins: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
         rows = []
-        for use, thing in zip(self._uses, things, strict=True):
+        for use, target in zip(self._uses, targets, strict=True):
             metric = self.metrics[use.entry]
-            thing_numbers: tuple[int | None, ...] = (None, None, None)
-            if thing is not None:
-                group = groups.setdefault((number[thing], use.entry), len(groups))
-                thing_numbers = number[thing], group, twins.setdefault((group, use.identity.rest), len(twins))
-            rows.append((*thing_numbers, metric.scale, metric.high, metric.one_minus, metric.combine))
-        self._is_refused = np.array([thing is None for thing in things], bool)
+            target_numbers: tuple[int | None, ...] = (None, None, None)
+            if target is not None:
+                group = groups.setdefault((number[target], use.entry), len(groups))
+                target_numbers = number[target], group, twins.setdefault((group, use.identity.rest), len(twins))
+            rows.append((*target_numbers, metric.scale, metric.high, metric.one_minus, metric.combine))
+        self._is_refused = np.array([target is None for target in targets], bool)
         return ordered, pl.DataFrame(rows, USES, orient="row")
 
-    def _cut(self, values: pl.DataFrame, things: Sequence[tuple[str, str, str]], uses: pl.DataFrame) -> pl.DataFrame:
+    def _cut(self, values: pl.DataFrame, targets: Sequence[tuple[str, str, str]], uses: pl.DataFrame) -> pl.DataFrame:
         """Values of gauges that cover no time before a node's first reading or behind its last."""
-        nodes = pl.DataFrame({"node": [node for node, _, _ in things]}).with_row_index("thing")
+        nodes = pl.DataFrame({"node": [node for node, _, _ in targets]}).with_row_index("thing")
         read = pl.concat([each.with_columns(uses["thing"].gather(each["use"])) for each, _ in self._edges])
         step = min(median([steps for _, steps in self._edges]) or self._width, self._width)
         last = pl.col("last_ms").max()
@@ -418,9 +418,9 @@ class NodeReadings:
         return [LoadWarning("counters_sparse", None, detail)]
 
 
-def _rows(values: pl.DataFrame, things: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:
+def _rows(values: pl.DataFrame, targets: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:
     """Rows as declared, of VALUES."""
-    names = pl.DataFrame(things, dict.fromkeys(("node", "metric", "device"), TEXT), orient="row")
+    names = pl.DataFrame(targets, dict.fromkeys(("node", "metric", "device"), TEXT), orient="row")
     row_names = names[values["thing"]] if values.height else names.clear()
     made = pl.concat([row_names, values], how="horizontal").with_columns(
         cluster=pl.lit(cluster),
@@ -430,16 +430,16 @@ def _rows(values: pl.DataFrame, things: Sequence[tuple[str, str, str]], cluster:
     return conform(made, _FRAMES[table])
 
 
-def one_frame(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -> pl.DataFrame:
+def combined(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -> pl.DataFrame:
     """Rows of several questions as one frame, sorted; several names of one quantity are one value (see above)."""
     if len(frames) == 1:
         return frames[0]
     rows = pl.concat([empty(_FRAMES[table]), *frames])
     key = [name for name in ("node", "metric", "device") if name in rows.columns]
-    things = rows.select(key).unique().sort(key).with_row_index("thing")
+    targets = rows.select(key).unique().sort(key).with_row_index("thing")
     cell = pl.col("ts").dt.epoch("ms") // (interval_s * 1000)
-    values = rows.join(things, on=key).with_columns(cell=cell, observed_ms="interval_s", begin_ms="ts")
-    return conform(once_each(values), _FRAMES[table])
+    values = rows.join(targets, on=key).with_columns(cell=cell, observed_ms="interval_s", begin_ms="ts")
+    return conform(without_duplicates(values), _FRAMES[table])
 
 
 def _all(parts: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:

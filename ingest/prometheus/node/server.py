@@ -16,8 +16,8 @@ import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.gpu.samples import end
-from ingest.prometheus.node.samples import Counts, Made, NodeReadings, one_frame
-from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.node.samples import Counts, Made, NodeReadings, combined
+from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.hosts import HOST_INFO, Hosts
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
@@ -42,29 +42,29 @@ CELLS: Final = 1_000_000
 _GONE: Final = timedelta(seconds=GONE_S)
 
 
-def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Telemetry of nodes in an interval on the grid: `node_samples`.
 
     Args:
         server: the server to query.
-        wanted: what to read.
+        spec: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
 
     Returns:
-        Each reading within that time is a row; readings up to `GONE_S` beside it are looked at, and no rows. A series
+        Each reading within that time is a row; readings up to `GONE_S` next to it are examined, and no rows. A series
         that names no node is a row that is refused. `covers_from` and `covers_until` are where samples begin and end.
 
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    return read_table(server, wanted, names, source=SOURCE, table="node_samples", since=since, until=until)
+    return read_table(server, spec, names, source=SOURCE, table="node_samples", since=since, until=until)
 
 
 def read_table(
     server: Server,
-    wanted: Wanted,
+    spec: ScrapeSpec,
     names: Sequence[str],
     *,
     source: SourceName,
@@ -75,27 +75,27 @@ def read_table(
     """Telemetry of one table; see `read`."""
     hosts = Hosts()
     made: list[Made] = []
-    for some, matchers in questions(wanted.mapping, table, names):
-        metrics = wanted.mapping.of(table)
-        readings = NodeReadings(metrics, table, wanted.cluster, wanted.interval_s, since, until, hosts)
-        transport = ServerReader(server, ",".join(filter(None, [wanted.selector, *matchers])))
+    for some, matchers in questions(spec.mapping, table, names):
+        metrics = spec.mapping.of(table)
+        readings = NodeReadings(metrics, table, spec.cluster, spec.interval_s, since, until, hosts)
+        transport = ServerReader(server, ",".join(filter(None, [spec.selector, *matchers])))
         for low, high in _steps(readings, since - _GONE, until + _GONE):
-            for seen in transport.raw(some, since=low, until=high, each=readings.look):
-                readings.add(seen)
-            readings.settle(high - _GONE)
+            for batch in transport.raw(some, since=low, until=high, each=readings.read_batch):
+                readings.add(batch)
+            readings.finalize(high - _GONE)
         made.append(readings.made())
-    frame = one_frame([each.frame for each in made], table, interval_s=wanted.interval_s)
+    frame = combined([each.frame for each in made], table, interval_s=spec.interval_s)
     refused = {raw: why for each in made for raw, why in each.refused.items()}
     rejects = pl.DataFrame(
-        [(wanted.cluster, source, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()],
+        [(spec.cluster, source, server.url, None, why, raw[:RAW_LIMIT]) for raw, why in refused.items()],
         REJECTS,
         orient="row",
     )
-    begin, finish = covered(frame, until, made, wanted.interval_s)
+    begin, finish = covered(frame, until, made, spec.interval_s)
     counts = Counts(*map(sum, zip(*(each.counts for each in made), strict=True))) if made else Counts(0, 0, 0)
     return Parsed(
         source,
-        frozenset({wanted.cluster}),
+        frozenset({spec.cluster}),
         {table: frame},
         rejects,
         rows_read=counts.loaded + counts.left_out + rejects.height,
@@ -103,14 +103,14 @@ def read_table(
         rows_skipped=counts.left_out,
         rows_rejected=rejects.height,
         columns=[name for name in names if name != HOST_INFO],
-        warnings=list(dict.fromkeys(said for each in made for said in each.warnings)),
+        warnings=list(dict.fromkeys(warning for each in made for warning in each.warnings)),
         covers_from=begin,
         covers_until=finish,
     )
 
 
 def _steps(readings: NodeReadings, since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The time in pieces of which readings fill some `CELLS` cells: the first is short, to see how many they are."""
+    """The time in segments whose readings fill some `CELLS` cells: the first is short, to count them."""
     length = FIRST_STEP
     while since < until:
         before = readings.n_cells
@@ -163,8 +163,8 @@ def covered(
     return min(low, since), min(high, since + width)
 
 
-def _names(wanted: Wanted) -> Sequence[str]:
-    return (*wanted.mapping.names("node_samples"), HOST_INFO)
+def _names(spec: ScrapeSpec) -> Sequence[str]:
+    return (*spec.mapping.names("node_samples"), HOST_INFO)
 
 
 READER: Final = Reader(SOURCE, _names, read)

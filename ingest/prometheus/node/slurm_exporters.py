@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingest.prometheus.node.server import read_table
-from ingest.prometheus.reader import Reader, Wanted
+from ingest.prometheus.reader import Reader, ScrapeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,12 @@ SOURCE: Final = "prometheus.slurm"
 """Name of the source in `loads` and `rejects`."""
 
 
-def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Counts of a cluster in an interval on the grid: `cluster_samples`. They are of no node.
 
     Args:
         server: the server to query.
-        wanted: what to read.
+        spec: what to read.
         names: the metrics that it has.
         since: beginning, on the grid.
         until: end, on the grid.
@@ -34,11 +34,11 @@ def read(server: Server, wanted: Wanted, names: Sequence[str], *, since: datetim
     Raises:
         ServerDownError: a part of it cannot be had; then none of it is.
     """
-    return read_table(server, wanted, names, source=SOURCE, table="cluster_samples", since=since, until=until)
+    return read_table(server, spec, names, source=SOURCE, table="cluster_samples", since=since, until=until)
 
 
-def _names(wanted: Wanted) -> Sequence[str]:
-    return wanted.mapping.names("cluster_samples")
+def _names(spec: ScrapeSpec) -> Sequence[str]:
+    return spec.mapping.names("cluster_samples")
 
 
 READER: Final = Reader(SOURCE, _names, read)

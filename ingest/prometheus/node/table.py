@@ -61,7 +61,7 @@ def gauges_added_up(rows: pl.DataFrame) -> pl.DataFrame:
 def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
     """VALUES, several of a thing and cell where entries give the same, of RATES with one row of a use and cell."""
     rate = pl.col("increase") * 1000 / pl.col("observed_ms")
-    best = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "observed_ms")
+    best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "observed_ms")
     begin, end = pl.col("begin_ms").max(), pl.col("end_ms").min()
     several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
     combined = several.agg(
@@ -74,7 +74,7 @@ def values_of_gauges(rows: pl.DataFrame, uses: pl.DataFrame, *, width_ms: int) -
     """VALUES, several of a thing and cell where entries give the same, of GAUGES with one row of a use and cell."""
     mean = pl.when(pl.col("n_good") > 0).then(pl.col("total") / pl.col("n_good"))
     whole = {"begin_ms": pl.col("cell") * width_ms, "observed_ms": pl.lit(width_ms, WHOLE)}
-    best = _one_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
+    best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
     weighed = pl.col("value") * pl.col("n") / pl.col("n").max()
     total = pl.when(pl.col("value").null_count() == 0).then(weighed.sum())
     several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
@@ -89,7 +89,7 @@ _COMBINED: Final = {
 }
 
 
-def once_each(values: pl.DataFrame) -> pl.DataFrame:
+def without_duplicates(values: pl.DataFrame) -> pl.DataFrame:
     """VALUES with one row of a thing and cell: of several the one with most observed time, and of those the largest."""
     order = ["thing", "cell", "observed_ms", "value", "begin_ms"]
     return values.sort(order, descending=[False, False, True, True, False]).unique(
@@ -111,11 +111,11 @@ def _in_base_units(best: pl.DataFrame) -> pl.DataFrame:
     return best.with_columns(value=pl.when(pl.col("value").is_not_null()).then(value))
 
 
-def _one_of_twins(found: pl.DataFrame, most: str) -> pl.DataFrame:
+def _best_of_twins(rows: pl.DataFrame, most: str) -> pl.DataFrame:
     """Of twins the one with most observed time of the cell, and of those the largest."""
     order, many = ["twin", "cell", most, "value", "begin_ms"], pl.col("n_twins") > 1
-    best = found.filter(many).sort(order, descending=[False, False, True, True, False], nulls_last=True)
-    return pl.concat([found.filter(~many), best.unique(["twin", "cell"], keep="first", maintain_order=True)])
+    best = rows.filter(many).sort(order, descending=[False, False, True, True, False], nulls_last=True)
+    return pl.concat([rows.filter(~many), best.unique(["twin", "cell"], keep="first", maintain_order=True)])
 
 
 def _chosen(combined: pl.DataFrame) -> pl.DataFrame:

@@ -33,19 +33,19 @@ BATCH: Final = 1 << 21
 class Gathered(NamedTuple):
     """The readings of a file of the requested series.
 
-    `samples` has every series of which there is a reading within the time asked for, and of each time one. `told`
-    says how many readings of each series the file has within that time; `outside` how many outside, by metric.
+    `samples` has every series of which there is a reading within the requested time, and of each time one. `n_readings`
+    counts the readings of each series within that time; `outside` those outside, by metric.
     """
 
     samples: Samples
-    told: Whole
+    n_readings: Whole
     outside: dict[str, int]
     n_conflicts: int
 
 
 @dataclass
 class Gathering:
-    """Takes readings after `since` up to and with `until` (None: any); series are told apart by all their labels."""
+    """Takes readings after `since` up to and with `until` (None: any); series are distinguished by all their labels."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -1,6 +1,6 @@
 """The identity of a series by its labels: its node, its device, and which other series measure the same.
 
-Exporters are scraped from an address, and several servers may scrape the same one. So a node's name is looked for as
+Exporters are scraped from an address, and several servers may scrape the same one. So a node's name is searched as
 in `ingest.prometheus.series.labels`; where only the address gives it, node_exporter's `node_uname_info` says how the
 host at that address calls itself. Labels that the scrape puts on are no part of what is measured: series that differ
 only in those are twins, and measure the same.
@@ -81,7 +81,7 @@ class Hosts:
 
     _names: dict[str, set[str]] = field(default_factory=dict)
 
-    def hear(self, labels: Mapping[str, str]) -> None:
+    def add(self, labels: Mapping[str, str]) -> None:
         """Take note of a series that has the names (`HOST_INFO`)."""
         name = bare_host(labels.get("nodename", ""))
         if name and node_label(labels, ["nodename"]):  # and not an exporter's pod, which may call itself by its own

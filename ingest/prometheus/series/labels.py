@@ -1,6 +1,6 @@
 """What distinguishes GPUs and which of their values are plausible: labels of node, GPU and MIG instance, blanks, units.
 
-Which metric fills which column stands in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
+Which metric fills which column is in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
 `etc/default-counters.csv` and its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that
 the mappings name.
 """
@@ -31,7 +31,7 @@ BLANK_INT32: Final = 0x7FFFFFF0
 """DCGM's blank value of 32 bits, which with its fifteen successors gives why there is no value."""
 
 BLANK_REAL: Final = 2.0**47
-"""DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No value of ours is as large."""
+"""DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No real value is as large."""
 
 COLUMNS: Final = GPU_COLUMNS
 RATIOS: Final = GPU_RATIOS
@@ -63,7 +63,7 @@ POD_LABELS: Final = ("pod", "exported_pod", "pod_name")
 """Labels of the pod that works, or of the exporter's own."""
 
 EXPORTER: Final = "exporter"
-"""Stands in the names of exporters' pods."""
+"""Part of the names of exporters' pods."""
 
 UUID_LABELS: Final = ("UUID", "uuid", "gpu_uuid")
 
@@ -76,9 +76,9 @@ MINOR_LABELS: Final = ("minor_number", "device")
 GPU_LABELS: Final = (*INDEX_LABELS, *MINOR_LABELS, *UUID_LABELS)
 
 INSTANCE_LABEL: Final = "GPU_I_ID"
-"""Tells the MIG instances of a GPU apart."""
+"""Distinguishes the MIG instances of a GPU."""
 
-PLACE_LABELS: Final = (*NODE_LABELS, *GPU_LABELS, INSTANCE_LABEL, *POD_LABELS)
+LOCATION_LABELS: Final = (*NODE_LABELS, *GPU_LABELS, INSTANCE_LABEL, *POD_LABELS)
 
 SAMPLES: Final[Schema] = {
     "name": TEXT,
@@ -98,7 +98,7 @@ _PORT = re.compile(r":[\w-]+$")
 _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
 
-class Place(NamedTuple):
+class GpuLocation(NamedTuple):
     """What a series is about. `instance` is empty for the whole GPU."""
 
     node: str
@@ -106,16 +106,16 @@ class Place(NamedTuple):
     instance: str
 
 
-def place(labels: Labels[str, str]) -> Place | None:
+def gpu_location(labels: Labels[str, str]) -> GpuLocation | None:
     """Node, GPU and MIG instance of a series; None where no label names the node or the GPU.
 
-    >>> place({"gpu": "3", "Hostname": "n7.cluster.local", "instance": "10.0.0.7:9400"})
-    Place(node='n7', gpu='3', instance='')
-    >>> place({"device": "nvidia3", "instance": "10.0.0.7:9400", "GPU_I_ID": "1"})
-    Place(node='10.0.0.7', gpu='3', instance='1')
+    >>> gpu_location({"gpu": "3", "Hostname": "n7.cluster.local", "instance": "10.0.0.7:9400"})
+    GpuLocation(node='n7', gpu='3', instance='')
+    >>> gpu_location({"device": "nvidia3", "instance": "10.0.0.7:9400", "GPU_I_ID": "1"})
+    GpuLocation(node='10.0.0.7', gpu='3', instance='1')
     """
     node, gpu = node_of(labels), _gpu_of(labels)
-    return Place(node, gpu, labels.get(INSTANCE_LABEL, "")) if node and gpu else None
+    return GpuLocation(node, gpu, labels.get(INSTANCE_LABEL, "")) if node and gpu else None
 
 
 def node_of(labels: Labels[str, str]) -> str:
@@ -164,24 +164,24 @@ def _short(uuid: str) -> str:
 class Indexes:
     """Which GPU has which UUID: some exporters give the index, some the UUID, and some both.
 
-    Where none gives a GPU's index, its minor number stands for it. A UUID that is told with several of them (a GPU that
-    was numbered anew) has none.
+    Where none gives a GPU's index, its minor number is used instead. A UUID that is reported with several of them (a
+    GPU that was numbered anew) has none.
     """
 
-    _known: dict[str, set[str]] = field(default_factory=dict)
+    _index: dict[str, set[str]] = field(default_factory=dict)
     _minor: dict[str, set[str]] = field(default_factory=dict)
 
-    def hear(self, labels: Labels[str, str]) -> None:
+    def add(self, labels: Labels[str, str]) -> None:
         """Take note of a series."""
         uuid = _short(_first(labels, UUID_LABELS))
-        for names, identities in ((INDEX_LABELS, self._known), (MINOR_LABELS, self._minor)):
+        for names, identities in ((INDEX_LABELS, self._index), (MINOR_LABELS, self._minor)):
             number = _first(labels, names).removeprefix("nvidia")
             if uuid and number:
                 identities.setdefault(uuid, set()).add(number)
 
     def of(self, uuid: str) -> str | None:
         """The index of a GPU; None where it is unknown."""
-        indexes = self._known.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
+        indexes = self._index.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
         return next(iter(indexes)) if len(indexes) == 1 else None
 
     def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -199,7 +199,7 @@ def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """
     indexes = Indexes()
     for labels in series:
-        indexes.hear(labels)
+        indexes.add(labels)
     identities = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
     return [labels if index is None else {**labels, "gpu": index} for labels, index in identities]
 
@@ -263,7 +263,7 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
 
     Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or half of all of another
     that is newer. Where all GPUs of a load idle, percents look like ratios and pass for them; nothing in the values
-    tells them apart. DCGM's headers know of one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
+    distinguishes them. DCGM's headers have one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
     in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
     all versions, but recording rules may write anything.
     """

@@ -1,4 +1,4 @@
-"""Samples of several loads as one: no two rows of a series speak for the same time, and none of it is lost."""
+"""Samples of several loads as one: no two rows of a series cover the same time, and none of it is lost."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from ingest.prometheus.tables import GPUS, Table
 _US: Final = 1_000_000
 
 
-def merge(there: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:
-    """Both as one, sorted by series and time; no two rows of a series speak for the same time.
+def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:
+    """Both as one, sorted by series and time; no two rows of a series cover the same time.
 
     Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
-    replace those that they overlap, except that within a cell of the grid the one that speaks for more stays whole,
+    replace those that they overlap, except that within a cell of the grid the one that covers more stays whole,
     and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
     meet within a cell no second is lost.
     """
     new = new.unique(list(of.key), keep="last", maintain_order=True)
-    if there.is_empty():
+    if stored.is_empty():
         return new.select(of.schema.keys()).sort(of.key)
     exact = [*of.key, "interval_s"]
-    new = _beside(new, there.join(new, on=exact, how="anti"), interval_s, of, longer=True)
-    old_only = there.join(new, on=exact, how="anti")
-    new_only = new.join(there, on=exact, how="anti")
-    both = new.join(there, on=exact, how="inner", suffix="_old").select(
+    new = _not_overlapping(new, stored.join(new, on=exact, how="anti"), interval_s, of, longer=True)
+    old_only = stored.join(new, on=exact, how="anti")
+    new_only = new.join(stored, on=exact, how="anti")
+    both = new.join(stored, on=exact, how="inner", suffix="_old").select(
         *exact, *(pl.coalesce(name, f"{name}_old").alias(name) for name in of.values)
     )
-    kept_old = _not_replaced(_beside(old_only, new, interval_s, of, longer=False), new, of)
-    return pl.concat([kept_old, new_only, both.select(of.schema.keys())]).sort(of.key)
+    remaining = _not_replaced(_not_overlapping(old_only, new, interval_s, of, longer=False), new, of)
+    return pl.concat([remaining, new_only, both.select(of.schema.keys())]).sort(of.key)
 
 
-def _beside(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table, *, longer: bool) -> pl.DataFrame:
+def _not_overlapping(
+    rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table, *, longer: bool
+) -> pl.DataFrame:
     """What is left of rows where others within their cell of the grid go before them; the rest as it is.
 
-    With `longer` only those others do that speak for more time. No other lies inside a row then, so what is left of
-    one is one stretch.
+    With `longer` only those others do that cover more time. No other lies inside a row then, so the rest of
+    one is one interval.
     """
     if rows.is_empty() or others.is_empty():
         return rows
@@ -70,8 +72,8 @@ def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFra
     if old.is_empty():
         return old.select(of.schema.keys())
     spans = new.select(*of.place, "ts", end("ts", "interval_s").alias("end")).sort("ts")
-    # New rows do not overlap one another, so the last that begins before an old row ends is the one to look at.
-    beside = (
+    # New rows do not overlap one another, so only the last that begins before an old row ends matters.
+    neighbours = (
         old.with_columns(old_end=end("ts", "interval_s"))
         .sort("old_end")
         .join_asof(
@@ -85,4 +87,4 @@ def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFra
         )
     )
     free = pl.col("end").is_null() | (pl.col("end") <= pl.col("ts"))
-    return beside.filter(free).select(of.schema.keys())
+    return neighbours.filter(free).select(of.schema.keys())

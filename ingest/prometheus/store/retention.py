@@ -1,7 +1,7 @@
 """`trackside retention`: samples and hours that are older than they are to be kept go, and leave a note that they did.
 
 Samples go by whole UTC days, and only once every hour of them has its roll-up; hours go later than the samples that
-they are made of. What is computed afterwards goes by the hours where there are no samples.
+they are made of. Later computations use the hours where there are no samples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader, Writer
 
 EVERY: Final = timedelta(days=1)
-"""`serve` looks that often: what goes are whole days."""
+"""`serve` checks that often: whole days are removed."""
 
 _SAMPLES: Final = {GPUS.name: GPUS, NODES.name: NODES}
 _MISSING: Final[Mapping[str, str]] = {GPUS.name: "gpu_hours_missing", NODES.name: "node_hours_missing"}
@@ -50,19 +50,19 @@ class Removal:
 
 def due(reader: Reader | Writer, keep: Retention, *, now: datetime) -> list[Removal]:
     """What is older than it is to be kept, by cluster and table. Schedulers' counts stay: they are few."""
-    found = []
+    removals = []
     before = _day(now, keep.samples_days)
     if before is not None:
         days = reader.query("sample_days_before", before=before.date())
         for cluster, table in days.select("cluster", "table_name").unique(maintain_order=True).iter_rows():
             rows = days.filter(cluster=cluster, table_name=table)
             n_rows, n_bytes = rows.select(pl.col("rows", "bytes").sum()).row(0)
-            found.append(Removal(cluster, table, before, n_rows, tuple(rows["day"]), n_bytes))
+            removals.append(Removal(cluster, table, before, n_rows, tuple(rows["day"]), n_bytes))
     before = _day(now, keep.hours_days)
     if before is not None:
         hours = reader.query("hours_before", before=before)
-        found += [Removal(cluster, table, before, rows) for cluster, table, rows in hours.iter_rows()]
-    return found
+        removals += [Removal(cluster, table, before, rows) for cluster, table, rows in hours.iter_rows()]
+    return removals
 
 
 def _day(now: datetime, days: float) -> datetime | None:
@@ -95,8 +95,8 @@ def _roll_up_what_is_not(writer: Writer, settings: TelemetrySettings, of: Table,
     missing = writer.query(_MISSING[of.name], cluster=cluster, since=begin, until=begin + timedelta(days=1))
     for hour in missing["ts"]:
         span = {"since": hour, "until": hour + timedelta(hours=1), "first": "", "last": _LAST, "metrics": ""}
-        found = writer.query(_BETWEEN[of.name], cluster=cluster, **span)
-        roll_up(writer, settings, of, conform(found.with_columns(cluster=pl.lit(cluster)), of.schema))
+        rows = writer.query(_BETWEEN[of.name], cluster=cluster, **span)
+        roll_up(writer, settings, of, conform(rows.with_columns(cluster=pl.lit(cluster)), of.schema))
 
 
 def _noted(removals: Sequence[Removal], now: datetime) -> pl.DataFrame:
@@ -116,5 +116,5 @@ def _noted(removals: Sequence[Removal], now: datetime) -> pl.DataFrame:
 
 
 def logged(removal: Removal) -> dict[str, object]:
-    """What a log line says of a removal."""
+    """The log line of a removal."""
     return {"cluster": removal.cluster, "table": removal.table, "before": iso(removal.before), "rows": removal.rows}

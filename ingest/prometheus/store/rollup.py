@@ -41,11 +41,11 @@ def rolled_up(samples: pl.DataFrame, activity: Activity, thresholds: Mapping[str
     )
     rows = [_of_metric(hours, GPUS, name) for name in (*GPUS.values, ACTIVE)]
     is_activity = pl.col("metric") == ACTIVE
-    found = pl.concat(rows).with_columns(
+    combined = pl.concat(rows).with_columns(
         pl.when(is_activity).then(pl.min_horizontal("sum", "covered_s")).alias("active_s"),
         *(pl.when(~is_activity).then(name).alias(name) for name in ("max", "p95")),
     )
-    return _rows(found, GPU_HOURS, [*GPUS.key, "metric"])
+    return _rows(combined, GPU_HOURS, [*GPUS.key, "metric"])
 
 
 def nodes_rolled_up(samples: pl.DataFrame, thresholds: Mapping[str, float] | None = None) -> pl.DataFrame:
@@ -60,7 +60,7 @@ def nodes_rolled_up(samples: pl.DataFrame, thresholds: Mapping[str, float] | Non
 
 
 def _active(activity: Activity) -> pl.Expr:
-    """1 where a GPU is active, 0 where it is not, null where no metric tells."""
+    """1 where a GPU is active, 0 where it is not, null where no metric shows it."""
     return (
         pl.when(pl.col("tensor_active").is_not_null())
         .then(pl.col("tensor_active") >= _as_stored(activity.tensor))
@@ -83,7 +83,7 @@ def _hours(samples: pl.DataFrame, of: Table, limits: Mapping[str, pl.Expr]) -> p
     """
     weight = (pl.col("interval_s").cast(REAL) * 1000).round() / 1000
     base = samples.sort(of.key).with_columns(pl.col("ts").dt.truncate("1h"), weight=weight)
-    made, told = [], []
+    made, aggregates = [], []
     for name, limit in limits.items():
         value = pl.col(name)
         made += [
@@ -92,13 +92,13 @@ def _hours(samples: pl.DataFrame, of: Table, limits: Mapping[str, pl.Expr]) -> p
             pl.when(value >= limit).then("weight").otherwise(0.0).alias(f"{name}:above"),
             limit.cast(REAL).alias(f"{name}:limit"),
         ]
-        told += [
+        aggregates += [
             pl.col(f"{name}:sum", f"{name}:seconds", f"{name}:above").sum(),
             value.cast(REAL).max().alias(f"{name}:max"),
             value.cast(REAL).quantile(QUANTILE, interpolation="linear").alias(f"{name}:p95"),
             pl.col(f"{name}:limit").first(),
         ]
-    return base.with_columns(made).group_by(*of.place, "ts", maintain_order=True).agg(told)
+    return base.with_columns(made).group_by(*of.place, "ts", maintain_order=True).agg(aggregates)
 
 
 def _of_metric(hours: pl.DataFrame, of: Table, name: str) -> pl.DataFrame:
@@ -121,5 +121,5 @@ def _of_metric(hours: pl.DataFrame, of: Table, name: str) -> pl.DataFrame:
     )
 
 
-def _rows(found: pl.DataFrame, schema: Schema, order: list[str]) -> pl.DataFrame:
-    return conform(found, schema).sort(order)
+def _rows(rows: pl.DataFrame, schema: Schema, order: list[str]) -> pl.DataFrame:
+    return conform(rows, schema).sort(order)

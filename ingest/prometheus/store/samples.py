@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.future import without_future
-from ingest.prometheus.files.gpu_hours import once_each
+from ingest.prometheus.files.gpu_hours import without_duplicates
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.store.merge import merge
@@ -35,21 +35,21 @@ _HOUR: Final = timedelta(hours=1)
 def load(
     writer: Writer,
     settings: TelemetrySettings,
-    told: Sequence[Parsed],
+    inputs: Sequence[Parsed],
     cluster: str,
     *,
     request: LoadRequest,
     digest: str,
     now: datetime,
 ) -> list[Parsed]:
-    """Write what an input tells of its sources, in one transaction.
+    """Write the content of an input, source by source, in one transaction.
 
     All or nothing, and as often as one likes: what is there already changes nothing.
 
     Args:
         writer: The warehouse.
         settings: All settings.
-        told: What the input tells, source by source.
+        inputs: The parsed input, source by source.
         cluster: Whose it is where it names none itself.
         request: What was requested, and how it came.
         digest: SHA-256 of what was read, in hex.
@@ -58,13 +58,13 @@ def load(
     Returns:
         The same, without what lies in the future.
     """
-    told = [without_future(parsed, origin=request.origin, now=now) for parsed in told]
+    inputs = [without_future(parsed, origin=request.origin, now=now) for parsed in inputs]
     with writer.transaction():
-        for parsed in sorted(told, key=lambda each: "node_aliases" not in each.frames):  # names before their use
+        for parsed in sorted(inputs, key=lambda each: "node_aliases" not in each.frames):  # names before their use
             whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
             _write(writer, settings, whole)
             write_account(writer, whole, request=request, digest=digest, now=now)
-    return told
+    return inputs
 
 
 def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
@@ -76,7 +76,7 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         if table.name in frames:
             _write_samples(writer, settings, table, frames[table.name])
     if "gpu_hours" in frames:
-        _write_hours(writer, GPUS, once_each(frames["gpu_hours"]))  # two names may have been one node
+        _write_hours(writer, GPUS, without_duplicates(frames["gpu_hours"]))  # two names may have been one node
     if "node_hours" in frames:
         _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
     if "health_events" in frames:
@@ -87,19 +87,19 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
 
 
 def _write_aliases(writer: Writer, aliases: pl.DataFrame) -> None:
-    """Names that telemetry has for nodes, of nodes that the inventory or an attempt names: others are no nodes of ours.
+    """Names in telemetry of nodes that the inventory or an attempt has; others are no nodes of the cluster.
 
-    A name that still means the same node says nothing new: it is kept once, from when it first did.
+    A name that still means the same node is kept once, from when it first did.
     """
-    known = writer.query_with("known_nodes", {"incoming": aliases.select("cluster", "node")})
-    ours = aliases.join(known, on=["cluster", "node"], how="semi").with_columns(source=pl.lit(ALIASES))
-    for (cluster,), named in ours.group_by("cluster", maintain_order=True):
-        found = writer.query("node_aliases", cluster=cluster, source=ALIASES).rename({"alias": "node"})
-        there = conform(found.with_columns(cluster=pl.lit(cluster), source=pl.lit(ALIASES)), NODE_ALIASES)
-        both = pl.concat([there, named.select(there.columns)]).sort("name", "valid_from", "node")
+    in_slurm = writer.query_with("known_nodes", {"incoming": aliases.select("cluster", "node")})
+    aliases_of_nodes = aliases.join(in_slurm, on=["cluster", "node"], how="semi").with_columns(source=pl.lit(ALIASES))
+    for (cluster,), named in aliases_of_nodes.group_by("cluster", maintain_order=True):
+        rows = writer.query("node_aliases", cluster=cluster, source=ALIASES).rename({"alias": "node"})
+        stored = conform(rows.with_columns(cluster=pl.lit(cluster), source=pl.lit(ALIASES)), NODE_ALIASES)
+        both = pl.concat([stored, named.select(stored.columns)]).sort("name", "valid_from", "node")
         once = both.unique(["name", "valid_from"], keep="last", maintain_order=True)
         merged = once.filter(pl.col("node").ne_missing(pl.col("node").shift().over("name")))
-        if not merged.equals(there):
+        if not merged.equals(stored):
             writer.replace("node_aliases", merged, keys=["cluster", "source", "name"])
 
 
@@ -112,18 +112,18 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> p
         if aliases.is_empty():
             continue
         numbered = frame.with_row_index("row")
-        known = aliases.select(
+        sorted_aliases = aliases.select(
             "name", "alias", pl.col("valid_from").cast(GPU_SAMPLES["ts"]), pl.lit(cluster).alias("cluster")
         )
-        found = numbered.sort("ts").join_asof(
-            known.sort("valid_from"),
+        matched = numbered.sort("ts").join_asof(
+            sorted_aliases.sort("valid_from"),
             left_on="ts",
             right_on="valid_from",
             by_left=["cluster", "node"],
             by_right=["cluster", "name"],
             check_sortedness=False,
         )
-        renamed = found.with_columns(node=pl.coalesce("alias", "node")).sort("row")
+        renamed = matched.with_columns(node=pl.coalesce("alias", "node")).sort("row")
         frame = renamed.select(frame.columns)
     return frame
 
@@ -135,7 +135,7 @@ def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, sampl
     """Merge samples into the days that they fall in, and roll up the hours that they touch.
 
     Only what is there of the same nodes in the same hours is read, and of that only what the new samples lie over is
-    merged: usually a piece follows on the one before it, and is written as a file of its own. A day that is over is
+    merged: usually a chunk follows the one before it, and is written as a file of its own. A day that is over is
     put together into one file when the next one begins.
     """
     days = samples.group_by("cluster", pl.col("ts").dt.date().alias("day"), maintain_order=True)
@@ -229,7 +229,7 @@ def _merged_events(writer: Writer, events: pl.DataFrame) -> pl.DataFrame | None:
     return None if merged.sort(pl.all()).equals(existing.sort(pl.all())) else merged
 
 
-def tells_news(writer: Writer, parsed: Parsed) -> bool:
+def has_new_events(writer: Writer, parsed: Parsed) -> bool:
     """Whether there are events that the warehouse does not have."""
     if "health_events" not in parsed.frames:
         return False

@@ -29,7 +29,7 @@ class RawIds:
         self._writer = writer
         self._any = bool(writer.query("any_under_display_id")["any"].item())
 
-    def settle(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def resolve(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """The same attempts under raw ids where they are known; merged among themselves, as they came.
 
         Attempts of the warehouse that get their raw ids from these are taken out of it, and are among the result.
@@ -38,13 +38,13 @@ class RawIds:
         if by_display:
             attempts = self._renamed(attempts)
             self._any = True
-        return self._with_known(attempts) if self._any else attempts
+        return self._with_existing(attempts) if self._any else attempts
 
     def _renamed(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """Attempts with a display id only, under the raw ids of the warehouse."""
         seconds = attempts.with_columns(_SECOND)
-        wanted_ids = seconds.filter(_BY_DISPLAY).select(_MATCH).unique()
-        raw_ids = self._writer.query_with("raw_ids", {"incoming": wanted_ids})
+        requested_ids = seconds.filter(_BY_DISPLAY).select(_MATCH).unique()
+        raw_ids = self._writer.query_with("raw_ids", {"incoming": requested_ids})
         if raw_ids.is_empty():
             return attempts
         named = seconds.join(
@@ -54,11 +54,11 @@ class RawIds:
             named.with_columns(pl.coalesce("raw_id", "job_id").alias("job_id")).select(list(ATTEMPTS))
         )
 
-    def _with_known(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def _with_existing(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """Attempts of the warehouse under display ids whose raw ids these have, merged with them."""
         with_raw_ids = attempts.filter(pl.col("display_id").str.contains("[_+]") & ~_BY_DISPLAY)
-        wanted_ids = with_raw_ids.select("cluster", "scheduler", "job_id", "display_id", _SECOND).unique()
-        existing = self._writer.query_with("attempts_under_display_id", {"incoming": wanted_ids})
+        requested_ids = with_raw_ids.select("cluster", "scheduler", "job_id", "display_id", _SECOND).unique()
+        existing = self._writer.query_with("attempts_under_display_id", {"incoming": requested_ids})
         if existing.is_empty():
             return attempts
         gone = existing.select(ATTEMPT_KEY)

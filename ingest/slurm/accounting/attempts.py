@@ -23,7 +23,7 @@ from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.accounting.gpu_requests import of_submit_lines
 from ingest.slurm.formats import values
 from ingest.slurm.formats.submit_line import without_values
-from ingest.slurm.formats.timestamps import settle
+from ingest.slurm.formats.timestamps import consistent_times
 from ingest.tables import ATTEMPTS, GPUS, NODE_LISTS, TEXT, Schema, conform
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _ahead(now: datetime | None) -> pl.Expr:
     if now is None:
         return pl.lit(None, dtype=pl.String)
     latest = future.latest(now)
-    return pl.coalesce(pl.when(pl.col(name) > latest).then(future.reason(name, said)) for name, said in shown.items())
+    return pl.coalesce(pl.when(pl.col(name) > latest).then(future.reason(name, text)) for name, text in shown.items())
 
 
 def _held(lists: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -144,7 +144,9 @@ def _times(columns: Columns) -> pl.DataFrame:
     """When things happened, every repeated hour settled."""
     submit, eligible, start, end = (columns.time(name) for name in ("submit", "eligible", "start", "end"))
     elapsed, suspended = columns.duration("elapsedraw", "elapsed"), columns.duration("suspended")
-    times = settle(submit=submit, eligible=eligible, start=start, end=end, elapsed_s=elapsed, suspended_s=suspended)
+    times = consistent_times(
+        submit=submit, eligible=eligible, start=start, end=end, elapsed_s=elapsed, suspended_s=suspended
+    )
     columns.unreadable["eligible"] += eligible.error.count()
     missing = pl.when(pl.col("submit").is_null()).then(pl.lit("no Submit time"))
     behind = pl.col("start") - pl.col("end")
@@ -166,7 +168,7 @@ def _times(columns: Columns) -> pl.DataFrame:
 
 
 def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
-    """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES say."""
+    """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES are."""
     lists, expanded = columns.word("nodelist"), columns.nodes()
     requested, allocated = columns.tres("reqtres"), columns.tres("alloctres")
     table = table.select("submitted_at", "start", "end", "state", "elapsed_s", "suspended").with_columns(

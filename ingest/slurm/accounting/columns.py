@@ -1,6 +1,6 @@
 """The text columns of an accounting dump by name, each read into what it means.
 
-Most columns repeat the same few texts. Those are read once each and put back where they stood: `Distinct`
+Most columns repeat the same few texts. Each is read once and put back into its rows: `Distinct`
 splits a column into its different texts and which of them each row has. Columns of which nearly every text is
 another one (ids, times) are read as they are.
 """
@@ -46,7 +46,7 @@ class Distinct:
                 self.texts, self._places = first["text"], places
 
     def each(self, convert: Callable[[pl.Series], Read]) -> Read:
-        """What `convert` makes of the texts, row by row; it converts each text by itself and null to null."""
+        """The results of `convert` row by row; it converts each text on its own, and null to null."""
         converted = convert(self.texts)
         if self._places is None:
             return converted
@@ -96,10 +96,10 @@ class Columns:
         """A count or id."""
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text)
-            numbers = values.whole_numbers(words)
-            lost = words.is_not_null() & numbers.is_null()
-            return _with_lost(numbers, lost & ~words.is_in(list(values.UNSET)) if lost.any() else lost)
+            texts = values.blank_to_null(text)
+            numbers = values.whole_numbers(texts)
+            lost = texts.is_not_null() & numbers.is_null()
+            return _with_lost(numbers, lost & ~texts.is_in(list(values.UNSET)) if lost.any() else lost)
 
         return self._noted(names[0], self._column(*names).each(read))["read"]
 
@@ -107,9 +107,9 @@ class Columns:
         """Seconds from the first column that has them, row by row."""
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text)
-            seconds = values.durations(words)
-            return _with_lost(seconds, words.is_not_null() & seconds.is_null())
+            texts = values.blank_to_null(text)
+            seconds = values.durations(texts)
+            return _with_lost(seconds, texts.is_not_null() & seconds.is_null())
 
         durations = [self._noted(name, self._column(name).each(read))["read"] for name in names if self._has(name)]
         seconds = (
@@ -123,9 +123,9 @@ class Columns:
         """The time limit in seconds: minutes as they are, or spelled out."""
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text, values.UNLIMITED)
-            limits = values.time_limits(words)
-            return _with_lost(limits, words.is_not_null() & limits.is_null() & ~values.is_no_limit(words))
+            texts = values.blank_to_null(text, values.UNLIMITED)
+            limits = values.time_limits(texts)
+            return _with_lost(limits, texts.is_not_null() & limits.is_null() & ~values.is_no_limit(texts))
 
         names = ("timelimitraw", "timelimit")
         raw, spelled = (self._noted(name, self._column(name).each(read))["read"] for name in names)
@@ -139,9 +139,9 @@ class Columns:
         """Requested memory in bytes."""
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text)
-            sizes = values.memory_sizes(words)
-            lost = words.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(words)
+            texts = values.blank_to_null(text)
+            sizes = values.memory_sizes(texts)
+            lost = texts.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(texts)
             return sizes.with_columns(lost.alias("lost"))
 
         sizes = self._noted("reqmem", self._column("reqmem").each(read))
@@ -151,9 +151,9 @@ class Columns:
         """Exit status and signal."""
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text)
-            codes = values.exit_codes(words)
-            return codes.with_columns((words.is_not_null() & codes["code"].is_null()).alias("lost"))
+            texts = values.blank_to_null(text)
+            codes = values.exit_codes(texts)
+            return codes.with_columns((texts.is_not_null() & codes["code"].is_null()).alias("lost"))
 
         return self._noted(name, self._column(name).each(read))
 
@@ -166,8 +166,8 @@ class Columns:
         counts = self.lists.select("text", pl.col("nodes").list.len().alias("n"), "error")
 
         def read(text: pl.Series) -> pl.DataFrame:
-            words = values.blank_to_null(text).alias("text").to_frame()
-            return words.join(counts, on="text", how="left", maintain_order="left").drop("text")
+            texts = values.blank_to_null(text).alias("text").to_frame()
+            return texts.join(counts, on="text", how="left", maintain_order="left").drop("text")
 
         return self._column("nodelist").each(read)
 

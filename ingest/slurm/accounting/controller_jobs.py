@@ -42,7 +42,7 @@ def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
     """The GPUs of slurmctld's jobs: rows of `frames.JOB_GPUS`; jobs without any are skipped.
 
     Raises:
-        MissingColumnError: Nobody names the cluster.
+        MissingColumnError: Nothing names the cluster.
         TimeZoneError: The times are local and no zone is given.
         InputError: The text cannot be read.
     """

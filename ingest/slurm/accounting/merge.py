@@ -1,7 +1,7 @@
 """One row per attempt, whatever was loaded in whatever order.
 
 The same attempt is seen many times: pending, running, ended, and ended again with other words when slurmctld restarts.
-`merge_attempts` is the join of a semilattice: it looks at contents only, so the order of files, of rows and of loads
+`merge_attempts` is the join of a semilattice: it depends on contents only, so the order of files, of rows and of loads
 makes no difference, and loading twice is loading once. For that to be true
 
 - what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any observation;

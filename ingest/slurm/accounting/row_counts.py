@@ -76,8 +76,8 @@ class RowCounts:
         self._n_damaged += rows.n_damaged
         self._doubts += rows.doubts
         self._rejects.append(_rejects(rows, facts, self.origin))
-        said = no_gpus(facts.gpus)
-        self._warnings = summed([*self._warnings, *(each for each in facts.warnings if each not in said)])
+        gpu_warnings = no_gpus(facts.gpus)
+        self._warnings = summed([*self._warnings, *(each for each in facts.warnings if each not in gpu_warnings)])
         self._gpus = pl.concat([self._gpus, facts.gpus]).group_by("cluster").agg(pl.col("most").max())
         self._started = _earlier(self._started, attempts["started_at"].min())
         self._submitted = _earlier(self._submitted, attempts["submitted_at"].min())
@@ -132,7 +132,7 @@ def _rejects(rows: Rows, facts: Facts, origin: str) -> pl.DataFrame:
     )
 
 
-def _earlier(one: datetime | None, other: object) -> datetime | None:
+def _earlier(time: datetime | None, other: object) -> datetime | None:
     if not isinstance(other, datetime):
-        return one
-    return other if one is None else min(one, other)
+        return time
+    return other if time is None else min(time, other)

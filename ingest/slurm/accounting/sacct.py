@@ -32,7 +32,7 @@ DOCUMENTED_ORDER: Final = words(
 )
 """The columns of a dump without a header."""
 
-WANTED: Final = words(
+REQUESTED_COLUMNS: Final = words(
     "JobID JobIDRaw DBIndex Cluster Partition QOS Account Group User UID Submit Eligible Start End ElapsedRaw "
     "Suspended ExitCode DerivedExitCode State NNodes AllocCPUS ReqNodes ReqCPUS ReqMem ReqTRES AllocTRES "
     "TimelimitRaw Priority NodeList SLUID Restarts Flags FailedNode Reservation Reason Constraints WCKey WorkDir "
@@ -45,7 +45,7 @@ SENTINEL: Final = "JobIDRaw"
 
 COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert --delimiter=$'\\x1f' -S 2026-11-01 -E now -o "
-    + ",".join((*WANTED, SENTINEL))
+    + ",".join((*REQUESTED_COLUMNS, SENTINEL))
     + " > jobs.txt"
 )
 """A whole command line to copy."""
@@ -102,7 +102,8 @@ BEGINNINGS: Final[dict[str, re.Pattern[str]]] = {
 """A pipeline has blanks around its delimiters, `--wrap 'a | b'`: what begins with one is the rest of another text."""
 
 USED: Final = frozenset(
-    {name.lower() for name in WANTED} | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
+    {name.lower() for name in REQUESTED_COLUMNS}
+    | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
 )
 
 LISTS: Final = frozenset(
@@ -195,7 +196,7 @@ class Block(NamedTuple):
 
 
 def accounting_blocks(
-    pieces: Iterable[bytes],
+    blocks: Iterable[bytes],
     counts: RowCounts,
     *,
     timezone: str | None = None,
@@ -203,7 +204,7 @@ def accounting_blocks(
     accept_truncated: bool = False,
     block: int = BLOCK,
 ) -> Iterator[Block]:
-    """The same for a dump of any size that comes in pieces: about `block` bytes at a time, at least one block.
+    """The same for a dump of any size that comes in blocks: about `block` bytes at a time, at least one block.
 
     The account of it is kept in `counts`, which has the name and the cluster of the input.
 
@@ -211,7 +212,7 @@ def accounting_blocks(
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
     reading = read_blocks(
-        pieces, ACCOUNTING, origin=counts.origin, delimiter=delimiter, accept_truncated=accept_truncated, block=block
+        blocks, ACCOUNTING, origin=counts.origin, delimiter=delimiter, accept_truncated=accept_truncated, block=block
     )
     for rows in reading:
         _require(rows.header, counts.cluster, counts.origin)
@@ -225,7 +226,7 @@ def accounting_blocks(
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:
-    """Say at once everything that is missing, with a command that gets it."""
+    """Raise one error with everything that is missing, and the command that gets it."""
     names = set(header.names)
     missing = [" or ".join(group) for group in REQUIRED if not names & {name.lower() for name in group}]
     if cluster is None and "cluster" not in names:
@@ -257,13 +258,13 @@ DOWN_HINT: Final = (
 
 
 NOT_EVERYWHERE: Final = frozenset(words("SLUID Restarts FailedNode SubmitLine AdminComment"))
-"""Wanted columns that came with some release: SubmitLine with 21.08, Restarts and SLUID with the newest ones."""
+"""Requested columns that came with some release: SubmitLine with 21.08, Restarts and SLUID with the newest ones."""
 
 
 def fetch_accounting(
     runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None
 ) -> Fetched:
-    """Ask sacct for all attempts, requeued ones too, that were held at any time in [since, until).
+    """Query sacct for all attempts, requeued ones too, that were held at any time in [since, until).
 
     Only columns that this sacct has are requested. Times go out as UTC text, since sacct takes no offset, and come
     back as epochs. Jobs that never became eligible (held, dependent) are invisible to any window query of sacct.
@@ -293,11 +294,11 @@ def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
     available = {
         name.lower() for name in run(runner, ["sacct", "-e"], hint=DOWN_HINT).data.decode(errors="replace").split()
     }
-    columns = [name for name in (*WANTED, SENTINEL) if name.lower() in available]
+    columns = [name for name in (*REQUESTED_COLUMNS, SENTINEL) if name.lower() in available]
     if not columns:
         message = "sacct -e named none of the columns that we need; is it really Slurm's sacct?"
         raise SourceError(message)
-    lacking = [name for name in WANTED if name.lower() not in available and name not in NOT_EVERYWHERE]
+    lacking = [name for name in REQUESTED_COLUMNS if name.lower() not in available and name not in NOT_EVERYWHERE]
     warning = LoadWarning("columns_lacking", len(lacking), ", ".join(lacking))
     return columns, [warning] if lacking else []
 

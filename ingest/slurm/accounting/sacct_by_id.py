@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def fetch_jobs(runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Ask sacct for all attempts of these jobs (raw ids), whenever they were.
+    """Query sacct for all attempts of these jobs (raw ids), whenever they were.
 
     This shows what windows do not: jobs that are held, or were cancelled before they ever became eligible, and those
     whose end an administrator set to their start (`sacctmgr show runawayjobs`). Ids that accounting does not have are

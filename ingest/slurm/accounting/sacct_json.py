@@ -19,7 +19,7 @@ from ingest.slurm.accounting.json_job import Array, Association, Comments, Exit,
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
 from ingest.slurm.formats import values
-from ingest.slurm.formats.json_answer import KNOWN, Rows, Whole, read_rows, whole, words
+from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, Rows, Whole, read_rows, whole, words
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("submit_line", "gpus_asked", "exclusive"), "submit_line is not there yet"),
         "failed_node": "not there yet",
     },
-    **{version: {**_LATER, "exit_code": _WHOLE_EXIT} for version in KNOWN[1:]},
+    **{version: {**_LATER, "exit_code": _WHOLE_EXIT} for version in SUPPORTED_VERSIONS[1:]},
 }
 """Columns of `attempts` that a version does not carry, or not as text does, and why. Where it does all the same (a
 newer release behind an older version) they are read."""
@@ -140,7 +140,7 @@ def parse_accounting_json(
 
 
 def _of_list(warning: str) -> str:
-    """A warning of accounting as it is of a list from slurmrestd: nobody ran sacct."""
+    """A warning of accounting, worded for a list from slurmrestd: sacct was not run."""
     if isinstance(warning, LoadWarning) and warning.code == "times_truncated":
         return LoadWarning("times_truncated_in_list", warning.number)
     return warning
@@ -174,7 +174,7 @@ def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
 
 
 def _of_steps(job: Job) -> list[str]:
-    """The TRES of its steps with GPUs; none where they cannot be read, for the job itself stands without them."""
+    """The TRES of its steps with GPUs; none where they cannot be read, for the job itself is read without them."""
     if b"gpu" not in bytes(job.steps):
         return []
     try:
@@ -193,7 +193,7 @@ def _names_gpus(items: list[Tres]) -> bool:
 
 
 def _lost_codes(rows: Rows) -> list[str]:
-    """For whom only reads the warnings: the codes that a person would look for first."""
+    """For readers of the warnings only: the codes that matter most."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []
     return [LoadWarning("exit_codes_lacking", None, rows.form.version)]

@@ -13,7 +13,7 @@ import polars as pl
 from ingest.plausible import GPUS_PER_NODE, beyond
 from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.formats import values
-from ingest.slurm.formats.timestamps import settle
+from ingest.slurm.formats.timestamps import consistent_times
 from ingest.tables import ATTEMPT_KEY, ATTEMPTS, GPUS, TEXT, TIME, Schema, conform, empty
 
 STEP_GPUS: Final[Schema] = {"cluster": TEXT, "scheduler": TEXT, "job_id": TEXT, "began": TIME, "step_gpus": GPUS}
@@ -38,7 +38,7 @@ def gpu_steps(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None,
         return empty(STEP_GPUS)
     columns = Columns(rows, timezone=timezone, origin=origin)
     start = columns.time("start")
-    times = settle(
+    times = consistent_times(
         submit=start,
         eligible=start,
         start=start,

@@ -58,11 +58,11 @@ class AttemptWriter:
         if attempts.is_empty():
             return
         n_attempts = attempts.height
-        attempts = self._raw_ids.settle(attempts)
+        attempts = self._raw_ids.resolve(attempts)
         self._n_fetched += max(attempts.height - n_attempts, 0)
         self._note_several(attempts)
         marks = fingerprints(attempts)
-        again = marks.is_in(self._seen.take_in(marks).implode())
+        again = marks.is_in(self._seen.add(marks).implode())
         self._counted.add(marks, attempts["db_index"], again)
         if again.any():
             attempts, repeated = attempts.filter(~again), attempts.filter(again)
@@ -84,14 +84,14 @@ class AttemptWriter:
         """Write what is left; the number of different attempts in the input."""
         self._merge_aside()
         self._write_waiting(whole_groups=False)
-        self._place_steps()
+        self._assign_steps()
         if self._several:
             jobs = pl.concat(self._several).unique()
             self._writer.delete("resubmissions", jobs)
             self._writer.run("add_resubmissions", {"jobs": jobs})
         return self._counted.total() - self._n_fetched
 
-    def _place_steps(self) -> None:
+    def _assign_steps(self) -> None:
         """Give the attempts in the warehouse the GPUs of steps that were read apart from them."""
         if not self._steps:
             return
@@ -110,7 +110,7 @@ class AttemptWriter:
         """Keep which jobs have more than one attempt: only those do not begin with their own submission."""
         jobs = attempts.select(_JOB)
         marks = jobs.hash_rows(seed=2)
-        again = marks.is_in(self._jobs.take_in(marks, twice=True).implode())
+        again = marks.is_in(self._jobs.add(marks, twice=True).implode())
         if again.any():
             self._several.append(jobs.filter(again).unique())
 
@@ -169,7 +169,7 @@ class Fingerprints:
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.uint64]] = []
 
-    def take_in(self, numbers: pl.Series, *, twice: bool = False) -> pl.Series:
+    def add(self, numbers: pl.Series, *, twice: bool = False) -> pl.Series:
         """Take in numbers; those of them that were added before, or (with `twice`) that come more than once now."""
         ordered = np.sort(numbers.to_numpy())
         first = np.append(np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1])
@@ -178,9 +178,9 @@ class Fingerprints:
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, new), len(run) - 1)
             repeated |= run[at] == new
-        found = [new[repeated], *([ordered[~first]] if twice else [])]
+        repeats = [new[repeated], *([ordered[~first]] if twice else [])]
         self._add(new[~repeated])
-        return pl.Series(np.concatenate(found))
+        return pl.Series(np.concatenate(repeats))
 
     def _add(self, run: npt.NDArray[np.uint64]) -> None:
         while self._runs and len(self._runs[-1]) <= 2 * len(run):

@@ -1,1 +1,1 @@
-"""Asking Slurm: running its commands, slurmrestd, and what privacy settings hide."""
+"""Access to Slurm: running its commands, slurmrestd, and what privacy settings hide."""

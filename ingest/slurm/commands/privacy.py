@@ -1,6 +1,6 @@
 """Whether Slurm hides other users' jobs from us (`PrivateData=jobs`): then no answer of its commands is about all jobs.
 
-The setting stands twice: that of slurm.conf is about squeue, that of slurmdbd.conf about sacct.
+The setting exists twice: that of slurm.conf is about squeue, that of slurmdbd.conf about sacct.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ingest.slurm.commands.runner import Runner
 
 CONTROLLER: Final = ("scontrol", "show", "config")
-"""Tells the settings that slurmctld works by."""
+"""Prints the settings of slurmctld."""
 
 ACCOUNTING: Final = ("sacctmgr", "show", "config")
-"""Tells those of slurm.conf, and then those that slurmdbd works by: of a name that stands twice the last one counts."""
+"""Prints those of slurm.conf, then those of slurmdbd: of a name that occurs twice the last one counts."""
 
 _HINT: Final = (
     "slurmctld or slurmdbd seems to be down: check `scontrol ping` and `sacctmgr show cluster`. Try again later."

@@ -21,9 +21,9 @@ from ingest.errors import InputError, ServerDownError, shorten
 from ingest.http_address import is_address, without_secrets
 from ingest.slurm.commands.runner import Fetched
 from ingest.slurm.formats.json_answer import (
-    KNOWN,
+    NO_RESULTS,
     NOT_ALLOWED,
-    NOTHING_FOUND,
+    SUPPORTED_VERSIONS,
     Envelope,
     is_json,
     judged,
@@ -131,7 +131,7 @@ class Client:
     user: str | None = None
     token: str | None = field(default=None, repr=False)
     timeout_s: float = 60.0
-    _found: dict[str, str] = field(default_factory=dict, repr=False)
+    _versions: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.url.startswith(UNIX) and not is_address(self.url):
@@ -147,13 +147,13 @@ class Client:
         """The address without secrets."""
         return self.url if self.url.startswith(UNIX) else without_secrets(self.url)
 
-    def ask(self, family: str, what: str, parameters: Mapping[str, Mapping[str, str]] | None = None) -> Fetched:
+    def get(self, family: str, what: str, parameters: Mapping[str, Mapping[str, str]] | None = None) -> Fetched:
         """The answer to `/slurm/vX/nodes` or its like, in the newest version that both sides support.
 
         Args:
             family: `slurm` (slurmctld answers) or `slurmdb` (slurmdbd does).
             what: The end of the path.
-            parameters: Parameters of the question by version, for all of `KNOWN`.
+            parameters: Parameters of the question by version, for all of `SUPPORTED_VERSIONS`.
 
         Raises:
             ServerDownError: There is no answer, or it reports an error.
@@ -164,21 +164,23 @@ class Client:
             answer = self._get(path)
             if answer.status == http.client.NOT_FOUND:
                 continue
-            self._found[family] = version
+            self._versions[family] = version
             return Fetched(self._judged(answer, path), f"slurmrestd {self.shown}{path}")
         raise self._no_version(family)
 
     def _candidates(self, family: str) -> Iterator[str]:
-        """Versions to try: ours, newest first; then those that the server lists."""
-        if self.version is not None or family in self._found:
-            yield self.version or self._found[family]
+        """Versions to try: supported ones, newest first; then those that the server lists."""
+        if self.version is not None or family in self._versions:
+            yield self.version or self._versions[family]
             return
-        yield from reversed(KNOWN)
-        yield from (version for version in reversed(self.served(family)) if version not in KNOWN)
+        yield from reversed(SUPPORTED_VERSIONS)
+        yield from (version for version in reversed(self.served(family)) if version not in SUPPORTED_VERSIONS)
 
     def _no_version(self, family: str) -> ServerDownError:
         served = ", ".join(f"v{version}" for version in self.served(family)) or "none"
-        versions_text = f"v{self.version}" if self.version else f"any of v{KNOWN[0]} to v{KNOWN[-1]}"
+        versions_text = (
+            f"v{self.version}" if self.version else f"any of v{SUPPORTED_VERSIONS[0]} to v{SUPPORTED_VERSIONS[-1]}"
+        )
         hint = (
             f"It serves: {served}. Say one with slurm.rest_version, or start slurmrestd with the plugin (option -s,\n"
             f"openapi/dbv... for accounting)."
@@ -198,20 +200,20 @@ class Client:
 
     def _judged(self, answer: _Answer, path: str) -> bytes:
         """The body of a good answer."""
-        place = f"{self.shown}{path.partition('?')[0]}"
+        endpoint = f"{self.shown}{path.partition('?')[0]}"
         problems = reported_problems(answer.data)
         beginning = shorten(answer.data[:200].decode(errors="replace"))
-        said = "; ".join(text for _, text in problems)
+        errors = "; ".join(text for _, text in problems)
         unlike = "" if is_json(answer.data) or answer.status < http.client.BAD_REQUEST else beginning
-        if answer.status in BAD_TOKEN or NOT_ALLOWED.search(said or unlike):
-            what = f"refuses us (access denied, {answer.status}): {said or beginning}"
-            raise ServerDownError(place, what, ACCESS_HINT)
+        if answer.status in BAD_TOKEN or NOT_ALLOWED.search(errors or unlike):
+            what = f"refuses us (access denied, {answer.status}): {errors or beginning}"
+            raise ServerDownError(endpoint, what, ACCESS_HINT)
         if not is_json(answer.data):
             what = f"answered {answer.status} with something else than JSON ({answer.kind}):\n  {beginning}"
-            raise ServerDownError(place, what, NOT_SLURM_HINT)
-        real = [text for number, text in problems if number != NOTHING_FOUND]
+            raise ServerDownError(endpoint, what, NOT_SLURM_HINT)
+        real = [text for number, text in problems if number != NO_RESULTS]
         if real or (answer.status != http.client.OK and not problems):
-            raise ServerDownError(place, f"answered {answer.status}: {'; '.join(real) or 'no reason'}", BEHIND_HINT)
+            raise ServerDownError(endpoint, f"answered {answer.status}: {'; '.join(real) or 'no reason'}", BEHIND_HINT)
         return answer.data
 
     def _get(self, path: str) -> _Answer:
@@ -247,7 +249,7 @@ class Client:
 
 
 def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float) -> bytes:
-    """The body, as long as it is not larger, nor slower, than anybody wants.
+    """The body, if it is neither too large nor too slow.
 
     Raises:
         TooLargeError: It is larger.
@@ -273,9 +275,9 @@ def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float)
 
 def _what_happened(error: OSError | http.client.HTTPException, timeout_s: float) -> str:
     """Why there is no answer, in words."""
-    for kinds, words in WHAT_HAPPENED.items():
+    for kinds, text in WHAT_HAPPENED.items():
         if isinstance(error, kinds):
-            return words.format(timeout_s=timeout_s)
+            return text.format(timeout_s=timeout_s)
     return f"cannot be queried: {shorten(str(error) or type(error).__name__)}"
 
 
@@ -283,10 +285,10 @@ def _what_happened(error: OSError | http.client.HTTPException, timeout_s: float)
 
 
 def fetch_accounting_rest(client: Client, since: datetime, until: datetime) -> Fetched:
-    """Ask for all attempts, requeued ones too, that were held at any time in [since, until).
+    """Request all attempts, requeued ones too, that were held at any time in [since, until).
 
     0.0.38 gives the newest row of an id where no parameter is passed, and all of them with any parameter. Later
-    versions are asked for all of them, without steps, and with times that are not cut to the window.
+    versions are requested all of them, without steps, and with times that are not cut to the window.
 
     Raises:
         ServerDownError: There is no answer, or it reports an error.
@@ -295,7 +297,7 @@ def fetch_accounting_rest(client: Client, since: datetime, until: datetime) -> F
     if until <= since:
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
         raise InputError(message)
-    return client.ask("slurmdb", "jobs", {version: _window(version, since, until) for version in KNOWN})
+    return client.get("slurmdb", "jobs", {version: _window(version, since, until) for version in SUPPORTED_VERSIONS})
 
 
 def _window(version: str, since: datetime, until: datetime) -> dict[str, str]:
@@ -308,7 +310,7 @@ def _window(version: str, since: datetime, until: datetime) -> dict[str, str]:
 
 
 def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
-    """Ask for all attempts of these jobs (raw ids), whenever they were: one question each, one answer of them all.
+    """Request all attempts of these jobs (raw ids), whenever they were: one request each, one answer of them all.
 
     Raises:
         ServerDownError: There is no answer, or it reports an error.
@@ -318,7 +320,7 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
     if strange or not job_ids:
         message = f"no raw job ids: {', '.join(strange)}" if strange else "no job ids"
         raise InputError(message)
-    answers = [client.ask("slurmdb", f"job/{job}").data for job in job_ids]
+    answers = [client.get("slurmdb", f"job/{job}").data for job in job_ids]
     try:
         rows = [msgspec.Raw(row) for data in answers for row in raw_rows(data, "jobs")]
         about = msgspec.json.decode(answers[0], type=Envelope).meta
@@ -330,12 +332,12 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
 
 
 def fetch_nodes_rest(client: Client) -> Fetched:
-    """Ask for all nodes.
+    """Request all nodes.
 
     Raises:
         ServerDownError: There is no answer, or it reports an error (slurmctld is down).
     """
-    return client.ask("slurm", "nodes")
+    return client.get("slurm", "nodes")
 
 
 def fetch_reservations_rest(client: Client) -> Fetched:
@@ -344,16 +346,16 @@ def fetch_reservations_rest(client: Client) -> Fetched:
     Raises:
         ServerDownError: There is no answer, or it reports an error.
     """
-    return client.ask("slurm", "reservations")
+    return client.get("slurm", "reservations")
 
 
 def fetch_clusters_rest(client: Client) -> Fetched:
-    """Ask which clusters slurmdbd has: nothing else in 0.0.38 names the cluster.
+    """Request the clusters of slurmdbd: nothing else in 0.0.38 names the cluster.
 
     Raises:
         ServerDownError: There is no answer, or it reports an error.
     """
-    return client.ask("slurmdb", "clusters")
+    return client.get("slurmdb", "clusters")
 
 
 @dataclass(frozen=True)

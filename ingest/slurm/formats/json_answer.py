@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from ingest.tables import SourceName
 
-KNOWN: Final = ("0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44")
+SUPPORTED_VERSIONS: Final = ("0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44")
 """Supported versions, oldest first."""
 
 VERIFIED: Final = frozenset({"0.0.38"})
 """Versions that were tried on a real Slurm."""
 
-NOTHING_FOUND: Final = 9003
+NO_RESULTS: Final = 9003
 """The number of the "error" that there is no such row: an empty answer, no failure."""
 
 NOT_ALLOWED: Final = re.compile(r"authenti|permission|access denied|token", re.IGNORECASE)
@@ -100,7 +100,7 @@ class Form(NamedTuple):
     """Which version an answer is of.
 
     Attributes:
-        version: The version by whose rules it is read; one of `KNOWN`.
+        version: The version by whose rules it is read; one of `SUPPORTED_VERSIONS`.
         cluster: The cluster's name, where the answer has it.
         release: Slurm's own version, such as 22.05.8.
         warnings: Caveats about the version.
@@ -257,7 +257,7 @@ def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: l
     try:
         answer: Any = msgspec.json.decode(data, type=_answer_of(name, msgspec.Raw))
     except msgspec.ValidationError:
-        _form(msgspec.json.decode(data, type=Envelope), origin)  # its errors say more than that a list is missing
+        _form(msgspec.json.decode(data, type=Envelope), origin)  # its errors explain more than a missing list
         beginning = shorten(data[:200].decode(errors="replace"))
         message = f"{origin}: JSON without a list of {name}; it begins with\n  {beginning}"
         raise InputError(message) from None
@@ -285,10 +285,10 @@ def _plain(error: msgspec.DecodeError) -> str:
     'job_id: expected int, got str'
     """
     what, _, where = str(error).partition(" - at ")
-    place = where.strip("`").removeprefix("$").removeprefix(".")
+    path = where.strip("`").removeprefix("$").removeprefix(".")
     plain = what.replace("`", "")
     plain = plain[:1].lower() + plain[1:]
-    return f"{place}: {plain}" if place else plain
+    return f"{path}: {plain}" if path else plain
 
 
 def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings: list[str]) -> Rows:
@@ -328,7 +328,7 @@ def _skip(text: str, at: int) -> int:
 
 def _form(answer: Envelope, origin: str) -> Form:
     """The version of an answer that holds no errors."""
-    problems = [problem for problem in _problems(answer.errors) if problem.get("error_number") != NOTHING_FOUND]
+    problems = [problem for problem in _problems(answer.errors) if problem.get("error_number") != NO_RESULTS]
     if problems:
         raise SlurmAnswerError(_complaint(problems, origin))
     meta = _decoded(answer.meta)
@@ -353,13 +353,13 @@ def judged(version_text: str) -> tuple[str, list[str]]:
     '0.0.44'
     """
     match = _VERSION.search(version_text)
-    newest, oldest = KNOWN[-1], KNOWN[0]
+    newest, oldest = SUPPORTED_VERSIONS[-1], SUPPORTED_VERSIONS[0]
     if match is None:
         return newest, [_unverified(f"the JSON names no version; it was read as the newest supported one, v{newest}")]
     version = match[0][1:]
     if version in VERIFIED:
         return version, []
-    if version in KNOWN:
+    if version in SUPPORTED_VERSIONS:
         return version, [
             _unverified(f"JSON v{version} was read by its documented field names; it was not tried on a real Slurm")
         ]

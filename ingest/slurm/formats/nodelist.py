@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LIMIT: Final = 100_000
 """Names that one list may expand to. No machine is that large; a damaged range easily is."""
 
-NOBODY: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a", "unknown"})
+NO_NODES: Final = frozenset({"", "none assigned", "none", "(null)", "null", "n/a", "unknown"})
 """Slurm's words for no node."""
 
 _ITEM = re.compile(r"(?:[\w.-]|\[[^\[\]]*\])+")
@@ -48,7 +48,7 @@ def expand(text: str) -> list[str]:
         NodeListError: Unbalanced brackets, an empty or reversed range, an empty item, more than `LIMIT` names.
     """
     text = text.strip()
-    if text.lower() in NOBODY:
+    if text.lower() in NO_NODES:
         return []
     names: dict[str, None] = {}
     for item in _items(_PREFIX.sub("", text, count=1)):
@@ -76,7 +76,7 @@ def expand_column(texts: pl.Series) -> pl.DataFrame:
 
 def _single(distinct: pl.DataFrame) -> pl.DataFrame:
     """The texts that are one name, all at once: columns `text` and `nodes`."""
-    one = pl.col("text").str.contains(_NAME) & ~pl.col("text").str.to_lowercase().is_in(list(NOBODY))
+    one = pl.col("text").str.contains(_NAME) & ~pl.col("text").str.to_lowercase().is_in(list(NO_NODES))
     return distinct.filter(one).select("text", nodes=pl.concat_list("text"))
 
 
@@ -134,7 +134,7 @@ def _names(item: str) -> tuple[str, ...]:
 
 
 def _numbers(inside: str, item: str) -> tuple[str, ...]:
-    """What one pair of brackets stands for: `01-03,7` is 01, 02, 03, 7."""
+    """The expansion of one pair of brackets: `01-03,7` is 01, 02, 03, 7."""
     numbers: list[str] = []
     for part in inside.split(","):
         match = _RANGE.fullmatch(part)

@@ -86,14 +86,14 @@ def reservation_values(record: str) -> dict[str, str]:
 
 def _values(record: str, keys: re.Pattern[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    place = keys.search(record)
-    while place is not None:
-        key = place[1]
-        after = keys.search(record, place.end())
+    match = keys.search(record)
+    while match is not None:
+        key = match[1]
+        after = keys.search(record, match.end())
         while after is not None and (key in _LAST and after[1] in fields):
             after = keys.search(record, after.end())
-        fields.setdefault(key, record[place.end() : after.start() if after else len(record)].strip())
-        place = after
+        fields.setdefault(key, record[match.end() : after.start() if after else len(record)].strip())
+        match = after
     return fields
 
 

@@ -19,7 +19,7 @@ known while a file is read, and every other value is gone then: the name has to 
 """
 
 BLANK: Final = "..."
-"""What stands in place of a value."""
+"""What is in place of a value."""
 
 _NAME: Final = r"[A-Za-z_]\w*"
 _BEFORE: Final = r"(^|[^\w./-])"  # --export=NAME=x and "NAME=x", but no option (--mem=x) and no path
@@ -31,7 +31,7 @@ _VALUE: Final = rf"""(?:'[^']*'?|"[^"]*"?)?[^\s{_COMMA}]*"""
 def without_values(lines: pl.Series) -> pl.Series:
     """Submit lines in which every NAME=value reads NAME=..., but for the variables that are kept.
 
-    A value ends at a blank, or at a comma behind which another NAME= stands: what follows any other comma may belong
+    A value ends at a blank, or at a comma followed by another NAME=: what follows any other comma may belong
     to it. Slurm joins the words of a line by blanks and keeps no quotes, so of a value with a blank in it the rest
     stays.
 

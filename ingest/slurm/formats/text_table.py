@@ -53,7 +53,7 @@ class Columns(NamedTuple):
 
 
 def read_table(data: bytes, layout: Layout, context: ParseContext) -> Rows:
-    """The rows of a delimited text, read as the caller said."""
+    """The rows of a delimited text, read by the given options."""
     return read_rows(
         data, layout, origin=context.origin, delimiter=context.delimiter, accept_truncated=context.accept_truncated
     )

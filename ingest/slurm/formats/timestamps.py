@@ -128,7 +128,7 @@ def _localise(
     return early, late
 
 
-def settle(
+def consistent_times(
     *,
     submit: Instants,
     eligible: Instants,

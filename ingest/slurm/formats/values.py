@@ -137,7 +137,7 @@ def _clock(text: pl.Series) -> pl.Series:
 def time_limits(text: pl.Series) -> pl.Series:
     """Seconds from a time limit, where a bare number means minutes; `UNLIMITED` and `Partition_Limit` are null.
 
-    So are the marks for them, and 0: whoever asks for a limit of zero gets none.
+    So are the marks for them, and 0: whoever requests a limit of zero gets none.
 
     >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit", "4294967295", "0"])).to_list()
     [86400.0, 5400.0, None, None, None, None]
@@ -149,7 +149,7 @@ def time_limits(text: pl.Series) -> pl.Series:
 
 
 def is_no_limit(text: pl.Series) -> pl.Series:
-    """Which time limits say that there is none with a number: null, but nothing to warn about."""
+    """Which time limits mean "none" by a number: null, but nothing to warn about."""
     return text.is_in(["0", *UNSET])
 
 
@@ -290,7 +290,7 @@ class Tres(NamedTuple):
     """The values of a TRES text: GPUs and their model, CPUs, memory, nodes.
 
     Without a gres/gpu entry the GPUs are null: none were held, or AccountingStorageTRES does not record them.
-    `parts`: there are pieces of GPUs (shard, mps), of which accounting does not record how many GPUs they are.
+    `parts`: there are parts of GPUs (shard, mps), of which accounting does not record how many GPUs they are.
     """
 
     gpus: float | None

@@ -1,1 +1,1 @@
-"""Slurm, live: which questions to ask of which transport, again and again, until accounting is current."""
+"""Slurm, live: requests by command or slurmrestd, repeated until accounting is current."""

@@ -1,7 +1,7 @@
-"""`trackside ingest slurm` without files: a running Slurm, asked part by part and window by window.
+"""`trackside ingest slurm` without files: a running Slurm, read part by part and window by window.
 
-What is asked besides accounting is a table, `ingest.slurm.live.questions.PARTS`; `ingest.slurm.live.transport` says by
-which transport.
+The requests besides accounting are a table, `ingest.slurm.live.questions.PARTS`; `ingest.slurm.live.transport`
+chooses the transport.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ingest.load_warnings import LoadWarning, messages
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
-from ingest.slurm.live.questions import Ask, Part, answer, request_of
+from ingest.slurm.live.questions import Part, PartRequest, answer, request_of
 from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_large
 from ingest.slurm.write import write_input
 from ingest.store import summary as live_summary
@@ -42,10 +42,10 @@ FAILURES: Final = 2
 """So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
 
 BEFORE: Final = "end before the cluster's first sign of life and were empty"
-"""Why windows need not be asked for that no load speaks for."""
+"""Why some windows without a load need not be requested."""
 
 TOO_LARGE: Final = 2
-"""Slurm said that a window is too much: as many parts of it are asked for."""
+"""Into so many parts a window is cut that Slurm refused as too large."""
 
 TOO_SLOW: Final = 8
 """The same where there was no answer in time: two windows that are too slow are a database that hangs, so the second
@@ -67,33 +67,33 @@ def ingest_live(
     """Read a running Slurm: settings, node events, inventory and the rest, and accounting window by window.
 
     Each part is loaded in a transaction of its own, and so is each window of accounting, oldest first. If one fails,
-    the others are still read; what is missing is a gap between loads, which the next ingest asks for again. With
-    `options.since`, windows that earlier loads speak for are left out unless `again`. Clusters are read one after the
-    other: one that fails, or turns out to be another cluster than was asked for, keeps no other from being read.
-    Where Slurm cannot be asked at all nothing is tried.
+    the others are still read; what is missing is a gap between loads, which the next ingest requests again. With
+    `options.since`, windows that earlier loads cover are left out unless `again`. Clusters are read one after the
+    other: one that fails, or turns out to be another cluster than was requested, keeps no other from being read.
+    If Slurm cannot be reached at all, nothing is tried.
 
     Args:
         writer: The warehouse.
         config: All settings.
-        options: Cluster and time asked for.
+        options: Cluster and requested time.
         now: The time.
         runner: Runs a command.
-        progress: Told what is being done, how many windows are done, and how many there are. It may raise to stop.
-        tell: Told what a person should know beside the reports.
+        progress: Gets what is being done, how many windows are done, and how many there are. It may raise to stop.
+        tell: Receives messages for a person, besides the reports.
         sleep: Waits; tests give a plain function.
         again: Read windows that are already there, too.
 
     Returns:
-        A line for each source, then what looks wrong beside earlier loads, then a report for each cause of failure.
+        A line for each source, then differences from earlier loads, then a report for each cause of failure.
 
     Raises:
-        OptionError: the time asked for is empty.
+        OptionError: the requested time is empty.
     """
     names: Sequence[str | None] = config.slurm.clusters or (None,)
     if options.cluster is not None and config.slurm.clusters:
         names = (options.cluster,)
     now = now.replace(microsecond=0)
-    until = min(_whole(options.until) or now, now)  # nobody can tell of what is to come
+    until = min(_whole(options.until) or now, now)  # there are no records of the future
     try:
         probe(runner, config)
     except SourceError as error:
@@ -117,7 +117,7 @@ def _whole(moment: datetime | None) -> datetime | None:
 class _Live:
     """The ingest of one cluster: what it works with, and what came of each question so far.
 
-    `asked_of` is the cluster's name where the configuration gives it (then every command says `-M`); `cluster` is
+    `configured_name` is the cluster in the configuration, if any (then every command has `-M`); `cluster` is
     what its rows are booked under.
     """
 
@@ -128,7 +128,7 @@ class _Live:
     retrier: Retrier
     progress: Callable[[str, int, int], None]
     tell: Callable[[str], None]
-    asked_of: str | None
+    configured_name: str | None
     cluster: str | None
     loads: list[Loaded] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
@@ -140,11 +140,11 @@ class _Live:
     def ingest(self, since: datetime | None, until: datetime, *, again: bool) -> None:
         """Everything, in order."""
         self.before = self.writer.query("last_loads")
-        self.cluster = self.asked_of or self.cluster
+        self.cluster = self.configured_name or self.cluster
         part = transport.settings(self.config)
         self.progress(part.title, 0, 1)
         try:
-            settings = self._part(part, self._ask(part, until, until))
+            settings = self._part(part, self._request(part, until, until))
         except OptionError as error:
             self.others.append(Report(self.cluster or "", error=error))
             return
@@ -162,7 +162,7 @@ class _Live:
         self._compare()
 
     def reports(self, *, several: bool) -> Iterator[Report]:
-        """What came of everything; where there are `several` clusters it is said of which."""
+        """The reports of all parts; with `several` clusters each names its cluster."""
         named = self.cluster or "" if several else ""
         warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))
         before = {source: messages(records) for source, records in warned.select("source", "warnings").iter_rows()}
@@ -171,21 +171,21 @@ class _Live:
         yield from live_summary.failures(self.failed, cluster=named)
 
     def _agree(self, settings: Parsed) -> None:
-        """Learn the cluster's name from its settings. Another one than was asked for would mix up two clusters.
+        """Take the cluster's name from its settings. Another one than requested would mix up two clusters.
 
         Raises:
             OptionError: it is another.
         """
-        told = min(settings.clusters, default=None)
-        if told is not None and self.cluster is not None and told != self.cluster:
+        reported = min(settings.clusters, default=None)
+        if reported is not None and self.cluster is not None and reported != self.cluster:
             raise OptionError(
-                f"this Slurm is the cluster {told!r}, not {self.cluster!r}; nothing was read for it.\n"
-                f"Say --cluster {told}, leave it out, or list other clusters under [slurm] clusters."
+                f"this Slurm is the cluster {reported!r}, not {self.cluster!r}; nothing was read for it.\n"
+                f"Say --cluster {reported}, leave it out, or list other clusters under [slurm] clusters."
             )
-        self.cluster = self.cluster or told
+        self.cluster = self.cluster or reported
 
     def _only_cluster(self) -> str | None:
-        """The one cluster that Slurm told of so far: the one that is asked, where nobody says which it is."""
+        """The only cluster with loads of Slurm so far: the default where none is named."""
         rows = self.writer.query("status_sources").filter(pl.col("source").str.starts_with("slurm."))
         names = rows["cluster"].unique().to_list()
         return names[0] if len(names) == 1 else None
@@ -196,41 +196,43 @@ class _Live:
         A slurmctld that starts again sends the ends of all jobs that it remembers once more, and it remembers them
         for MinJobAge.
         """
-        told = {} if settings is None else dict(settings.frames["cluster_settings"].select("name", "value").iter_rows())
-        age = told.get("MinJobAge", "")
+        values = (
+            {} if settings is None else dict(settings.frames["cluster_settings"].select("name", "value").iter_rows())
+        )
+        age = values.get("MinJobAge", "")
         remembered = timedelta(seconds=int(age) + 60) if age.isdigit() and len(age) < 9 else timedelta()
         return max(timedelta(hours=self.config.slurm.overlap_hours), remembered)
 
     def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[Window]:
-        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=self.config.slurm.lookback_days)
-        return load_windows.spans_to_read(there, until, lookback=lookback, overlap=overlap)
+        return load_windows.spans_to_read(covered, until, lookback=lookback, overlap=overlap)
 
     def _missing(self, windows: Windows, overlap: timedelta, born: datetime | None) -> Windows:
-        """The windows without those that need not be asked for again; it is said how many, and why."""
-        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
+        """The windows without those that need not be requested again; a message has how many, and why."""
+        covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
         alive = self._alive_since(born)
         empty = load_windows.requested(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
         late = load_windows.outside(windows, empty)
-        left = load_windows.outside(late, load_windows.together([*there, *empty]))
+        left = load_windows.outside(late, load_windows.together([*covered, *empty]))
         for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
             if number:
                 self.tell(f"{number} of {len(windows)} windows {why} (--again reads them too)")
         return left
 
     def _alive_since(self, born: datetime | None) -> datetime | None:
-        """The first sign of life of the cluster: what node events told just now, or loads of earlier ingests."""
+        """The first sign of life of the cluster: in the node events just read, or in earlier loads."""
         signs = [born]
         for source in ("slurm.accounting", "slurm.events"):
             signs += [span.since for span in load_windows.covered(self.writer, self.cluster, source)[:1]]
         return min((sign for sign in signs if sign is not None), default=None)
 
     def _around(self, since: datetime, until: datetime) -> datetime | None:
-        """Everything but accounting; the cluster's first sign of life that node events tell of."""
+        """Load everything but accounting; returns the cluster's first sign of life in node events."""
         born = None
         loaded = self._last_loaded()
-        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
-        first = min(since, there[0].since) if there else since
+        covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        first = min(since, covered[0].since) if covered else since
         for part in transport.around(self.config):
             age_h = (self.now - loaded[part.kind]).total_seconds() / 3600 if part.kind in loaded else None
             if age_h is not None and age_h < part.every_hours:
@@ -239,13 +241,13 @@ class _Live:
             low = self._reaching_back(part, since, first)
             if low >= until:
                 continue  # read up to this very second
-            parsed = self._part(part, self._ask(part, low, until))
+            parsed = self._part(part, self._request(part, low, until))
             if part.kind == "slurm.events" and parsed is not None:
                 born = parsed.covers_from
         return born
 
     def _reaching_back(self, part: Part, since: datetime, first: datetime) -> datetime:
-        """From when on to ask: no later than accounting, nor than where this part's own loads end.
+        """The start of the request: no later than accounting, nor than where this part's own loads end.
 
         Where it has none yet, from `first` on: where accounting begins.
         """
@@ -257,48 +259,48 @@ class _Live:
         rows = self.writer.query("status_sources").filter(cluster=self.cluster or "")
         return dict(rows.select("source", "last_loaded_at").iter_rows())
 
-    def _ask(self, part: Part, since: datetime, until: datetime) -> Ask:
+    def _request(self, part: Part, since: datetime, until: datetime) -> PartRequest:
         runner = self.runner
-        if self.asked_of is not None and part.service == "slurmctld":
-            runner = at_controller_of(runner, self.asked_of)
-        clusters = () if self.asked_of is None else (self.asked_of,)
-        return Ask(runner, self.config, self.now, since, until, self.cluster, clusters)
+        if self.configured_name is not None and part.service == "slurmctld":
+            runner = at_controller_of(runner, self.configured_name)
+        clusters = () if self.configured_name is None else (self.configured_name,)
+        return PartRequest(runner, self.config, self.now, since, until, self.cluster, clusters)
 
-    def _part(self, part: Part, ask: Ask) -> Parsed | None:
-        """One part, asked and loaded. None where that failed: it is among those that did."""
+    def _part(self, part: Part, request: PartRequest) -> Parsed | None:
+        """One part, requested and loaded. None where that failed: it is then in `failed`."""
         try:
-            return self._load(part, ask)[0]
+            return self._load(part, request)[0]
         except (SourceError, InputError) as error:
             self.failed.append(Failed(part.title, error, needed=part.needed, source=part.kind))
             return None
 
     def _load(
-        self, part: Part, ask: Ask, *, window: Window | None = None, born: datetime | None = None
+        self, part: Part, request: PartRequest, *, window: Window | None = None, born: datetime | None = None
     ) -> tuple[Parsed, int]:
-        """Ask, understand, write; and how many bytes the answer had.
+        """Request, parse and write; returns how many bytes the answer had, too.
 
         Raises:
             SourceError: there is no answer.
             InputError: it cannot be understood.
-            OptionError: it is of another cluster than was asked for.
+            OptionError: it is of another cluster than was requested.
         """
-        fetched = self.retrier.request(lambda: part.fetch(ask), part.service, required=part.needed)
-        parsed, data = answer(part, ask, fetched), fetched.data
-        request = request_of(part, ask, fetched)
+        fetched = self.retrier.request(lambda: part.fetch(request), part.service, required=part.needed)
+        parsed, data = answer(part, request, fetched), fetched.data
+        load_request = request_of(part, request, fetched)
         if part.kind == "slurm.config":
             self._agree(parsed)
         if part.kind == "slurm.accounting":
             self.seen.append(recheck.still_open(parsed.frames["attempts"]))
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
-            request = replace(request, partial=bool(self.hidden))
-        parsed = write_input(self.writer, parsed, request=request, data=data, now=self.now, cluster=self.cluster)
+            load_request = replace(load_request, partial=bool(self.hidden))
+        parsed = write_input(self.writer, parsed, request=load_request, data=data, now=self.now, cluster=self.cluster)
         self.loads.append(Loaded(part.title, live_summary.without_rows(parsed), window))
         return parsed, len(data)
 
     def _others_are_hidden(self) -> bool:
-        """Whether accounting shows us our own jobs only; asked once, when it is known to answer.
+        """Whether accounting shows our own jobs only; checked once, when it is known to respond.
 
-        Where nobody tells, it is taken to show all, as almost everywhere.
+        Where that is unknown, it is taken to show all, as almost everywhere.
         """
         if self.hidden is None:
             try:
@@ -311,9 +313,9 @@ class _Live:
     def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
         """Accounting, oldest window first; whether all of it was read.
 
-        A window that is too much for slurmdbd is asked for in parts, and so are those behind it. The others behind
+        A window that is too much for slurmdbd is requested in parts, and so are those behind it. The others behind
         one that failed are read all the same, unless the next one fails, too, or nothing is there before it: then no
-        gap would show that it is missing. All behind a sign of life speaks for its time.
+        gap would show that it is missing. Each window after the first sign of life covers its time.
         """
         part = transport.accounting(self.config)
         waiting, done, in_a_row, error = deque(windows), 0, 0, None
@@ -326,7 +328,7 @@ class _Live:
                 continue
             self.progress(self._named(window), done, done + 1 + len(waiting))
             try:
-                parsed, size = self._load(part, self._ask(part, *window), window=window, born=born)
+                parsed, size = self._load(part, self._request(part, *window), window=window, born=born)
             except (SourceError, InputError) as caught:
                 less = self._less(window, caught, part.service)
                 if less is not None:
@@ -348,7 +350,7 @@ class _Live:
         return error is None
 
     def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
-        """How much to ask for at a time, where a window was too much; None where asking for less cannot help."""
+        """How much to request at a time, where a window was too much; None where requesting less cannot help."""
         if not isinstance(error, SourceError) or self.retrier.circuit_is_open(service):
             return None
         parts = TOO_LARGE if too_large(error) else TOO_SLOW if timed_out(error) else 1
@@ -365,9 +367,9 @@ class _Live:
         return less
 
     def _before(self, window: Window) -> bool:
-        """Whether a load speaks for time before a window that failed; else says why those behind it are left out."""
-        there = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
-        if there and there[0].since < window.since:
+        """Whether a load covers time before a failed window; else a message says why later windows are left out."""
+        covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
+        if covered and covered[0].since < window.since:
             return True
         self.tell(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
         return False
@@ -378,17 +380,17 @@ class _Live:
         return f"{title} {live_summary.shown(window)}"
 
     def _recheck(self) -> None:
-        """Ask by id for jobs that are open here, and that the newest windows did not show."""
+        """Request by id the jobs that are open here, and that the newest windows did not show."""
         if self.cluster is None:
             return
         forgotten = 0
-        for asked in recheck.batches(self.writer, self.cluster, self.seen, self.config.slurm.recheck_jobs):
+        for requested in recheck.batches(self.writer, self.cluster, self.seen, self.config.slurm.recheck_jobs):
             self.progress("jobs without an end", 0, 1)
-            part = transport.by_id(self.config, asked["job_id"].unique(maintain_order=True).to_list())
-            parsed = self._part(replace(part, needed=False), self._ask(part, self.now, self.now))
+            part = transport.by_id(self.config, requested["job_id"].unique(maintain_order=True).to_list())
+            parsed = self._part(replace(part, needed=False), self._request(part, self.now, self.now))
             if parsed is None:
                 return
-            forgotten += recheck.note(self.writer, asked, parsed.frames["attempts"], now=self.now)
+            forgotten += recheck.note(self.writer, requested, parsed.frames["attempts"], now=self.now)
             self.retrier.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.tell(
@@ -397,20 +399,20 @@ class _Live:
             )
 
     def _compare(self) -> None:
-        """Say what looks wrong beside earlier loads: a source that is silent, or has other columns."""
-        found = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
-        for source, kind, says in found.select("source", "kind", "says").iter_rows():
+        """Report what differs from earlier loads: a silent source, or other columns."""
+        warnings = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
+        for source, kind, text in warnings.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
-                self.others.append(Note(f"{source} beside earlier loads", live_summary.nothing(source, says)))
+                self.others.append(Note(f"{source} beside earlier loads", live_summary.nothing(source, text)))
 
 
 def _in_part(accounting: Parsed) -> Parsed:
-    """Accounting of some users' jobs speaks for no time: whoever may see all of them is to ask again."""
+    """Accounting of some users' jobs covers no time: a user who may see all jobs has to read it again."""
     return replace(recheck.without_time(accounting), warnings=[*accounting.warnings, LoadWarning("others_jobs_hidden")])
 
 
 def _alive(accounting: Parsed, born: datetime | None) -> Parsed:
-    """Live accounting speaks for its window from the cluster's first sign of life on."""
+    """Live accounting covers its window from the cluster's first sign of life on."""
     attempts = accounting.frames["attempts"]
     first = attempts["submitted_at"].min()
     signs = [sign for sign in (born, first) if isinstance(sign, datetime)]

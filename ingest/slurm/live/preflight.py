@@ -1,4 +1,4 @@
-"""Whether Slurm can be asked from here at all: found out once, before anything is asked that would be tried again."""
+"""Whether Slurm can be reached from here at all: checked once, before any request that would be retried."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ What can be done instead:
   run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
   or ask slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
   rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
-"""What a person may do where a running Slurm cannot be asked."""
+"""What a person may do where a running Slurm cannot be reached."""
 
 COMMAND: Final = ("sacct", "-e")
-"""Names sacct's columns. It needs slurm.conf and asks nobody, so it is answered at once or never."""
+"""Names sacct's columns. It needs slurm.conf and no server, so it responds at once or never."""
 
 NEVER: Final = (
     "accounting storage is disabled",
     "unable to process configuration file",
 )
-"""What Slurm's commands say where waiting does not help: there is no accounting, or a slurm.conf that is no good.
+"""Messages of Slurm's commands where waiting does not help: there is no accounting, or a slurm.conf that is no good.
 
 Where slurmctld hands out the configuration it cannot be had while that starts again: waiting helps.
 """
@@ -47,7 +47,7 @@ class NoSlurmError(SourceMissingError):
 
 
 def probe(runner: Runner, config: SlurmSettings, *, strict: bool = False) -> None:
-    """Return where it is worth asking; what may get better by waiting is left to whoever asks, unless `strict`.
+    """Return where a request is worth it; problems that may pass are left to the retries, unless `strict`.
 
     Raises:
         SourceError: no question can be answered here, now or later (`strict`: now).
@@ -70,12 +70,12 @@ def _find_socket(url: str) -> None:
     if not url.startswith(UNIX):
         return
     try:
-        there, problem = stat.S_ISSOCK(Path(url.removeprefix(UNIX)).stat().st_mode), "is no socket."
+        is_socket, problem = stat.S_ISSOCK(Path(url.removeprefix(UNIX)).stat().st_mode), "is no socket."
     except FileNotFoundError:
-        there, problem = False, "is not there: no such socket."
+        is_socket, problem = False, "is not there: no such socket."
     except OSError as error:
-        there, problem = False, f"cannot be found: {error.strerror}."
-    if not there:
+        is_socket, problem = False, f"cannot be found: {error.strerror}."
+    if not is_socket:
         raise ServerDownError(
             url,
             problem,

@@ -1,4 +1,4 @@
-"""What a running Slurm is asked for besides accounting: a list of parts, one line each, and how each answer is used.
+"""The requests to a running Slurm besides accounting: a list of parts, one line each, and how each response is used.
 
 A source that is added here is read by every live ingest: give its command, and a parser in `ingest.slurm.parsers`.
 """
@@ -43,17 +43,17 @@ Service = Literal["slurmctld", "slurmdbd"]
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a part may need to know to ask its question.
+class PartRequest:
+    """The parameters of a request.
 
     Attributes:
-        runner: Runs a command. Where several clusters are configured and a controller is asked, it adds `-M CLUSTER`.
+        runner: Runs a command. Where several clusters are configured and a controller is queried, it adds `-M CLUSTER`.
         config: All settings.
         now: When this ingest began, to the second: snapshots are of then.
-        since: Start of the time asked for.
-        until: End of the time asked for.
-        cluster: Cluster that rows without a name belong to; None where nothing tells.
-        clusters: What to ask slurmdbd for (`-M`, `Clusters=`); empty: the cluster of this machine.
+        since: Start of the requested time.
+        until: End of the requested time.
+        cluster: Cluster that rows without a name belong to; None where that is unknown.
+        clusters: The clusters to request from slurmdbd (`-M`, `Clusters=`); empty: the cluster of this machine.
     """
 
     runner: Runner
@@ -65,180 +65,191 @@ class Ask:
     clusters: tuple[str, ...]
 
 
-def _as_it_is(parsed: Parsed, _: Ask) -> Parsed:
+def _as_it_is(parsed: Parsed, _: PartRequest) -> Parsed:
     return parsed
 
 
-def _no_window(_: Ask) -> Window | None:
+def _no_window(_: PartRequest) -> Window | None:
     return None
 
 
-def requested_window(ask: Ask) -> Window | None:
-    """The window that an `Ask` names."""
-    return Window(ask.since, ask.until)
+def requested_window(request: PartRequest) -> Window | None:
+    """The window that an `PartRequest` names."""
+    return Window(request.since, request.until)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One question to a running Slurm.
+    """One request to a running Slurm.
 
     Attributes:
-        title: What messages call it: the command.
+        title: Its name in messages: the command.
         kind: What kind of text comes back; `ingest.slurm.parsers` has its parser.
-        fetch: Asks. SourceError where there is no answer.
-        service: Who answers: slurmctld (one cluster, which the answer need not name) or slurmdbd.
+        fetch: Sends the request. SourceError where there is no answer.
+        service: Which service answers: slurmctld (one cluster, which the answer need not name) or slurmdbd.
         needed: Without it the ingest has failed. Else what a site forbids or lacks is a warning.
-        every_hours: Asked for again only when the last answer is older than this.
-        tells_window: The parser is told the time asked for. Else the answer's own times are wanted.
+        every_hours: Repeated only when the last answer is older than this.
+        passes_window: The parser gets the requested time. Else the response's own times count.
         transport: How it is requested.
-        window: The time that is requested of an `Ask`; None where no time is.
+        window: The time that is requested of an `PartRequest`; None where no time is.
         request: What `loads.request` calls it; empty: `title`.
         parse: In place of the parser of `kind`.
-        finish: What the answer says of its time, where the parser cannot know.
+        finish: Sets the time of the answer, where the parser cannot know it.
     """
 
     title: str
     kind: SourceName
-    fetch: Callable[[Ask], Fetched]
+    fetch: Callable[[PartRequest], Fetched]
     service: Service
     needed: bool = False
     every_hours: float = 0.0
-    tells_window: bool = True
+    passes_window: bool = True
     transport: Transport = "command"
-    window: Callable[[Ask], Window | None] = _no_window
+    window: Callable[[PartRequest], Window | None] = _no_window
     request: str = ""
     parse: Callable[[bytes, ParseContext], Parsed] | None = None
-    finish: Callable[[Parsed, Ask], Parsed] = _as_it_is
+    finish: Callable[[Parsed, PartRequest], Parsed] = _as_it_is
 
 
-def answer(part: Part, ask: Ask, fetched: Fetched) -> Parsed:
-    """What was fetched, understood.
+def answer(part: Part, request: PartRequest, fetched: Fetched) -> Parsed:
+    """The response, parsed.
 
     Raises:
         InputError: it cannot be.
     """
     snapshot = part.kind in SNAPSHOTS
-    given = ParseContext(
+    context = ParseContext(
         origin=fetched.origin,
-        cluster=ask.cluster,
-        since=ask.since if part.tells_window and not snapshot else None,
-        until=ask.now if snapshot else ask.until if part.tells_window else None,
-        planned_reasons=ask.config.rules.planned_reasons,
+        cluster=request.cluster,
+        since=request.since if part.passes_window and not snapshot else None,
+        until=request.now if snapshot else request.until if part.passes_window else None,
+        planned_reasons=request.config.rules.planned_reasons,
     )
-    parsed = parse(part.kind, fetched.data, given) if part.parse is None else part.parse(fetched.data, given)
-    parsed = part.finish(parsed, ask)
+    parsed = parse(part.kind, fetched.data, context) if part.parse is None else part.parse(fetched.data, context)
+    parsed = part.finish(parsed, request)
     return replace(parsed, warnings=[*fetched.warnings, *parsed.warnings])
 
 
-def request_of(part: Part, ask: Ask, fetched: Fetched) -> LoadRequest:
+def request_of(part: Part, request: PartRequest, fetched: Fetched) -> LoadRequest:
     """What was requested, for the account of the load."""
-    since, until = part.window(ask) or (None, None)
+    since, until = part.window(request) or (None, None)
     return LoadRequest(fetched.origin, part.transport, part.request or part.title, since, until)
 
 
-def _window(events: Parsed, ask: Ask) -> Parsed:
-    """Live events speak for the window asked for, but not for the time before the cluster existed.
+def _window(events: Parsed, request: PartRequest) -> Parsed:
+    """Live events cover the window requested, but not for the time before the cluster existed.
 
     The cluster's own registration is among its events, and so is anything that began before the window and lasted
     into it; the earliest of all is the first sign of life that Slurm's database keeps.
     """
-    born = events.covers_from or ask.until
-    return replace(events, covers_from=max(ask.since, born), covers_until=ask.until)
+    born = events.covers_from or request.until
+    return replace(events, covers_from=max(request.since, born), covers_until=request.until)
 
 
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Account changes are asked for from the beginning: who was provisioned when is older than any window of accounting."""
+"""Account changes are requested from the beginning: who was provisioned when is older than any window of accounting."""
 
 
-def _runaways(parsed: Parsed, _: Ask) -> Parsed:
-    """Jobs whose end was lost hold GPUs for ever, unless somebody looks at them."""
+def _runaways(parsed: Parsed, _: PartRequest) -> Parsed:
+    """Jobs whose end was lost hold GPUs for ever, unless an administrator ends them."""
     if not parsed.rows_loaded:
         return parsed
-    said = LoadWarning("runaway_jobs", parsed.rows_loaded)
-    return replace(parsed, warnings=[*parsed.warnings, said])
+    warning = LoadWarning("runaway_jobs", parsed.rows_loaded)
+    return replace(parsed, warnings=[*parsed.warnings, warning])
 
 
-def _of(ask: Ask) -> tuple[str, ...]:
-    return (ask.cluster,) if ask.cluster else ()
+def _of(request: PartRequest) -> tuple[str, ...]:
+    return (request.cluster,) if request.cluster else ()
 
 
 SETTINGS: Final = Part(
-    "scontrol show config", "slurm.config", lambda ask: fetch_settings(ask.runner), "slurmctld", needed=True
+    "scontrol show config", "slurm.config", lambda request: fetch_settings(request.runner), "slurmctld", needed=True
 )
-"""Asked first: it names the cluster."""
+"""The first request: it names the cluster."""
 
 PARTS: Final[tuple[Part, ...]] = (
     Part(
         "sacctmgr show event",
         "slurm.events",
-        lambda ask: fetch_events(ask.runner, since=ask.since, until=ask.until, clusters=ask.clusters),
+        lambda request: fetch_events(
+            request.runner, since=request.since, until=request.until, clusters=request.clusters
+        ),
         "slurmdbd",
         needed=True,
-        tells_window=False,
+        passes_window=False,
         window=requested_window,
         finish=_window,
     ),
     Part(
         "scontrol show node",
         "slurm.nodes",
-        lambda ask: fetch_nodes(ask.runner),
+        lambda request: fetch_nodes(request.runner),
         "slurmctld",
         needed=True,
         finish=lambda parsed, _: seen_until_now(parsed),
     ),
-    Part("scontrol show topology", "slurm.topology", lambda ask: fetch_topology(ask.runner), "slurmctld"),
+    Part("scontrol show topology", "slurm.topology", lambda request: fetch_topology(request.runner), "slurmctld"),
     Part(
         "sacctmgr show reservation",
         "slurm.reservations",
-        lambda ask: fetch_reservation_history(ask.runner, since=ask.since, until=ask.until, clusters=ask.clusters),
+        lambda request: fetch_reservation_history(
+            request.runner, since=request.since, until=request.until, clusters=request.clusters
+        ),
         "slurmdbd",
         window=requested_window,
     ),
-    Part("scontrol show reservation", "slurm.reservations", lambda ask: fetch_reservations(ask.runner), "slurmctld"),
+    Part(
+        "scontrol show reservation",
+        "slurm.reservations",
+        lambda request: fetch_reservations(request.runner),
+        "slurmctld",
+    ),
     Part(
         "sacctmgr show assoc",
         "slurm.associations",
-        lambda ask: fetch_associations(ask.runner, clusters=_of(ask)),
+        lambda request: fetch_associations(request.runner, clusters=_of(request)),
         "slurmdbd",
         every_hours=1,
     ),
     Part(
         "sacctmgr show user",
         "slurm.associations",
-        lambda ask: fetch_users(ask.runner, clusters=_of(ask)),
+        lambda request: fetch_users(request.runner, clusters=_of(request)),
         "slurmdbd",
         every_hours=1,
     ),
-    Part("sacctmgr show qos", "slurm.qos", lambda ask: fetch_qos(ask.runner), "slurmdbd", every_hours=1),
+    Part("sacctmgr show qos", "slurm.qos", lambda request: fetch_qos(request.runner), "slurmdbd", every_hours=1),
     Part(
         "sacctmgr show transactions",
         "slurm.transactions",
-        lambda ask: fetch_transactions(ask.runner, since=EARLIEST, until=ask.until),
+        lambda request: fetch_transactions(request.runner, since=EARLIEST, until=request.until),
         "slurmdbd",
         every_hours=1,
-        tells_window=False,
-        window=lambda ask: Window(EARLIEST, ask.until),
-        finish=lambda parsed, ask: parsed if ask.cluster is None else of_cluster(parsed, ask.cluster),
+        passes_window=False,
+        window=lambda request: Window(EARLIEST, request.until),
+        finish=lambda parsed, request: parsed if request.cluster is None else of_cluster(parsed, request.cluster),
     ),
-    Part("sdiag", "slurm.diag", lambda ask: fetch_diag(ask.runner), "slurmctld"),
+    Part("sdiag", "slurm.diag", lambda request: fetch_diag(request.runner), "slurmctld"),
     Part(
         "squeue and sacct: runaway jobs",
         "slurm.runaway",
-        lambda ask: fetch_runaway(ask.runner, clusters=ask.clusters),
+        lambda request: fetch_runaway(request.runner, clusters=request.clusters),
         "slurmdbd",
         every_hours=1,
         finish=_runaways,
     ),
 )
-"""Asked in this order, after the settings and before accounting. Events tell since when there is a cluster."""
+"""In this order, after the settings and before accounting. Events have the beginning of the cluster."""
 
 
 def accounting(_: SlurmSettings) -> Part:
-    """The part that is asked window by window; which transport it takes is a matter of configuration."""
+    """The request that is repeated window by window."""
     return Part(
         "sacct",
         "slurm.accounting",
-        lambda ask: fetch_accounting(ask.runner, since=ask.since, until=ask.until, clusters=ask.clusters),
+        lambda request: fetch_accounting(
+            request.runner, since=request.since, until=request.until, clusters=request.clusters
+        ),
         "slurmdbd",
         needed=True,
         window=requested_window,
@@ -246,13 +257,13 @@ def accounting(_: SlurmSettings) -> Part:
 
 
 def by_id(_: SlurmSettings, job_ids: Sequence[str]) -> Part:
-    """The part that asks for single jobs, whenever they were."""
+    """The request for single jobs, whenever they were."""
     return Part(
         "sacct -j",
         "slurm.accounting",
-        lambda ask: fetch_jobs(ask.runner, job_ids, clusters=ask.clusters),
+        lambda request: fetch_jobs(request.runner, job_ids, clusters=request.clusters),
         "slurmdbd",
-        tells_window=False,
+        passes_window=False,
         request="sacct",
         finish=lambda parsed, _: without_time(parsed),
     )

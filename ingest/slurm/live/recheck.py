@@ -1,4 +1,4 @@
-"""Attempts without an end that the newest windows did not show: asked for by id, those first that waited longest."""
+"""Attempts without an end that the newest windows did not show: requested by id, those first that waited longest."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def batches(source: Reader | Writer, cluster: str, seen: Sequence[pl.DataFrame],
 
 
 def still_open(attempts: pl.DataFrame) -> pl.DataFrame:
-    """The keys of those whose end is not told."""
+    """The keys of those without an end."""
     return attempts.filter(pl.col("ended_at").is_null() | pl.col("end_guessed")).select(ATTEMPT_KEY)
 
 
 def without_time(parsed: Parsed) -> Parsed:
-    """An answer about single jobs speaks for no time."""
+    """An answer about single jobs covers no time."""
     return replace(parsed, covers_from=None, covers_until=None)
 
 
-def note(writer: Writer, asked: pl.DataFrame, answered: pl.DataFrame, *, now: datetime) -> int:
-    """Write down which were asked for when, and which accounting knew; how many it did not know."""
-    found = answered.select(ATTEMPT_KEY).unique().with_columns(known=pl.lit(value=True))
-    rows = asked.join(found, on=ATTEMPT_KEY, how="left", maintain_order="left").with_columns(
+def note(writer: Writer, requested: pl.DataFrame, answered: pl.DataFrame, *, now: datetime) -> int:
+    """Write down which were requested when, and which accounting knew; how many it did not know."""
+    answered_keys = answered.select(ATTEMPT_KEY).unique().with_columns(known=pl.lit(value=True))
+    rows = requested.join(answered_keys, on=ATTEMPT_KEY, how="left", maintain_order="left").with_columns(
         pl.lit(now).alias("checked_at"), pl.col("known").fill_null(value=False)
     )
     with writer.transaction():

@@ -45,7 +45,7 @@ def settings() -> Part:
     return Part(
         "slurmrestd clusters",
         "slurm.config",
-        lambda ask: connect(ask.config).settings(),
+        lambda request: connect(request.config).settings(),
         "slurmdbd",
         needed=True,
         transport="rest",
@@ -59,7 +59,7 @@ def around() -> tuple[Part, ...]:
         Part(
             "slurmrestd nodes",
             "slurm.nodes",
-            lambda ask: connect(ask.config).nodes(),
+            lambda request: connect(request.config).nodes(),
             "slurmctld",
             needed=True,
             transport="rest",
@@ -68,7 +68,7 @@ def around() -> tuple[Part, ...]:
         Part(
             "slurmrestd reservations",
             "slurm.reservations",
-            lambda ask: connect(ask.config).reservations(),
+            lambda request: connect(request.config).reservations(),
             "slurmctld",
             transport="rest",
         ),
@@ -80,7 +80,7 @@ def accounting() -> Part:
     return Part(
         "slurmrestd jobs",
         "slurm.accounting",
-        lambda ask: connect(ask.config).accounting(ask.since, ask.until),
+        lambda request: connect(request.config).accounting(request.since, request.until),
         "slurmdbd",
         needed=True,
         transport="rest",
@@ -93,9 +93,9 @@ def by_id(job_ids: Sequence[str]) -> Part:
     return Part(
         "slurmrestd job",
         "slurm.accounting",
-        lambda ask: connect(ask.config).jobs(job_ids),
+        lambda request: connect(request.config).jobs(job_ids),
         "slurmdbd",
-        tells_window=False,
+        passes_window=False,
         transport="rest",
         finish=lambda parsed, _: without_time(parsed),
     )

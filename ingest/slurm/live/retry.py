@@ -30,7 +30,7 @@ TIMEOUTS: Final = 2
 _TOO_WIDE: Final = ("too wide of a date range", "exceeds size limit")
 """How slurmdbd refuses a request for its size (MaxQueryTimeRange, the largest answer)."""
 
-HANGS: Final = "It hangs: it let time run out too often, and is not asked any more now; try again later."
+CIRCUIT_OPEN: Final = "It hangs: it let time run out too often, and is not asked any more now; try again later."
 """The message for a request that was not even sent."""
 
 _FORBIDDEN: Final = ("permission denied", "access denied")
@@ -42,7 +42,7 @@ class Retrier:
     """Sends requests, and sends them again where that may help: a circuit breaker for each service of Slurm.
 
     A service that failed to the end is degraded: every later request to it is sent once, without waiting, until one is
-    answered. So a slurmdbd that is down is not asked over and over by part after part. One that lets time run out too
+    answered. So a slurmdbd that is down is not queried again by part after part. One that lets time run out too
     often has an open circuit and gets no request at all any more: each would take as long as the longest wait for an
     answer.
     """
@@ -60,7 +60,7 @@ class Retrier:
             SourceError: there is none, or another try would not help.
         """
         if self.circuit_is_open(service, required=required):
-            raise SourceDownError([service], None, "", HANGS)
+            raise SourceDownError([service], None, "", CIRCUIT_OPEN)
         policy = self._policy if required and service not in self._degraded else RetryPolicy(0)
         try:
             fetched = retry(
@@ -120,22 +120,22 @@ class Retrier:
 
 
 def timed_out(error: SourceError) -> bool:
-    """Whether there was no answer in time: asking for less may help, asking again does not."""
+    """Whether there was no answer in time: requesting less may help, a retry does not."""
     return isinstance(error, TooSlowError) or (isinstance(error, SourceDownError) and error.status is None)
 
 
 def too_large(error: SourceError) -> bool:
-    """Whether somebody answered that the question was too large."""
+    """Whether the service answered that the request was too large."""
     return isinstance(error, TooLargeError) or any(words in str(error).lower() for words in _TOO_WIDE)
 
 
 def refused(error: SourceError) -> bool:
-    """Whether it was refused for what it is, not for the state that somebody is in."""
+    """Whether it was refused for what it is, not for the state of the service."""
     return too_large(error) or any(words in str(error).lower() for words in _FORBIDDEN)
 
 
 def at_controller_of(runner: Runner, cluster: str) -> Runner:
-    """A runner that asks the controller of that cluster (`-M`)."""
+    """A runner that queries the controller of that cluster (`-M`)."""
 
     def run(command: list[str], environment: Mapping[str, str]) -> Completed:
         return runner([command[0], "-M", cluster, *command[1:]], environment)

@@ -13,7 +13,7 @@ from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE, Rows, read_rows
 from ingest.errors import InputError, MissingColumnError
 from ingest.slurm.formats import values
-from ingest.slurm.formats.timestamps import Instants, read_instants, settle
+from ingest.slurm.formats.timestamps import Instants, consistent_times, read_instants
 from ingest.slurm.nodes.merge import merge_node_states
 from ingest.tables import NODE_STATES, REJECTS, Parsed, SourceName, conform
 
@@ -229,7 +229,7 @@ def _column(frame: pl.DataFrame, name: str) -> pl.Series:
 def _in_order(start: Instants, end: Instants) -> pl.DataFrame:
     """In the repeated hour an event takes the earlier readings that do not end before they begin."""
     nothing = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(start.early))
-    return settle(submit=start, eligible=start, start=start, end=end, elapsed_s=nothing, suspended_s=nothing)
+    return consistent_times(submit=start, eligible=start, start=start, end=end, elapsed_s=nothing, suspended_s=nothing)
 
 
 def as_node_states(table: pl.DataFrame, source: SourceName, planned_reasons: Sequence[str]) -> pl.DataFrame:

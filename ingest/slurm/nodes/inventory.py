@@ -253,35 +253,35 @@ _DATABASE_HINT = f"slurmdbd seems to be down or unreachable: check `sacctmgr sho
 
 
 def fetch_events(runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None) -> Fetched:
-    """Ask sacctmgr for the node events of [since, until). Without a Start it would list the current ones only."""
+    """Query sacctmgr for the node events of [since, until). Without a Start it would list the current ones only."""
     columns = "Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User"
     return run(runner, [*_show_command("event", since, until, clusters), columns], hint=_DATABASE_HINT)
 
 
 def fetch_nodes(runner: Runner) -> Fetched:
-    """Ask scontrol for all nodes, one line each."""
+    """Query scontrol for all nodes, one line each."""
     return run(runner, ["scontrol", "show", "node", "-o"], hint=_CONTROLLER_HINT)
 
 
 def fetch_settings(runner: Runner) -> Fetched:
-    """Ask scontrol for the configuration."""
+    """Query scontrol for the configuration."""
     return run(runner, ["scontrol", "show", "config"], hint=_CONTROLLER_HINT)
 
 
 def fetch_topology(runner: Runner) -> Fetched:
-    """Ask scontrol for the network."""
+    """Query scontrol for the network."""
     return run(runner, ["scontrol", "show", "topology"], hint=_CONTROLLER_HINT)
 
 
 def fetch_reservations(runner: Runner) -> Fetched:
-    """Ask scontrol for the reservations, also future ones."""
+    """Query scontrol for the reservations, also future ones."""
     return run(runner, ["scontrol", "show", "reservation", "-o"], hint=_CONTROLLER_HINT)
 
 
 def fetch_reservation_history(
     runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None
 ) -> Fetched:
-    """Ask sacctmgr for the reservations of [since, until), with their real ends; those to come are not among them."""
+    """Query sacctmgr for the reservations of [since, until), with their real ends; those to come are not among them."""
     columns = "Format=Associations,Cluster,ID,Name,Start,End,NodeNames,Flags,TRES,UnusedWall"
     return run(runner, [*_show_command("reservation", since, until, clusters), columns], hint=_DATABASE_HINT)
 

@@ -1,6 +1,6 @@
 """Node states, inventories and topologies: newly read rows put together with those of the warehouse.
 
-Like `ingest.slurm.accounting.merge` for attempts, these look at contents only, never at which side a row came from:
+Like `ingest.slurm.accounting.merge` for attempts, these depend on contents only, never on which side a row came from:
 loading twice equals loading once, and halves in any order equal the whole.
 
 Inventories and topologies are stored as validity intervals, runs of equal observations of a node. An interval forgets
@@ -117,10 +117,10 @@ def _cut(
     spans &= pl.col("valid_from") < pl.col("last_seen_at")
     yield intervals.filter(~spans)
     spanning = intervals.filter(spans)
-    place = bisect.bisect_left(snapshot_times, moment)
-    is_snapshot = place < len(snapshot_times) and snapshot_times[place] == moment
-    before = pl.lit(snapshot_times[place - 1] if place else None, dtype=TIME)
-    after = pl.lit(next(iter(snapshot_times[place + is_snapshot :][:1]), None), dtype=TIME)
+    index = bisect.bisect_left(snapshot_times, moment)
+    is_snapshot = index < len(snapshot_times) and snapshot_times[index] == moment
+    before = pl.lit(snapshot_times[index - 1] if index else None, dtype=TIME)
+    after = pl.lit(next(iter(snapshot_times[index + is_snapshot :][:1]), None), dtype=TIME)
     # The ends of an interval are observations of its node, too, and may lie nearer than any snapshot.
     at_it = spanning.filter(pl.lit(is_snapshot) | (pl.col("valid_from") == moment) | (pl.col("last_seen_at") == moment))
     yield at_it.with_columns(pl.lit(moment, dtype=TIME).alias(name) for name in _ENDS)
@@ -141,7 +141,7 @@ def _text(name: str, kind: pl.DataType) -> pl.Expr:
 def _joined(intervals: pl.DataFrame, snapshots: pl.DataFrame, values: list[str], schema: Schema) -> pl.DataFrame:
     """Equal neighbours become one interval where no snapshot lies between them."""
     ends = intervals.select("cluster", "last_seen_at").unique().sort("cluster", "last_seen_at")
-    next_look = ends.join_asof(
+    next_snapshot = ends.join_asof(
         snapshots.with_columns(snapshot=pl.col("ts")),
         left_on="last_seen_at",
         right_on="ts",
@@ -150,7 +150,7 @@ def _joined(intervals: pl.DataFrame, snapshots: pl.DataFrame, values: list[str],
         allow_exact_matches=False,
         check_sortedness=False,
     ).select("cluster", "last_seen_at", "snapshot")
-    ordered = intervals.join(next_look, on=["cluster", "last_seen_at"], how="left").sort(*_NODE, "valid_from")
+    ordered = intervals.join(next_snapshot, on=["cluster", "last_seen_at"], how="left").sort(*_NODE, "valid_from")
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*_NODE, *values))
     unbroken = (pl.col("snapshot").shift(1) >= pl.col("valid_from")).fill_null(value=True)  # null: no snapshot after it
     return conform(

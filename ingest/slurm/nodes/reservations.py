@@ -49,11 +49,11 @@ HISTORY: Final = Layout(
     lists=frozenset(words("nodename tres assocs flags")),
 )
 
-NOBODY: Final = "No reservations in the system"
+NO_RESERVATIONS: Final = "No reservations in the system"
 """What scontrol prints in place of an empty list."""
 
 _KEY: Final = ("cluster", "name", "started_at")
-_TOLD: Final[Schema] = {
+_COLUMNS: Final[Schema] = {
     "cluster": TEXT,
     "name": TEXT,
     "start": TEXT,
@@ -83,9 +83,9 @@ def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
     text, warnings = clean(data, origin)
     if is_listing(text.decode()):
         listed = scontrol.reservation_records(text.decode())
-        told = pl.DataFrame(
+        columns_as_text = pl.DataFrame(
             [(line, cluster, *_listed(scontrol.reservation_values(record))) for line, record in listed],
-            schema={LINE: pl.Int64(), **_TOLD},
+            schema={LINE: pl.Int64(), **_COLUMNS},
             orient="row",
         )
         raw = {line: record[:RAW_LIMIT] for line, record in listed}
@@ -94,10 +94,10 @@ def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
     else:
         rows = read_table(data, HISTORY, context)
         _require(rows, cluster, origin)
-        told, columns, warnings = _history(rows, cluster), list(rows.header.shown), rows.warnings
-        raw = {line: rows.raw(line) for line in told[LINE]}
+        columns_as_text, columns, warnings = _history(rows, cluster), list(rows.header.shown), rows.warnings
+        raw = {line: rows.raw(line) for line in columns_as_text[LINE]}
         skipped = rows.n_skipped
-    table = _read(told, context.timezone, seen_at, origin)
+    table = _read(columns_as_text, context.timezone, seen_at, origin)
     bad = table.filter(pl.col("problem").is_not_null())
     good = conform(table.filter(pl.col("problem").is_null()), RESERVATIONS)
     if context.until is None and rows is not None:
@@ -113,7 +113,7 @@ def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
         clusters=frozenset(once["cluster"].unique()) or frozenset({cluster} if cluster else ()),
         frames={"reservations": once},
         rejects=rejects,
-        rows_read=told.height + skipped + (len(rows.refused) if rows else 0),
+        rows_read=columns_as_text.height + skipped + (len(rows.refused) if rows else 0),
         rows_loaded=once.height,
         rows_duplicate=good.height - once.height,
         rows_skipped=skipped,
@@ -131,7 +131,7 @@ def is_listing(text: str) -> bool:
     >>> is_listing("ReservationName=maint StartTime=1795281817\n"), is_listing("Cluster|Name|TimeStart\n")
     (True, False)
     """
-    return bool(scontrol.reservation_records(text)) or NOBODY in text[:1000]
+    return bool(scontrol.reservation_records(text)) or NO_RESERVATIONS in text[:1000]
 
 
 def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
@@ -249,7 +249,7 @@ def _history(rows: Rows, cluster: str | None) -> pl.DataFrame:
 
 
 def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
-    """Whenever a history was made, it saw the end of each record that another one goes on from."""
+    """A history has the end of each record that another one continues, whenever it was made."""
     next_one = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
     goes_on = history.join(next_one.unique(), on=["cluster", "name", "ended_at"], how="semi")
     ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))

@@ -10,7 +10,7 @@ import polars as pl
 
 from ingest.slurm.formats.json_answer import Whole, Words, read_rows, words
 from ingest.slurm.nodes.inventory_json import in_their_places, plain, record
-from ingest.slurm.nodes.reservations import NOBODY, parse_reservations
+from ingest.slurm.nodes.reservations import NO_RESERVATIONS, parse_reservations
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
         (named or "unknown", "slurm.reservations", origin, number, reason, raw[:RAW_LIMIT])
         for number, reason, raw in rows.refused
     ]
-    text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NOBODY
+    text = "\n".join(_reservation_record(one) for _, one in rows.rows) or NO_RESERVATIONS
     parsed = parse_reservations(text.encode(), replace(context, cluster=named, timezone="UTC"))
     return in_their_places(parsed, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
 

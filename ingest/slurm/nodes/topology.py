@@ -25,11 +25,11 @@ NOTHING: Final = "No topology information available"
 
 _PAIR = re.compile(r"([A-Za-z]\w*)=(\S*)")
 _BEGINNING = re.compile(r"(?im)^\s*(?:SwitchName|BlockName|AggregatedBlock)=\S")
-_NOT_A_PLACE: Final = ("blocksizes", "topologyparam", "include")
+_OTHER_LINES: Final = ("blocksizes", "topologyparam", "include")
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Entry:
     """One line: a switch (its `children` are switches) or a block (its `size` is how much it holds)."""
 
     line: int
@@ -71,27 +71,27 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
         raise UnrecognisedInputError(message)
     seen_at = context.seen_at()
     lines = _lines(text)
-    places: dict[tuple[str, str], _Place] = {}
+    entries: dict[tuple[str, str], _Entry] = {}
     refused: list[tuple[int, str, str]] = []
     skipped = duplicate = 0
     for number, line in lines:
-        if line.startswith(NOTHING) or line.lower().startswith(_NOT_A_PLACE):
+        if line.startswith(NOTHING) or line.lower().startswith(_OTHER_LINES):
             skipped += 1
             continue
         try:
-            place = _place(number, line)
+            entry = _parse_entry(number, line)
         except ValueError as error:
             refused.append((number, str(error), line))
             continue
-        same = places.setdefault((place.plugin, place.name), place)
-        if same is place:
+        same = entries.setdefault((entry.plugin, entry.name), entry)
+        if same is entry:
             continue
-        if (same.nodes, same.children) == (place.nodes, place.children):
+        if (same.nodes, same.children) == (entry.nodes, entry.children):
             duplicate += 1
         else:
-            refused.append((number, f"{place.name} is defined otherwise in line {same.line}", line))
-    paths = _tree_paths([one for one in places.values() if one.plugin == "tree"], origin, warnings)
-    for node, path in _block_paths(one for one in places.values() if one.plugin == "block").items():
+            refused.append((number, f"{entry.name} is defined otherwise in line {same.line}", line))
+    paths = _tree_paths([one for one in entries.values() if one.plugin == "tree"], origin, warnings)
+    for node, path in _block_paths(one for one in entries.values() if one.plugin == "block").items():
         paths.setdefault(node, ("block", path))
     rows = [(cluster, node, seen_at, seen_at, plugin, path) for node, (plugin, path) in sorted(paths.items())]
     rejects = [(cluster, "slurm.topology", origin, line, why, raw[:RAW_LIMIT]) for line, why, raw in refused]
@@ -101,7 +101,7 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
         frames={"node_topology": pl.DataFrame(rows, schema=NODE_TOPOLOGY, orient="row")},
         rejects=pl.DataFrame(rejects, schema=REJECTS, orient="row"),
         rows_read=len(lines),
-        rows_loaded=len(places),
+        rows_loaded=len(entries),
         rows_duplicate=duplicate,
         rows_skipped=skipped,
         rows_rejected=len(refused),
@@ -128,7 +128,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in plain if line]
 
 
-def _place(number: int, line: str) -> _Place:
+def _parse_entry(number: int, line: str) -> _Entry:
     """Parse a line.
 
     Raises:
@@ -144,12 +144,12 @@ def _place(number: int, line: str) -> _Place:
         raise ValueError(message)
     nodes, children = (tuple(expand(fields.get(key, ""))) for key in ("nodes", "switches"))
     if first == "switchname":
-        return _Place(number, line, "tree", fields[first], nodes, children)
+        return _Entry(number, line, "tree", fields[first], nodes, children)
     size = fields.get("blocksize", "")
-    return _Place(number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
+    return _Entry(number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
 
 
-def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dict[str, tuple[str, list[str]]]:
+def _tree_paths(switches: list[_Entry], origin: str, warnings: list[str]) -> dict[str, tuple[str, list[str]]]:
     above: dict[str, str] = {}
     hung = [(child, switch.name) for switch in switches for child in switch.children]
     twice = sorted({child for child, parent in hung if above.setdefault(child, parent) != parent})
@@ -157,7 +157,7 @@ def _tree_paths(switches: list[_Place], origin: str, warnings: list[str]) -> dic
         detail = f"{origin}: {', '.join(twice[:3])} hang on several switches above; the first one counts"
         warnings.append(LoadWarning("several_switches", len(twice), detail))
     way = {switch.name: _way(switch.name, above, origin) for switch in switches}
-    homes: dict[str, _Place] = {}
+    homes: dict[str, _Entry] = {}
     for switch in sorted(switches, key=lambda one: (bool(one.children), -len(way[one.name]))):
         for node in switch.nodes:
             homes.setdefault(node, switch)
@@ -181,7 +181,7 @@ def _way(name: str, above: Mapping[str, str], origin: str) -> list[str]:
     return way[::-1]
 
 
-def _block_paths(blocks: Iterable[_Place]) -> dict[str, list[str]]:
+def _block_paths(blocks: Iterable[_Entry]) -> dict[str, list[str]]:
     """A node's blocks, the largest first: aggregated blocks hold other ones."""
     held: dict[str, list[str]] = {}
     for block in sorted(blocks, key=lambda one: (-one.size, -len(one.nodes), one.line)):

@@ -83,7 +83,7 @@ _PARTIAL: Final = frozenset({"admin", "adminlevel", "defacct", "defaultaccount",
 
 _NUMBER = re.compile(r"\d*", re.ASCII)
 _NAME = re.compile(r"[^|]*")
-_ASSOCIATION_WORDS: Final = words(
+_ASSOCIATION_COLUMNS: Final = words(
     "cluster account user partition id parentname parname share fairshare defqos defaultqos qos admin "
     "adminlevel defacct defaultaccount"
 )
@@ -92,12 +92,12 @@ ASSOCIATION_TABLE: Final = Layout(
     kind="sacctmgr show assoc (or user) output",
     known=frozenset(
         (
-            *_ASSOCIATION_WORDS,
+            *_ASSOCIATION_COLUMNS,
             *ASSOCIATION_LIMITS,
             *words("descr org lft rgt parentid qosraw defwckey coordaccts flags"),
         )
     ),
-    used=frozenset((*_ASSOCIATION_WORDS, *ASSOCIATION_LIMITS)),
+    used=frozenset((*_ASSOCIATION_COLUMNS, *ASSOCIATION_LIMITS)),
     free_text=frozenset({"descr", "org"}),
     shapes={
         **dict.fromkeys(("cluster", "account", "user", "partition", "parentname", "qos", "defqos", "admin"), _NAME),
@@ -138,8 +138,8 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     """Associations and users from `sacctmgr -P show assoc`, `show user [withassoc]` or `show account withassoc`.
 
     Only `show assoc` lists all of the limits, so only that gives associations; a row without a user is the account's
-    own there. The other tables give users, `show user` alone in their default account. What they say of accounts, and
-    of users in no account, is skipped.
+    own there. The other tables give users, `show user` alone in their default account. What they have about accounts,
+    and of users in no account, is skipped.
 
     Raises:
         MissingColumnError: Account or User, or a cluster's name, is missing.
@@ -244,7 +244,7 @@ def parse_qos(data: bytes, context: ParseContext) -> Parsed:
 
 # --- live ----------------------------------------------------------------------------------------------
 
-_ASKED_OF_ASSOCIATIONS: Final = (
+_ASSOCIATION_FORMAT: Final = (
     "Cluster,Account,User,Partition,ID,ParentName,Share,DefaultQOS,QOS,Priority,GrpJobs,GrpJobsAccrue,GrpSubmit,"
     "GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,MaxJobs,MaxJobsAccrue,MaxSubmit,MaxTRES,MaxTRESPerNode,MaxTRESMins,"
     "MaxWall"
@@ -252,19 +252,19 @@ _ASKED_OF_ASSOCIATIONS: Final = (
 
 
 def fetch_associations(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Ask sacctmgr for all associations with their numbers, parents and limits."""
-    command = ["sacctmgr", "-P", "show", "assoc", *_of(clusters), f"Format={_ASKED_OF_ASSOCIATIONS}"]
+    """Query sacctmgr for all associations with their numbers, parents and limits."""
+    command = ["sacctmgr", "-P", "show", "assoc", *_of(clusters), f"Format={_ASSOCIATION_FORMAT}"]
     return run(runner, command, hint=DATABASE_HINT)
 
 
 def fetch_users(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Ask sacctmgr for all users with their administrator level and associations."""
+    """Query sacctmgr for all users with their administrator level and associations."""
     columns = "Format=User,AdminLevel,Cluster,Account,Partition,ID"
     return run(runner, ["sacctmgr", "-P", "show", "user", "withassoc", *_of(clusters), columns], hint=DATABASE_HINT)
 
 
 def fetch_qos(runner: Runner) -> Fetched:
-    """Ask sacctmgr for all qualities of service: those of a slurmdbd are all its clusters'."""
+    """Query sacctmgr for all qualities of service: those of a slurmdbd are all its clusters'."""
     return run(runner, ["sacctmgr", "-P", "show", "qos"], hint=DATABASE_HINT)
 
 

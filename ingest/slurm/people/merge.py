@@ -1,7 +1,7 @@
 """Snapshots of people and rules: newly read rows put together with those of the warehouse.
 
-Like `ingest.slurm.accounting.merge`, these look at contents only, never at which side a row came from or in which order
-rows come: loading twice equals loading once, and parts in any order equal the whole.
+Like `ingest.slurm.accounting.merge`, these depend on contents only, never on which side a row came from or in which
+order rows come: loading twice equals loading once, and parts in any order equal the whole.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def merge_runaway(*frames: pl.DataFrame) -> pl.DataFrame:
 def merge_users(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per user and account: the least association number, the earliest times.
 
-    These rows carry no time of observation. So of two administrator levels the higher one stands here; where account
+    These rows carry no time of observation. So of two administrator levels the higher one is kept; where account
     changes give the level, the latest of them decides in the end.
     """
     every = _together(frames, USERS)

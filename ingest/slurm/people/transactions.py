@@ -143,7 +143,7 @@ def of_cluster(parsed: Parsed, cluster: str) -> Parsed:
 
 
 def fetch_transactions(runner: Runner, *, since: datetime, until: datetime) -> Fetched:
-    """Ask sacctmgr for the account changes of [since, until), of all clusters.
+    """Query sacctmgr for the account changes of [since, until), of all clusters.
 
     With `Clusters=` it would leave out users and whatever else belongs to no cluster. Typed columns stand between the
     two of free text.

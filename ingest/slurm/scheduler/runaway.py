@@ -1,7 +1,7 @@
 """Runaway jobs: accounting takes them for running or waiting, and the controller has forgotten them.
 
-Their end was lost. `sacctmgr show runawayjobs` lists them, and then asks whether to close them. It is never run from
-here: without an answer it asks again for ever (22.05 fills the disk with its question), and its yes rewrites
+Their end was lost. `sacctmgr show runawayjobs` lists them, and then prompts whether to close them. It is never run from
+here: without an answer it prompts for ever (22.05 fills the disk with its prompt), and its yes rewrites
 accounting. A list that a person made is read. Live, the same is detected by reading only: what sacct takes for open
 and squeue does not list.
 """
@@ -47,7 +47,7 @@ RUNAWAY_TABLE: Final = Layout(
     command="echo n | SLURM_TIME_FORMAT=%s sacctmgr -P show runawayjobs > runaway.txt",
 )
 RUNAWAY_COLUMNS: Final = frozenset({"timesubmit"})
-NONE_FOUND: Final = re.compile(r"(?m)^Runaway Jobs: No runaway jobs found(?: on cluster (\S+))?")
+NO_RUNAWAY_JOBS: Final = re.compile(r"(?m)^Runaway Jobs: No runaway jobs found(?: on cluster (\S+))?")
 
 _NOTE = re.compile(rb"(?m)^NOTE: Runaway jobs are [^\n]*$")
 _QUESTION = re.compile(rb"(?m)^Would you like to fix these runaway jobs\?")
@@ -63,7 +63,7 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
         InputError: The text cannot be read, or its time is unknown.
     """
     cleaned, _ = clean(data, context.origin)
-    nothing = NONE_FOUND.search(cleaned.decode())
+    nothing = NO_RUNAWAY_JOBS.search(cleaned.decode())
     if nothing:
         cleaned = f"{_HEADER}\n".encode()
     question = _QUESTION.search(cleaned)
@@ -118,7 +118,7 @@ _HINT: Final = (
     "This part was not read; the others are loaded all the same. Run it again later."
 )
 _OPEN: Final = words("-a -D -X -n -P -s RUNNING,PENDING,SUSPENDED --format=JobIDRaw,Cluster,State,Submit,Start")
-_KNOWN: Final = ("-a", "-h", "--local", "-t", "all", "-o", "%A")
+_SQUEUE_OPTIONS: Final = ("-a", "-h", "--local", "-t", "all", "-o", "%A")
 _ID = re.compile(r"\d+", re.ASCII)
 
 
@@ -139,9 +139,9 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
     if others_are_hidden(runner, (scontrol, *cluster_option, *show)) or others_are_hidden(runner, ACCOUNTING):
         message = "PrivateData hides other users' jobs from us: run this as root or an operator to find runaway jobs"
         raise SourceError(message)
-    before = run(runner, ["squeue", *cluster_option, *_KNOWN], hint=_HINT)
+    before = run(runner, ["squeue", *cluster_option, *_SQUEUE_OPTIONS], hint=_HINT)
     shown = run(runner, ["sacct", *(cluster_option or ("--local",)), *_OPEN], hint=_HINT)
-    after = run(runner, ["squeue", *cluster_option, *_KNOWN], hint=_HINT)
+    after = run(runner, ["squeue", *cluster_option, *_SQUEUE_OPTIONS], hint=_HINT)
     controller_jobs = {*before.data.decode().split(), *after.data.decode().split()}
     lost = []
     for line in shown.data.decode(errors="replace").splitlines():

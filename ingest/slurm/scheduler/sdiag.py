@@ -95,7 +95,7 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
 
     Raises:
         UnrecognisedInputError: It is not the output of sdiag.
-        MissingColumnError: Nobody names the cluster.
+        MissingColumnError: Nothing names the cluster.
         TimeZoneError: An old sdiag printed local time only, and no zone is set.
     """
     cleaned, warnings = clean(data, context.origin)
@@ -158,6 +158,6 @@ def _taken_at(text: str, context: ParseContext) -> datetime | None:
 
 
 def fetch_diag(runner: Runner) -> Fetched:
-    """Ask the controller for its statistics."""
+    """Query the controller for its statistics."""
     hint = "slurmctld seems to be down or unreachable: check `scontrol ping`.\nThe other parts are loaded all the same."
     return run(runner, ["sdiag"], hint=hint)

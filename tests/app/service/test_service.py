@@ -202,7 +202,7 @@ def test_lasting_warning_is_logged_once_and_errors_every_time(
 ) -> None:
     """The source's status shows the warning as long as it lasts."""
     lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
-    reports: list[Report] = [Summary("sacct", lasting, said_before=["knows no column Reservation"])]
+    reports: list[Report] = [Summary("sacct", lasting, reported_before=["knows no column Reservation"])]
     monkeypatch.setattr(live_ingest, "ingest_live", lambda *_args, **_more: reports)
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)

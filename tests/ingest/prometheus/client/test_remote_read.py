@@ -28,7 +28,7 @@ from ingest.prometheus.client.remote_read import (
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.xor_chunks import STALE
 from ingest.prometheus.gpu.server import RAW_UP_TO_S, cell_means, read
-from ingest.prometheus.reader import Wanted
+from ingest.prometheus.reader import ScrapeSpec
 from tests.support.parsing import at
 from tests.support.web import Answer, matrix, told, unsupported, web
 from tests.support.xor import bits_of, crc32c, frame, series, sized, uvarint, write_chunk
@@ -413,7 +413,7 @@ def test_samples_are_the_same_by_both_roads() -> None:
         return told({"resultType": "vector", "result": []})
 
     def rows(asked: Server) -> list[tuple[object, ...]]:
-        parsed = read(asked, Wanted("c", "", 60), [TENSOR], since=at(T), until=at(T + 120))
+        parsed = read(asked, ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 120))
         return parsed.frames["gpu_samples"].select("node", "gpu", "ts", "interval_s", "tensor_active").rows()
 
     with web(json, streaming()) as there:
@@ -430,7 +430,7 @@ def test_all_metrics_share_a_stream_except_over_long_intervals() -> None:
     body = frame(series(LABELS, chunk((1, 0.5)))) + frame(series(other, chunk((1, 50.0))))
     for interval_s, posts in ((60, 2), (RAW_UP_TO_S, 2), (RAW_UP_TO_S + 1, 0)):
         with web(lambda path, _: told([*NAMES]) if "labels" in path else matrix(), streaming(lambda _: body)) as there:
-            wanted = Wanted("c", "", interval_s)
+            wanted = ScrapeSpec("c", "", interval_s)
             begin = T // interval_s * interval_s
             parsed = read(
                 server(there.url),
@@ -455,7 +455,7 @@ def test_readings_of_xids_come_by_remote_read() -> None:
         return told({"resultType": "vector", "result": [{"metric": {"Hostname": "n1.example"}, "value": [T, "79"]}]})
 
     with web(json, streaming(lambda _: frame(series(labels, chunk(*gauge))))) as there:
-        parsed = read(server(there.url), Wanted("c", "", 60), [XID], since=at(T), until=at(T + 120))
+        parsed = read(server(there.url), ScrapeSpec("c", "", 60), [XID], since=at(T), until=at(T + 120))
     events = parsed.frames["health_events"].select("node", "gpu", "ts", "code").rows()
     assert events == [("n1", "0", at(T + 60), "79")]
 
@@ -472,9 +472,9 @@ def test_series_that_name_no_gpu_are_refused_alike_by_both_roads() -> None:
 
     body = frame(series(nameless, chunk((1, 1.0)))) + frame(series(LABELS, chunk((1, 0.5))))
     with web(json, streaming(lambda _: body)) as there:
-        raw = read(server(there.url), Wanted("c", "", 60), [TENSOR], since=at(T), until=at(T + 60))
+        raw = read(server(there.url), ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 60))
     with web(json) as there:
-        means = read(server(there.url), Wanted("c", "", 60), [TENSOR], since=at(T), until=at(T + 60))
+        means = read(server(there.url), ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 60))
     columns = pl.exclude("origin")
     assert raw.rejects.select(columns).equals(means.rejects.select(columns))
     assert raw.frames["gpu_samples"].select("node", "gpu", "tensor_active").rows() == [("n1", "0", 0.5)]

@@ -25,9 +25,9 @@ from ingest.prometheus.client.auth import Login
 from ingest.prometheus.client.http import LONGEST_WAIT_S
 from ingest.prometheus.client.server import BOTH_ENDS, Server
 from ingest.prometheus.files.openmetrics import parse_openmetrics
-from ingest.prometheus.gpu.server import READER, nothing_there, read
+from ingest.prometheus.gpu.server import READER, no_metrics_message, read
 from ingest.prometheus.mapping.mapping import builtin
-from ingest.prometheus.reader import Wanted
+from ingest.prometheus.reader import ScrapeSpec
 from tests.support.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[3] / "data" / "prometheus"
 T = 1_795_248_000
 TENSOR, XID = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_XID_ERRORS"
-WANTED = Wanted("c", 'env="prod"', 60)
+WANTED = ScrapeSpec("c", 'env="prod"', 60)
 NAMES = told([TENSOR])
 EMPTY = matrix()
 
@@ -596,7 +596,7 @@ def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:
 
 
 def test_a_server_with_other_metrics_is_told_from_an_empty_one() -> None:
-    said = nothing_there("http://p", WANTED, ["up", "node_load1"])
+    said = no_metrics_message("http://p", WANTED, ["up", "node_load1"])
     assert 'no DCGM series that match {env="prod"}' in said
     assert "2 metrics (up, node_load1)" in said
-    assert "none at all" in nothing_there("http://p", WANTED, [])
+    assert "none at all" in no_metrics_message("http://p", WANTED, [])

@@ -214,7 +214,7 @@ def test_readings_are_gathered_as_a_dictionary_would(
     assert as_dict(found) == pytest.approx(best, nan_ok=True)
     assert len(found.samples.values) == len(best)
     inside = [number for number, second, _ in readings if low < second <= high]
-    told = {labels["x"]: int(count) for labels, count in zip(found.samples.labels, found.told, strict=True)}
+    told = {labels["x"]: int(count) for labels, count in zip(found.samples.labels, found.n_readings, strict=True)}
     assert told == {str(number): inside.count(number) for number in set(inside)}
     assert sum(found.outside.values()) == len(readings) - len(inside)
     for name, count in found.outside.items():

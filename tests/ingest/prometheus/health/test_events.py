@@ -373,7 +373,7 @@ def test_a_series_that_names_no_place_is_refused_with_why() -> None:
 
 def test_readings_are_counted_once_and_blank_ones_by_themselves() -> None:
     some = samples(of_gpu(DBE, [(0, 0), (15, float("nan")), (30, 0)]), of_gpu("DCGM_FI_DEV_GPU_TEMP", [(0, 40)]))
-    found = health.from_raw([some], cluster="c", told_before=at(0))
+    found = health.from_raw([some], cluster="c", reported_before=at(0))
     assert (found.readings, found.blanks, found.covers_from, found.covers_until) == (2, 1, at(30), at(30))
 
 
@@ -424,7 +424,7 @@ def once(told_of: list[Series]) -> list[Series]:
 
 def piece(told_of: list[Series], since: int, until: int) -> pl.DataFrame:
     read = between(told_of, since - health.LOOKBACK_S, until)
-    return health.from_raw([samples(*read)], cluster="c", told_before=at(since), until=at(until)).events
+    return health.from_raw([samples(*read)], cluster="c", reported_before=at(since), until=at(until)).events
 
 
 @given(st.lists(a_series(), min_size=1, max_size=4).map(once), st.lists(st.integers(61, 239), max_size=5))

@@ -12,7 +12,7 @@ from ingest.prometheus.client.server import Server
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names
-from ingest.prometheus.reader import Wanted
+from ingest.prometheus.reader import ScrapeSpec
 from ingest.tables import HEALTH_EVENTS, Parsed, empty
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.support.health_readings import Series, as_openmetrics, between, every, of_gpu, of_node, rows, samples, series
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.xdist_group("prometheus")]
 
 T = 1_793_530_800  # 2026-11-01T11:00:00Z, an hour
 START = datetime.fromtimestamp(T, UTC)
-WANTED = Wanted("c", "", 60)
+WANTED = ScrapeSpec("c", "", 60)
 CUTS = [0, 3600, 3660, 5400, 7200]
 
 

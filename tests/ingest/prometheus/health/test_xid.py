@@ -19,14 +19,14 @@ def readings(name: str, *values: tuple[int, float], gpu: str = "0", code: str = 
 
 
 def events(*gauge: tuple[int, float]) -> pl.DataFrame:
-    seen = xid.Seen(readings(GAUGE, *gauge), readings(COUNT), pl.DataFrame(schema=PRESENT))
+    seen = xid.XidReadings(readings(GAUGE, *gauge), readings(COUNT), pl.DataFrame(schema=PRESENT))
     return xid.events(seen, cluster="c")
 
 
 def of_series(**told_by: list[tuple[int, float]]) -> pl.DataFrame:
     """Events of one GPU of which several series tell."""
     gauge = pl.concat([readings(GAUGE, *values, series=series) for series, values in told_by.items()])
-    return xid.events(xid.Seen(gauge, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
+    return xid.events(xid.XidReadings(gauge, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
 
 
 def every(step: int, begin: int, end: int, value: float) -> list[tuple[int, float]]:
@@ -35,7 +35,7 @@ def every(step: int, begin: int, end: int, value: float) -> list[tuple[int, floa
 
 def counted(frame: pl.DataFrame, *, since: int) -> pl.DataFrame:
     present = pl.DataFrame([("n1", "0", at(since))], schema=PRESENT, orient="row")
-    return xid.events(xid.Seen(readings(GAUGE), frame, present), cluster="c")
+    return xid.events(xid.XidReadings(readings(GAUGE), frame, present), cluster="c")
 
 
 def told(found: pl.DataFrame) -> list[tuple[float, str, str, bool]]:
@@ -160,13 +160,13 @@ def test_a_counter_that_restarts_after_a_gap_counts_from_zero() -> None:
 
 def test_earlier_event_is_not_repeated_by_a_later_series() -> None:
     one, other = readings(GAUGE, *every(15, 1, 90, 79), series="one"), readings(GAUGE, (4, 0), (19, 79), series="other")
-    seen = xid.Seen(pl.concat([one, other]), readings(COUNT), pl.DataFrame(schema=PRESENT))
-    assert told(xid.events(seen, cluster="c", told_before=at(120))) == [(1, "79", "info", True)]
+    seen = xid.XidReadings(pl.concat([one, other]), readings(COUNT), pl.DataFrame(schema=PRESENT))
+    assert told(xid.events(seen, cluster="c", reported_before=at(120))) == [(1, "79", "info", True)]
 
 
 def test_each_gpu_has_its_own_edges() -> None:
     both = pl.concat([readings(GAUGE, (0, 0), (15, 79)), readings(GAUGE, (0, 0), (15, 0), (30, 48), gpu="1")])
-    found = xid.events(xid.Seen(both, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
+    found = xid.events(xid.XidReadings(both, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
     assert found.select("gpu", "code").rows() == [("0", "79"), ("1", "48")]
 
 
@@ -189,7 +189,7 @@ def test_a_count_that_was_there_from_the_start_is_not() -> None:
 @pytest.mark.parametrize(("since", "event"), [(0, (60, "79", "critical", False)), (60, (60, "79", "info", True))])
 def test_gauge_that_appears_with_a_code_had_none_while_watched(since: int, event: tuple[int, str, str, bool]) -> None:
     present = pl.DataFrame([("n1", "0", at(since))], schema=PRESENT, orient="row")
-    seen = xid.Seen(readings(GAUGE, *every(15, 60, 120, 79)), readings(COUNT), present)
+    seen = xid.XidReadings(readings(GAUGE, *every(15, 60, 120, 79)), readings(COUNT), present)
     assert told(xid.events(seen, cluster="c")) == [event]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import OptionError
 from ingest.prometheus.client.server import Server
-from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, wanted_of
+from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, scrape_spec
 from queries.warehouse import open_reader
 from tests.ingest.prometheus.store.test_samples import NOW, START, T, ingest, minutes, settings
 from tests.support.command import trackside
@@ -152,7 +152,7 @@ def test_nobody_who_is_gone_is_asked_again_and_again(tmp_path: Path) -> None:
 def test_names_of_all_sources_need_few_queries_of_bounded_length(selector: str) -> None:
     with web(lambda *_: told(["node_load1"])) as there:
         config = settings(there.url, selector=selector)
-        wanted = wanted_of(config, "c")
+        wanted = scrape_spec(config, "c")
         found = names_of(Server(there.url, retries=0), wanted, since=START, until=NOW)
         asked = [params["match[]"] for _, params, _ in there.questions]
     assert found == {"prometheus.node": ["node_load1"]}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingest.prometheus.files.openmetrics_parser import labels_of
 from ingest.prometheus.mapping.mapping import GPU_COLUMNS, GPU_RATIOS, Mapping, MappingError, builtin, parse_metric
-from ingest.prometheus.series.labels import SAMPLES, in_base_units, place
+from ingest.prometheus.series.labels import SAMPLES, gpu_location, in_base_units
 from ingest.tables import GPU_SAMPLES
 from tests.support.parsing import at
 
@@ -44,7 +44,7 @@ def of_gpu(line: str) -> tuple[str, str, str, str, float | None]:
     labels, value = apart(line)
     name = labels["__name__"]
     assert builtin().of_gpus[name].matches(labels)
-    where = place(labels)
+    where = gpu_location(labels)
     assert where is not None
     sample = pl.DataFrame([(name, *where, "", at(0), value)], schema=SAMPLES, orient="row")
     row = in_base_units(sample).row(0, named=True)

@@ -377,9 +377,9 @@ def test_what_was_looked_at_and_not_added_does_not_count() -> None:
         series("used_percent", (30, 1)),
     )
     readings = NodeReadings(MAPPING.of("node_samples"), "node_samples", "c", 60, BEGIN, END)
-    readings.look(told)
-    readings.look(samples(series("rx_total", (10, 1e9), node="n1")))
-    readings.add(readings.look(told))
+    readings.read_batch(told)
+    readings.read_batch(samples(series("rx_total", (10, 1e9), node="n1")))
+    readings.add(readings.read_batch(told))
     once = from_raw([told], MAPPING, "node_samples", cluster="c", interval_s=60, since=BEGIN, until=END)
     found = readings.made()
     assert found.frame.equals(once.frame)
@@ -496,7 +496,7 @@ def test_cuts_into_batches_and_settling_on_the_way_do_not_matter(
         batch: Sequence[Series] = [_between(one, low, high) for one in told]
         readings.take(samples(*(one for one in batch if one[1])))
         if settle:
-            readings.settle(high - timedelta(seconds=GONE_S))
+            readings.finalize(high - timedelta(seconds=GONE_S))
     found, whole = readings.made(), made(*told, since=since, until=until)
     assert alike(by_cell(found.frame), by_cell(whole.frame))
     assert found.counts == whole.counts

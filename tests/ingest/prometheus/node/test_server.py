@@ -20,7 +20,7 @@ from ingest.prometheus.node import server as prometheus_nodes
 from ingest.prometheus.node import slurm_exporters
 from ingest.prometheus.node.samples import Counts, Made
 from ingest.prometheus.node.server import questions
-from ingest.prometheus.reader import Wanted
+from ingest.prometheus.reader import ScrapeSpec
 from ingest.tables import NODE_SAMPLES
 from tests.ingest.prometheus.node.slow_nodes import samples, slow_values
 from tests.lab.prometheus import PrometheusLab, need_prometheus
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.prometheus.client.remote_read import Samples
-    from ingest.prometheus.node.samples import Seen
+    from ingest.prometheus.node.samples import Batch
     from ingest.tables import Parsed
     from tests.ingest.prometheus.node.slow_nodes import Series
 
@@ -123,7 +123,7 @@ def read(
     mapping: Mapping = MAPPING,
     selector: str = "",
 ) -> Parsed:
-    wanted = Wanted("c", selector, 60, mapping)
+    wanted = ScrapeSpec("c", selector, 60, mapping)
     assert reader in {prometheus_nodes.READER, slurm_exporters.READER}
     one = prometheus_nodes.READER if reader is prometheus_nodes.READER else slurm_exporters.READER
     names = server.names(wanted.matcher(one.names(wanted)), since=since, until=until)
@@ -250,8 +250,8 @@ class Growing:
     now: datetime
 
     def raw(
-        self, names: Sequence[str], *, since: datetime, until: datetime, each: Callable[[Samples], Seen]
-    ) -> list[Seen]:
+        self, names: Sequence[str], *, since: datetime, until: datetime, each: Callable[[Samples], Batch]
+    ) -> list[Batch]:
         low, high = (moment.timestamp() * 1000 for moment in (since, min(until, self.now)))
         told = [
             (labels, [reading for reading in readings if low < reading[0] <= high])
@@ -283,7 +283,7 @@ def test_continuing_at_the_last_sample_loses_no_sparse_readings(
         now = at(T + second)
         monkeypatch.setattr(prometheus_nodes, "ServerReader", lambda *_, now=now: Growing(now))
         until = at((T + second) // 60 * 60)
-        wanted = Wanted("c", "", 60, MAPPING)
+        wanted = ScrapeSpec("c", "", 60, MAPPING)
         parsed = prometheus_nodes.read(Server("http://nobody"), wanted, [RECEIVED], since=since, until=until)
         for _, device, begin, interval_s, value in known(parsed.frames["node_samples"].drop("node")):
             key = str(device), int(str(begin)) // 60_000

@@ -10,10 +10,10 @@ from ingest.prometheus.series.labels import (
     COLUMNS,
     SAMPLES,
     Indexes,
+    gpu_location,
     identity,
     in_base_units,
     in_percent,
-    place,
     with_indexes,
 )
 from ingest.tables import GPU_SAMPLES
@@ -52,7 +52,7 @@ from tests.support.parsing import at
     ],
 )
 def test_node_and_gpu_are_told_by_whichever_label_there_is(labels: dict[str, str], node: str, gpu: str) -> None:
-    assert place(labels) == (node, gpu, "")
+    assert gpu_location(labels) == (node, gpu, "")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_node_and_gpu_are_told_by_whichever_label_there_is(labels: dict[str, str
     ],
 )
 def test_a_series_without_node_or_gpu_has_no_place(labels: dict[str, str]) -> None:
-    assert place(labels) is None
+    assert gpu_location(labels) is None
 
 
 def test_every_metric_fills_a_column_and_every_column_is_filled() -> None:
@@ -88,10 +88,10 @@ def test_minor_number_is_the_index_unless_a_series_gives_one() -> None:
 
 def test_a_gpu_that_was_numbered_anew_keeps_its_uuid() -> None:
     indexes = Indexes()
-    indexes.hear({"gpu": "3", "UUID": "GPU-1f"})
+    indexes.add({"gpu": "3", "UUID": "GPU-1f"})
     named = pl.DataFrame({"gpu": ["GPU-1f", "1f", "0", "GPU-2e"], "value": [1, 2, 3, 4]})
     assert indexes.renamed(named)["gpu"].to_list() == ["3", "3", "0", "GPU-2e"]
-    indexes.hear({"gpu": "2", "UUID": "GPU-1f"})
+    indexes.add({"gpu": "2", "UUID": "GPU-1f"})
     assert indexes.renamed(named).equals(named)
 
 

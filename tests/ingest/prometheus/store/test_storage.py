@@ -17,7 +17,7 @@ import pytest
 from app.config.settings import Config, parse
 from app.errors import ConfigError
 from ingest.prometheus.settings import THRESHOLDS
-from ingest.prometheus.store.samples import load, tells_news
+from ingest.prometheus.store.samples import has_new_events, load
 from ingest.prometheus.tables import NODES as TABLE
 from ingest.row_counts import row_counts
 from ingest.store.request import from_file
@@ -379,10 +379,10 @@ def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
     put(warehouse, {"health_events": pl.concat(events[::-1])})
     assert contents(warehouse)["health_events"].equals(once)
     with open_writer(warehouse, verb="test", now=NOW) as writer:
-        assert not tells_news(writer, parsed({"health_events": events[0]}, covers=False))
+        assert not has_new_events(writer, parsed({"health_events": events[0]}, covers=False))
         later = events[0].with_columns(pl.col("ts") + pl.duration(hours=1))
-        assert tells_news(writer, parsed({"health_events": later}, covers=False))
-        assert not tells_news(writer, parsed(minutes(0, 5), covers=False))
+        assert has_new_events(writer, parsed({"health_events": later}, covers=False))
+        assert not has_new_events(writer, parsed(minutes(0, 5), covers=False))
 
 
 def test_status_counts_what_is_there_of_nodes(reference: Path) -> None:

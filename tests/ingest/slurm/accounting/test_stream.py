@@ -219,8 +219,8 @@ def test_a_set_of_fingerprints_knows_what_was_added() -> None:
         numbers = chance.integers(0, 3_000, size).astype(np.uint64)
         counts = Counter(numbers.tolist())
         known_before = {number for number in counts if number in there}
-        assert set(known.take_in(pl.Series(numbers))) == known_before
-        assert set(known.take_in(pl.Series(numbers), twice=True)) == set(counts)
+        assert set(known.add(pl.Series(numbers))) == known_before
+        assert set(known.add(pl.Series(numbers), twice=True)) == set(counts)
         there.update(numbers.tolist())
 
 

@@ -10,7 +10,7 @@ import pytest
 from ingest.delimited.realign import MAX_SURPLUS, Columns
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.slurm.accounting.row_counts import RowCounts
-from ingest.slurm.accounting.sacct import SENTINEL, WANTED, accounting_blocks
+from ingest.slurm.accounting.sacct import REQUESTED_COLUMNS, SENTINEL, accounting_blocks
 from tests.support.parsing import ROW, parse, refusals, text
 from tests.support.traps import Trap, agree, spring, traps
 
@@ -137,7 +137,7 @@ def test_text_readable_in_two_ways_is_refused_with_its_line() -> None:
     assert parsed.rows_loaded == 2
 
 
-OURS = [*WANTED, SENTINEL]
+OURS = [*REQUESTED_COLUMNS, SENTINEL]
 SUBMITTED = {"JobIDRaw": "2", "WorkDir": "/home/alice", "SubmitLine": "sbatch train.sh"}
 
 

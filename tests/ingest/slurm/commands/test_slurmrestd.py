@@ -13,7 +13,7 @@ import pytest
 from ingest.errors import InputError, ServerDownError
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
-from ingest.slurm.formats.json_answer import KNOWN
+from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS
 from tests.support.slurm_answers import answer, job, node
 from tests.support.web import Answer, web
 
@@ -74,7 +74,7 @@ def complaint(client: Client) -> str:
                     "disable_truncate_usage_time": "true",
                 },
             )
-            for version in KNOWN[2:]
+            for version in SUPPORTED_VERSIONS[2:]
         ),
     ],
 )
