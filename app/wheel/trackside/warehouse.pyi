@@ -34,7 +34,7 @@ class Answer:
         queries: named queries that the rows were read from.
         notes: what a reader must know, beneath the table.
         when_empty: what it means, and what to do, if there are no rows.
-        parameters: what the queries were given beside the window.
+        parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
@@ -59,7 +59,7 @@ class Warehouse:
     """A warehouse directory, opened for questions.
 
     Every question of `trackside show` is a method that returns the same rows: all columns, ratios from 0 to 1, times
-    in UTC, durations in seconds. A method opens the published copy and closes it again, so it may run beside writers.
+    in UTC, durations in seconds. A method opens the published copy and closes it again, so it may run next to writers.
     """
 
     folder: Path
