@@ -19,7 +19,7 @@ from app import console
 from app.claims import verify as verify_claims
 from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
-from app.clusters import clusters, one_cluster
+from app.clusters import clusters, select_cluster
 from app.compute import pipeline
 from app.compute.unchanged import inputs_digest
 from app.corrections import records
@@ -272,8 +272,8 @@ def _withdrawn(source: Source, id_: str, author: str, reason: str, now: datetime
 
 def _cause(source: Source, request: CauseRequest) -> Correction:
     """The class, cause or node of one interruption."""
-    cluster = _one_cluster(source, request.cluster, request.run or request.which.job)
-    row = _one_interruption(source, cluster, request)
+    cluster = _select_cluster(source, request.cluster, request.run or request.which.job)
+    row = _interruption_row(source, cluster, request)
     before = {"class": row["class"], "cause": row["cause"], "node": row["node"]}
     requested = {"class": request.kind, "cause": request.cause, "node": request.node}
     after = {name: value for name, value in requested.items() if value is not None}
@@ -303,9 +303,9 @@ def _corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
     )
 
 
-def _one_interruption(source: Source, cluster: str, request: CauseRequest) -> dict[str, Any]:
+def _interruption_row(source: Source, cluster: str, request: CauseRequest) -> dict[str, Any]:
     """The requested interruption, with the keys of the attempts that it ended (`keys`)."""
-    run = None if request.run is None else _one_run(source, cluster, request.run)
+    run = None if request.run is None else _select_run(source, cluster, request.run)
     attempts = _attempts(source, cluster, request.which, run)
     which = attempts.select("run_id", "attempt_no").unique(maintain_order=True)
     interrupted = source.query("interruptions", cluster=cluster, since=_EVER[0], until=_EVER[1])
@@ -349,7 +349,7 @@ def _attempts(source: Source, cluster: str, which: WhichAttempts, run: str | Non
     return attempts
 
 
-def _one_run(source: Source, cluster: str, text: str) -> str:
+def _select_run(source: Source, cluster: str, text: str) -> str:
     runs = resolve_run(source, cluster, text)
     if not runs:
         raise UsageError(f"{cluster} has no run {text!r}; for the list: trackside show runs")
@@ -360,7 +360,7 @@ def _one_run(source: Source, cluster: str, text: str) -> str:
 
 def _node_state(source: Source, request: NodeStateRequest) -> Correction:
     """The state of a node in an interval."""
-    cluster = _one_cluster(source, request.cluster)
+    cluster = _select_cluster(source, request.cluster)
     window = _window(source, cluster)
     names = _nodes(source, cluster, None, None)
     if request.node not in names:
@@ -387,8 +387,8 @@ def _node_state(source: Source, request: NodeStateRequest) -> Correction:
 
 def _run_join(source: Source, request: RunJoinRequest) -> Correction:
     """Which run a job's attempts (or one of them) belong to."""
-    cluster = _one_cluster(source, request.cluster, request.run)
-    run = _one_run(source, cluster, request.run)
+    cluster = _select_cluster(source, request.cluster, request.run)
+    run = _select_run(source, cluster, request.run)
     mine = _attempts(source, cluster, request.which, run if request.apart and request.which.job is None else None)
     moved = mine.filter((pl.col("run_id") == run) if request.apart else (pl.col("run_id") != run))
     if moved.is_empty():
@@ -446,8 +446,8 @@ def _existing(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoin
         if each.counts and same and ("apart" in each.after) == request.apart:
             return each
     runs = shortened(mine["run_id"].unique().sort())
-    place = f"not in {request.run}, but in {runs}" if request.apart else f"already in {runs}"
-    raise UsageError(f"job {mine['job_id'][0]} is {place}; nothing to correct")
+    membership = f"not in {request.run}, but in {runs}" if request.apart else f"already in {runs}"
+    raise UsageError(f"job {mine['job_id'][0]} is {membership}; nothing to correct")
 
 
 def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
@@ -477,16 +477,16 @@ def _correction(
     return Correction("", cluster, _EVER[0], "", "", kind, subject, before, after)
 
 
-def _one_cluster(source: Source, asked: str | None, run: str | None = None) -> str:
+def _select_cluster(source: Source, requested: str | None, run: str | None = None) -> str:
     """The cluster that a correction is about: the one requested, the only one, or the only one that has the run or job.
 
     Raises:
         UsageError: there is none, or it may be several.
     """
     names = clusters(source)
-    if asked is None and run is not None:
+    if requested is None and run is not None:
         names = [name for name in names if resolve_run(source, name, run)] or names
-    cluster = one_cluster("a correction", names, asked)
+    cluster = select_cluster("a correction", names, requested)
     _window(source, cluster)
     return cluster
 

@@ -19,8 +19,8 @@ from app.errors import UsageError
 from app.periods import Period, windows
 from app.show import metric
 from app.show.answer import Answer, Question, explain
-from app.show.ask import ask
 from app.show.registry import Entry, question_of, questions
+from app.show.run_question import run_question
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader
 
@@ -91,7 +91,7 @@ class Warehouse:
             UsageError: there is no such question, cluster or period, or the question does not take an option's value.
         """
         with open_reader(self.folder) as reader:
-            return self._asked(reader, question, options)[0]
+            return self._answer(reader, question, options)[0]
 
     def explain(self, question: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
         """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
@@ -104,7 +104,7 @@ class Warehouse:
             UsageError: as `ask`.
         """
         with open_reader(self.folder) as reader:
-            return explain(reader, *self._asked(reader, question, options))
+            return explain(reader, *self._answer(reader, question, options))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -149,17 +149,21 @@ class Warehouse:
             _warn(f"only the first {rows.height:,} rows are returned (config: sql.rows, sql.result_mb)")
         return rows
 
-    def _asked(self, reader: Reader, name: str, options: dict[str, Any]) -> tuple[Answer, list[Window]]:
+    def _answer(self, reader: Reader, name: str, options: dict[str, Any]) -> tuple[Answer, list[Window]]:
         if name not in QUESTIONS and name not in self.metrics:
             raise UsageError(f"there is no question {name!r}; there are: {', '.join((*QUESTIONS, *self.metrics))}")
         entry = question_of(name)
-        given = signature_of(entry).bind(self, **options).arguments
-        by = given.get("by")
+        arguments = signature_of(entry).bind(self, **options).arguments
+        by = arguments.get("by")
         if by is not None and by not in entry.splits:
             raise UsageError(f"{name} cannot be split by {by!r}; by takes: {', '.join(entry.splits)}")
-        period = Period(cluster=given.get("cluster"), since=_text(given.get("since")), until=_text(given.get("until")))
-        question = Question(by=by, run=given.get("run"), at=given.get("at"), convention=given.get("convention"))
-        return ask(reader, windows(reader, period, report=_warn), entry, question, report=_warn)
+        period = Period(
+            cluster=arguments.get("cluster"), since=_text(arguments.get("since")), until=_text(arguments.get("until"))
+        )
+        question = Question(
+            by=by, run=arguments.get("run"), at=arguments.get("at"), convention=arguments.get("convention")
+        )
+        return run_question(reader, windows(reader, period, report=_warn), entry, question, report=_warn)
 
 
 def signature_of(entry: Entry) -> inspect.Signature:

@@ -49,11 +49,11 @@ def _member(name: str) -> str:
         return _property(api.Warehouse, name)
     function = getattr(api.Warehouse, name)
     signature = inspect.signature(function)
-    given = [_parameter(parameter) for parameter in signature.parameters.values()]
+    parameters = [_parameter(parameter) for parameter in signature.parameters.values()]
     starred = [parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()]
     if any(starred):
-        given.insert(starred.index(True), "*")
-    lines = "".join(f"        {each},\n" for each in given)
+        parameters.insert(starred.index(True), "*")
+    lines = "".join(f"        {each},\n" for each in parameters)
     return f"    def {name}(\n{lines}    ) -> {signature.return_annotation}:\n{_doc(function, indent=8)}"
 
 

@@ -42,7 +42,7 @@ def require_cluster(requested: str, names: list[str]) -> str:
     return requested
 
 
-def one_cluster(subject: str, names: list[str], requested: str | None) -> str:
+def select_cluster(subject: str, names: list[str], requested: str | None) -> str:
     """The cluster that a subject, such as a report, is about: the requested one, or the only one.
 
     Raises:

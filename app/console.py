@@ -190,27 +190,27 @@ def verdicts(judged: Sequence[Judged], where: str) -> None:
 
 def _about(each: Judged) -> list[tuple[str, str]]:
     """What is reported of a verdict, by heading: only what there is."""
-    claim, found = each.claim, each.measured
-    low = measured(found.low, claim.unit, digits=2, null=NOTHING)
-    high = "no limit" if found.high == float("inf") else measured(found.high, claim.unit, digits=2, null=NOTHING)
-    count = "" if found.n is None else f", n = {found.n}"
-    told = [("scope", claim.narrowed)] if claim.narrowed else []
+    claim, result = each.claim, each.measured
+    low = measured(result.low, claim.unit, digits=2, null=NOTHING)
+    high = "no limit" if result.high == float("inf") else measured(result.high, claim.unit, digits=2, null=NOTHING)
+    count = "" if result.n is None else f", n = {result.n}"
+    rows = [("scope", claim.narrowed)] if claim.narrowed else []
     if claim.window and each.since and each.until:
-        told.append(("window", f"{display(each.since, 'time')} to {display(each.until, 'time')}"))
-    value = measured(found.value, claim.unit, digits=2, null=NOTHING)
-    told.append(("measured", f"{value}, from {low} to {high}{count}   [{found.method or 'no data'}]"))
-    if found.level:
-        told.append(("evidence", found.level))
-    told += [("beside", text) for text in found.beside]
-    told += [("left out", one.words()) for one in claim.exclusions]
+        rows.append(("window", f"{display(each.since, 'time')} to {display(each.until, 'time')}"))
+    value = measured(result.value, claim.unit, digits=2, null=NOTHING)
+    rows.append(("measured", f"{value}, from {low} to {high}{count}   [{result.method or 'no data'}]"))
+    if result.level:
+        rows.append(("evidence", result.level))
+    rows += [("beside", text) for text in result.beside]
+    rows += [("left out", one.words()) for one in claim.exclusions]
     if claim.exclusions:
-        hours = "" if found.excluded_gpu_s is None else f", {display(found.excluded_gpu_s, 'gpu_h')} GPU-hours"
-        told.append(("", f"together {display(found.excluded_s, 'seconds')} of the window{hours}"))
+        hours = "" if result.excluded_gpu_s is None else f", {display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"
+        rows.append(("", f"together {display(result.excluded_s, 'seconds')} of the window{hours}"))
     if each.adjudications:
-        told.append(("corrected", f"{each.adjudications} correction(s) by persons count: trackside adjudicate list"))
-    if each.verdict == "undetermined" and found.needed:
-        told.append(("needed", found.needed))
-    return told
+        rows.append(("corrected", f"{each.adjudications} correction(s) by persons count: trackside adjudicate list"))
+    if each.verdict == "undetermined" and result.needed:
+        rows.append(("needed", result.needed))
+    return rows
 
 
 def markdown(text: str) -> None:
@@ -226,10 +226,10 @@ _READABLE = 110
 """Columns of text that are easily read."""
 
 
-def explanation(found: Mapping[str, Any]) -> None:
+def explanation(content: Mapping[str, Any]) -> None:
     """Print what numbers mean and rest on."""
     out = console()
-    for metric in found["metrics"]:
+    for metric in content["metrics"]:
         out.print()
         out.print(Text.assemble((metric["metric"], "bold"), f"  [{metric['unit']}]  {metric['summary']}"))
         out.print(Text(f"  definition  {metric['definition']}"))
@@ -237,17 +237,17 @@ def explanation(found: Mapping[str, Any]) -> None:
         out.print(Text(f"  source      {metric['source']}"))
         out.print(Text(f"  computed by {metric['computed_by']}"))
         out.print(Text(f"  manual      trackside docs metrics#{metric['metric']}"))
-    for number in found["numbers"]:
+    for number in content["numbers"]:
         out.print()
         out.print(Text(_in_line(f"{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}")))
-    for window in found["windows"]:
+    for window in content["windows"]:
         out.print()
         out.print(Text(_in_line(f"window  {window['cluster']}: {window['since']} to {window['until']}")))
-    for name, sql in found["sql"].items():
+    for name, sql in content["sql"].items():
         out.print()
-        out.print(Text(_in_line(f"{named_queries()[name].file}  {found['parameters'] or ''}"), style="dim"))
+        out.print(Text(_in_line(f"{named_queries()[name].file}  {content['parameters'] or ''}"), style="dim"))
         out.print(Text(sql.strip(), style="dim"))
-    for cluster, constants in found["constants"].items():
+    for cluster, constants in content["constants"].items():
         out.print()
         out.print(Text(_in_line(f"constants of {cluster}: {as_json(constants, sort_keys=True)}"), style="dim"))
 

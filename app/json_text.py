@@ -54,13 +54,13 @@ def finite(value: object) -> Any:  # noqa: ANN401 - what went in
     return cleaned
 
 
-def _finite(value: object, place: str, places: list[str]) -> object:
+def _finite(value: object, path: str, places: list[str]) -> object:
     if isinstance(value, dict):
-        return {key: _finite(item, f"{place}.{key}", places) for key, item in value.items()}
+        return {key: _finite(item, f"{path}.{key}", places) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item, f"{place}[{number}]", places) for number, item in enumerate(value)]
+        return [_finite(item, f"{path}[{number}]", places) for number, item in enumerate(value)]
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        places.append(place)
+        places.append(path)
         return None
     return value
 

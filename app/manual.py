@@ -132,12 +132,12 @@ def _unique(slug: str, seen: dict[str, int]) -> str:
 @functools.cache
 def pages() -> dict[str, Page]:
     """All pages by topic, in the order of the manual."""
-    found = {}
+    result = {}
     for path in sorted(FOLDER.rglob("*.md")):
         topic = path.relative_to(FOLDER).with_suffix("").as_posix()
         if topic != INDEX:
-            found[topic] = Page(topic, path.read_text(encoding="utf-8"))
-    return dict(sorted(found.items(), key=lambda each: _order(each[0])))
+            result[topic] = Page(topic, path.read_text(encoding="utf-8"))
+    return dict(sorted(result.items(), key=lambda each: _order(each[0])))
 
 
 def _order(topic: str) -> tuple[int, str]:
@@ -148,11 +148,11 @@ def _order(topic: str) -> tuple[int, str]:
 
 def rooms() -> dict[str, list[Page]]:
     """The pages by the heading of their folder, in the order of the manual."""
-    found: dict[str, list[Page]] = {}
+    result: dict[str, list[Page]] = {}
     for page in pages().values():
         room = posixpath.dirname(page.topic)
-        found.setdefault(ROOMS.get(room, room), []).append(page)
-    return found
+        result.setdefault(ROOMS.get(room, room), []).append(page)
+    return result
 
 
 def find(topic: str) -> Page:
@@ -161,13 +161,13 @@ def find(topic: str) -> Page:
     Raises:
         UsageError: no page has the name; near names are listed.
     """
-    known = pages()
-    wanted = topic.strip().strip("/").lower().removesuffix(".md")
-    matches = [name for name in known if wanted in {name, posixpath.basename(name)}]
+    all_pages = pages()
+    requested = topic.strip().strip("/").lower().removesuffix(".md")
+    matches = [name for name in all_pages if requested in {name, posixpath.basename(name)}]
     if len(matches) == 1:
-        return known[matches[0]]
-    names = {each: name for name in known for each in (name, posixpath.basename(name))}
-    near = matches or list(dict.fromkeys(names[each] for each in difflib.get_close_matches(wanted, names, 3, 0.5)))
+        return all_pages[matches[0]]
+    names = {each: name for name in all_pages for each in (name, posixpath.basename(name))}
+    near = matches or list(dict.fromkeys(names[each] for each in difflib.get_close_matches(requested, names, 3, 0.5)))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise UsageError(f"the manual has no page {topic!r}{hint}\nAll pages: trackside docs")
 
@@ -184,8 +184,8 @@ def read(topic: str) -> tuple[Page, str]:
         return page, page.text
     text = page.part(section.lower())
     if text is None:
-        known = [each.slug for each in page.sections if each.level > 1]
-        near = difflib.get_close_matches(section.lower(), known, 3, 0.5)
+        slugs = [each.slug for each in page.sections if each.level > 1]
+        near = difflib.get_close_matches(section.lower(), slugs, 3, 0.5)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(
             f"the page {page.topic} has no section {section!r}{hint}\nThe page: trackside docs {page.topic}"
@@ -205,13 +205,13 @@ def linked(page: Page, text: str, address: Callable[[str, str], str]) -> str:
     """
 
     def rewritten(link: re.Match[str]) -> str:
-        picture, words, target = link.groups()
+        picture, label, target = link.groups()
         if picture:
             return ""
         if target.startswith(("https://", "http://")):
             return link[0]
         topic, section = target_of(page, target)
-        return f"[{words}]({address(topic, section)})" if topic in pages() else words
+        return f"[{label}]({address(topic, section)})" if topic in pages() else label
 
     parts = _fenced(text)
     return "".join(each if _is_code(each) else _LINK.sub(rewritten, _COMMENT.sub("", each)) for each in parts)

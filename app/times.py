@@ -65,15 +65,15 @@ def parse_period(text: str) -> tuple[datetime, datetime]:
     >>> [iso(moment) for moment in parse_period("2026-W40")]
     ['2026-09-28T00:00:00Z', '2026-10-05T00:00:00Z']
     """
-    asked = text.strip()
-    if ".." in asked:
-        first, _, last = asked.partition("..")
+    requested = text.strip()
+    if ".." in requested:
+        first, _, last = requested.partition("..")
         since, until = parse_time(first), parse_time(last)
         if since >= until:
-            raise UsageError(f"the period {asked} ends before it begins: write FROM..UNTIL")
+            raise UsageError(f"the period {requested} ends before it begins: write FROM..UNTIL")
         return since, until
     try:
-        return _calendar(asked)
+        return _calendar(requested)
     except (ValueError, OverflowError):
         raise UsageError(
             f"{text!r} is not a period; write it like 2026-10 (a month), 2026-W40 (an ISO week), 2026-10-05 (a day), "
@@ -83,14 +83,14 @@ def parse_period(text: str) -> tuple[datetime, datetime]:
 
 def _calendar(text: str) -> tuple[datetime, datetime]:
     """A month, week or day; ValueError if it is none or there is no such one."""
-    if found := _MONTH.fullmatch(text):
-        first = _midnight(date(int(found[1]), int(found[2]), 1))
+    if match := _MONTH.fullmatch(text):
+        first = _midnight(date(int(match[1]), int(match[2]), 1))
         return next(months(first, first + timedelta(days=1)))
-    if found := _WEEK.fullmatch(text):
-        monday = date.fromisocalendar(int(found[1]), int(found[2]), 1)
+    if match := _WEEK.fullmatch(text):
+        monday = date.fromisocalendar(int(match[1]), int(match[2]), 1)
         return _midnight(monday), _midnight(monday + timedelta(days=7))
-    if found := _DAY.fullmatch(text):
-        day = date(int(found[1]), int(found[2]), int(found[3]))
+    if match := _DAY.fullmatch(text):
+        day = date(int(match[1]), int(match[2]), int(match[3]))
         return _midnight(day), _midnight(day + timedelta(days=1))
     raise ValueError(text)
 

@@ -77,10 +77,10 @@ _DECLARED: list[Family] = []
 """Families in the order in which they are declared."""
 
 
-def _family(name: str, labels: str, unit: Unit, says: str, **values: tuple[str, ...]) -> Family:
+def _family(name: str, labels: str, unit: Unit, text: str, **values: tuple[str, ...]) -> Family:
     names = tuple(labels.split())
-    known = {label: own for label, own in (_VALUES | values).items() if label in names}
-    family = Family(f"trackside_{name}", f"{says} {HISTORY}", names, unit, known)
+    label_values = {label: own for label, own in (_VALUES | values).items() if label in names}
+    family = Family(f"trackside_{name}", f"{text} {HISTORY}", names, unit, label_values)
     _DECLARED.append(family)
     return family
 
@@ -97,8 +97,8 @@ def _of_metrics() -> dict[str, Family]:
         own = [label for label, _ in entries[0].labels]
         bound = ("bound",) if entries[0].bounds else ()
         values = {label: tuple(dict(each.labels)[label] for each in entries) for label in own}
-        says = next(each.help for each in entries if each.help)
-        declared[name] = _family(name, " ".join(("cluster", "window", *own, *bound)), "ratio", says, **values)
+        text = next(each.help for each in entries if each.help)
+        declared[name] = _family(name, " ".join(("cluster", "window", *own, *bound)), "ratio", text, **values)
     return declared
 
 

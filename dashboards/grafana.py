@@ -176,9 +176,9 @@ def panel(
 ) -> ModernPanel:
     """A panel of a plugin, `size` columns wide and rows high; `flow` gives it its place."""
     width, height = size
-    place = GridPos(h=height, w=width, x=0, y=0)
-    told: Json = {"title": title, "description": description, "targets": list(targets), "gridPos": place}
-    return ModernPanel(plugin=plugin, **told, **more)
+    position = GridPos(h=height, w=width, x=0, y=0)
+    options: Json = {"title": title, "description": description, "targets": list(targets), "gridPos": position}
+    return ModernPanel(plugin=plugin, **options, **more)
 
 
 _BY_THRESHOLDS: Json = {"mode": "thresholds"}
@@ -238,11 +238,11 @@ def data_link(title: str, url: str) -> Json:
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> Json:
     """What single values mean: text and colour by value."""
-    said = {
+    options = {
         value: {"index": index, "text": text, "color": color}
         for index, (value, (text, color)) in enumerate(meanings.items())
     }
-    return {"type": "value", "options": said}
+    return {"type": "value", "options": options}
 
 
 def merge() -> Json:
@@ -274,15 +274,15 @@ def flow(panels: Sequence[Any]) -> list[Any]:
 
     The panels of a collapsed row are placed below it, where they show once it is opened.
     """
-    place = _Place()
+    layout = _Layout()
     for each in panels:
-        place.put(each)
+        layout.put(each)
         for inner in getattr(each, "panels", ()):
-            place.put(inner)
+            layout.put(inner)
     return list(panels)
 
 
-class _Place:
+class _Layout:
     """Where the next panel goes."""
 
     def __init__(self) -> None:
@@ -328,7 +328,7 @@ _PANEL_KEYS = ("description", "gridPos", "interval", "repeat", "repeatDirection"
 _ROW_KEYS = ("collapsed", "gridPos", "repeat", "title", "type")
 _VARIABLE_KEYS = ("allValue", "current", "hide", "includeAll", "label", "multi", "name", "options", "query", "regex",
                   "refresh", "sort", "type")  # fmt: skip
-_ASKED_OF_SERVER = frozenset(("query",))
+_QUERIED_TYPES = frozenset(("query",))
 
 
 def _panel(raw: Json) -> Json:
@@ -339,10 +339,12 @@ def _panel(raw: Json) -> Json:
     if kind in DEAD:
         raise NotModernError(f"panel {raw['title']!r}: Grafana no longer has the panel type {kind!r}")
     if kind not in OPTIONS:
-        known = ", ".join(sorted(OPTIONS))
-        raise NotModernError(f"panel {raw['title']!r}: no complete defaults for the panel type {kind!r}; has: {known}")
-    kept = {key: raw[key] for key in _PANEL_KEYS if raw.get(key) not in (None, [])}
-    return kept | {
+        types_with_defaults = ", ".join(sorted(OPTIONS))
+        raise NotModernError(
+            f"panel {raw['title']!r}: no complete defaults for the panel type {kind!r}; has: {types_with_defaults}"
+        )
+    fields = {key: raw[key] for key in _PANEL_KEYS if raw.get(key) not in (None, [])}
+    return fields | {
         "datasource": DATASOURCE,
         "fieldConfig": {
             "defaults": _defaults(raw["fieldConfig"]["defaults"], kind),
@@ -358,12 +360,12 @@ _REFS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def _defaults(raw: Json, kind: str) -> Json:
     """Settings of all fields: without nulls, but for the threshold below all others."""
-    kept = {key: value for key, value in raw.items() if value not in (None, []) and key != "thresholds"}
-    kept["custom"] = CUSTOM[kind] | raw.get("custom", {})
-    found = raw["thresholds"]["steps"]
-    if found:
-        kept["thresholds"] = {"mode": raw["thresholds"]["mode"], "steps": [_threshold(each) for each in found]}
-    return kept
+    fields = {key: value for key, value in raw.items() if value not in (None, []) and key != "thresholds"}
+    fields["custom"] = CUSTOM[kind] | raw.get("custom", {})
+    steps = raw["thresholds"]["steps"]
+    if steps:
+        fields["thresholds"] = {"mode": raw["thresholds"]["mode"], "steps": [_threshold(each) for each in steps]}
+    return fields
 
 
 def _threshold(raw: Json) -> Json:
@@ -374,7 +376,7 @@ def _threshold(raw: Json) -> Json:
 
 def _target(raw: Json, ref: str) -> Json:
     at_once = bool(raw["instant"])
-    kept: Json = {
+    fields: Json = {
         "datasource": DATASOURCE,
         "editorMode": "code",
         "expr": raw["expr"],
@@ -383,19 +385,19 @@ def _target(raw: Json, ref: str) -> Json:
         "range": not at_once,
         "refId": raw["refId"] or ref,
     }
-    return kept if raw["format"] == "table" else kept | {"legendFormat": raw["legendFormat"]}
+    return fields if raw["format"] == "table" else fields | {"legendFormat": raw["legendFormat"]}
 
 
 def _variable(raw: Json) -> Json:
-    kept = {key: raw[key] for key in _VARIABLE_KEYS if raw[key] not in (None, [])}
-    if raw["type"] in _ASKED_OF_SERVER:
-        kept["datasource"] = DATASOURCE
+    fields = {key: raw[key] for key in _VARIABLE_KEYS if raw[key] not in (None, [])}
+    if raw["type"] in _QUERIED_TYPES:
+        fields["datasource"] = DATASOURCE
     chosen = raw["current"].get("value")
-    kept.pop("current")
+    fields.pop("current")
     if chosen is not None:
         text = ["All"] if chosen == ["$__all"] else chosen
-        kept["current"] = {"selected": True, "text": text, "value": chosen}
-    return kept
+        fields["current"] = {"selected": True, "text": text, "value": chosen}
+    return fields
 
 
 def _numbered(panels: list[Json]) -> list[Json]:

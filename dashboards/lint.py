@@ -65,16 +65,22 @@ def lint(boards: Sequence[Json], *, parse: Callable[[str], object] | None = None
         boards: as read from JSON.
         parse: parses PromQL and raises ValueError where it cannot; None leaves the grammar unchecked.
     """
-    found = []
+    findings = []
     for board in boards:
         name = str(board.get("uid") or board.get("title") or "(a board without uid)")
         rules: dict[str, Rule] = dict(RULES)
         if parse is not None:
             rules["promql_grammar"] = partial(_grammar, parse=parse)
         malformed = list(_shape(board))
-        told = {"shape": malformed} if malformed else {rule: _problems(check, board) for rule, check in rules.items()}
-        found += [Finding(name, where, rule, said) for rule, problems in told.items() for where, said in problems]
-    return [*found, *_together(boards)]
+        problems_of_rules = (
+            {"shape": malformed} if malformed else {rule: _problems(check, board) for rule, check in rules.items()}
+        )
+        findings += [
+            Finding(name, where, rule, problem)
+            for rule, problems in problems_of_rules.items()
+            for where, problem in problems
+        ]
+    return [*findings, *_together(boards)]
 
 
 def _problems(rule: Rule, board: Json) -> list[tuple[str, str]]:
@@ -131,8 +137,8 @@ def _fields(panel: Json) -> Json:
 
 
 def _overrides(panel: Json) -> list[Json]:
-    found = _dict(panel.get("fieldConfig")).get("overrides", [])
-    return [_dict(each) for each in found] if isinstance(found, list) else []
+    overrides = _dict(panel.get("fieldConfig")).get("overrides", [])
+    return [_dict(each) for each in overrides] if isinstance(overrides, list) else []
 
 
 def _properties(panel: Json) -> Iterator[tuple[str, Any]]:
@@ -162,7 +168,7 @@ def strict_schema(board: Json) -> Problems:
     """Grafana's own schema: no key that it does not know, no value of another type; of panels their plugin's too."""
     if util.find_spec("jsonschema") is None:
         return
-    yield from (("board", said) for said in _against(known("dashboard"), board))
+    yield from (("board", problem) for problem in _against(known("dashboard"), board))
     for each in panels(board):
         schemas = known("panels").get(each.get("type"))
         if schemas is None:
@@ -171,10 +177,10 @@ def strict_schema(board: Json) -> Problems:
                 f"no schema for the panel type {each.get('type')!r}; see dashboards/schema/regenerate.sh",
             )
             continue
-        yield from ((_title(each), said) for said in _against(schemas["options"], each.get("options", {})))
+        yield from ((_title(each), problem) for problem in _against(schemas["options"], each.get("options", {})))
         custom = dict(schemas["custom"])
         custom.pop("required", None)  # what is left out has a default of the plugin
-        yield from ((_title(each), said) for said in _against(custom, _fields(each).get("custom", {})))
+        yield from ((_title(each), problem) for problem in _against(custom, _fields(each).get("custom", {})))
 
 
 def _against(schema: Json, value: object) -> Iterator[str]:
@@ -228,21 +234,21 @@ def living_panels(board: Json) -> Problems:
             yield _title(each), f"the panel type {each['type']!r} is gone"
 
 
-def says_what_it_shows(board: Json) -> Problems:
+def complete_display(board: Json) -> Problems:
     """Every panel says what it shows, in what unit and precision, from where on, and what nothing looks like."""
     for each in panels(board):
         for key in ("title", "description"):
             if not each.get(key):
                 yield _title(each), f"has no {key}"
         fields = _fields(each)
-        wanted = ["unit", "decimals", "min", "noValue", *(["max"] if fields.get("unit") == "percentunit" else [])]
+        required = ["unit", "decimals", "min", "noValue", *(["max"] if fields.get("unit") == "percentunit" else [])]
         soft = {"min": "axisSoftMin", "max": "axisSoftMax"}
-        for key in wanted:
+        for key in required:
             if fields.get(key) is None and _dict(fields.get("custom")).get(soft.get(key, "")) is None:
                 yield _title(each), f"has no {key}"
 
 
-def known_ids(board: Json) -> Problems:
+def valid_ids(board: Json) -> Problems:
     """Units and transformations that Grafana knows: it ignores others without a word."""
     for each in panels(board):
         units = [_fields(each).get("unit"), *(value for id_, value in _properties(each) if id_ == "unit")]
@@ -273,9 +279,9 @@ def data_source(board: Json) -> Problems:
     sources = [each for each in board["templating"]["list"] if each.get("type") == "datasource"]
     if [(each.get("name"), each.get("label")) for each in sources] != [("datasource", "Data source")]:
         yield "variables", 'want one variable of type datasource, named "datasource", labelled "Data source"'
-    asked = [("variable " + str(each.get("name")), each) for each in board["templating"]["list"] if _is_query(each)]
-    asked += [(_title(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]
-    for where, each in asked:
+    queries = [("variable " + str(each.get("name")), each) for each in board["templating"]["list"] if _is_query(each)]
+    queries += [(_title(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]
+    for where, each in queries:
         if each.get("datasource") != DATASOURCE:
             yield where, f"its data source is {each.get('datasource')!r}, not the variable's"
 
@@ -339,28 +345,28 @@ def exported_metrics(board: Json) -> Problems:
     for panel in panels(board):
         for target in panel.get("targets", ()):
             expr = str(target.get("expr", ""))
-            for said in _unknown(expr, re.findall(r"\{\{\s*(\w+)\s*\}\}", str(target.get("legendFormat", "")))):
-                yield _title(panel), said
+            for problem in _unknown(expr, re.findall(r"\{\{\s*(\w+)\s*\}\}", str(target.get("legendFormat", "")))):
+                yield _title(panel), problem
 
 
 def _variable_metrics(variable: Json) -> Problems:
     where = f"variable {variable.get('name')}"
-    asked = re.fullmatch(r"label_values\((.+),\s*(\w+)\)", str(variable.get("query", "")))
-    if asked is None:
+    match = re.fullmatch(r"label_values\((.+),\s*(\w+)\)", str(variable.get("query", "")))
+    if match is None:
         yield where, "its query is not label_values(metric, label)"
         return
-    for said in _unknown(asked[1], [asked[2]]):
-        yield where, said
+    for problem in _unknown(match[1], [match[2]]):
+        yield where, problem
 
 
 def exported_values(board: Json) -> Problems:
     """Queries must not match a label value that is never exported: they would return nothing without an error."""
     for where, expr in _queries(board):
         for metric, inside in re.findall(r"([A-Za-z_:][\w:]*)\{([^}]*)\}", expr):
-            known = BY_NAME[metric].values if metric in BY_NAME else {}
+            values = BY_NAME[metric].values if metric in BY_NAME else {}
             for label, value in re.findall(r'(\w+)\s*=\s*"([^"$]*)"', inside):
-                if value not in known.get(label, (value,)):
-                    yield where, f"{metric} never has {label}={value!r}; it has: {', '.join(known[label])}"
+                if value not in values.get(label, (value,)):
+                    yield where, f"{metric} never has {label}={value!r}; it has: {', '.join(values[label])}"
 
 
 def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
@@ -387,7 +393,7 @@ class Names:
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|`[^`]*`|\[[^\]]*\]|[A-Za-z_:][\w:]*|[0-9][\w.]*|[^\s]')
 _GROUPING = frozenset(("by", "without", "on", "ignoring", "group_left", "group_right"))
-_WORDS = frozenset(("and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end")) | _GROUPING
+_KEYWORDS = frozenset(("and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end")) | _GROUPING
 
 
 def names(expr: str) -> Names:
@@ -413,7 +419,7 @@ def names(expr: str) -> Names:
             closed = _index(tokens, ")", at)
             grouped |= {each for each in tokens[at + 2 : closed] if _is_name(each)}
             at = closed
-        elif _is_name(word) and word not in _WORDS and following != "(" and not _aggregates(word, following):
+        elif _is_name(word) and word not in _KEYWORDS and following != "(" and not _aggregates(word, following):
             matched.append((word, frozenset()))
         at += 1
     return Names(tuple(matched), frozenset(grouped))
@@ -464,8 +470,8 @@ RULES: Mapping[str, Rule] = {
         unique_ids,
         grid,
         living_panels,
-        says_what_it_shows,
-        known_ids,
+        complete_display,
+        valid_ids,
         thresholds,
         data_source,
         targets,
@@ -500,8 +506,8 @@ def interpolated(text: str, values: Mapping[str, str] | None = None, *, step_s: 
     rate_s = max(step_s + scrape_s, 4 * scrape_s)
     own = {"__interval": f"{step_s}s", "__rate_interval": f"{rate_s}s", "__range": "7d", "__range_s": "604800"}
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1] or found[2] or found[3]
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2] or match[3]
         return own[name] if name in own else (values or {}).get(name, "1")
 
     return _VARIABLE.sub(value, text)
@@ -510,14 +516,14 @@ def interpolated(text: str, values: Mapping[str, str] | None = None, *, step_s: 
 def _together(boards: Sequence[Json]) -> list[Finding]:
     """What is wrong with boards next to each other: a uid twice, a link to a board that is not there."""
     uids = [str(board.get("uid")) for board in boards]
-    found = [Finding(uid, "board", "unique_uids", "another board has this uid") for uid in _twice(uids)]
+    findings = [Finding(uid, "board", "unique_uids", "another board has this uid") for uid in _twice(uids)]
     for board, uid in zip(boards, uids, strict=True):
         linked = {name for text in _texts(board) for name in _BOARD_LINK.findall(text)}
-        found += [
+        findings += [
             Finding(uid, "links", "links", f"no board has the uid {name!r} that it links to")
             for name in sorted(linked - set(uids))
         ]
-    return found
+    return findings
 
 
 def _twice(values: list[str]) -> list[str]:

@@ -48,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
     if arguments is None:  # the process is ours
         block_pandas()
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = build_parser(words[0] if words else None)
-    options = parser.parse_args(words)
+    arguments_ = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser(arguments_[0] if arguments_ else None)
+    options = parser.parse_args(arguments_)
     if options.version:
         return _guarded(_version, options)
     if options.verb is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from app.config.settings import one_pattern
+from app.config.settings import joined_patterns
 from metrics import frames
 from metrics.corrections import beginnings
 from metrics.failures.diagnosis import EVENTS
@@ -31,7 +31,7 @@ def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataF
         states: `frames.NODE_STATES`, as persons corrected them.
     """
     health = frames.conform(source.query("events_at_nodes", cluster=cluster), EVENTS)
-    critical = critical_states(beginnings(states), critical_reasons=one_pattern(rules.critical_reasons))
+    critical = critical_states(beginnings(states), critical_reasons=joined_patterns(rules.critical_reasons))
     return pl.concat([critical, health])
 
 

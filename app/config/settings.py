@@ -93,19 +93,19 @@ def _naming(text: str) -> str:
     return text
 
 
-def _complaint(said: str) -> str:
+def _complaint(message: str) -> str:
     r"""What polars says is wrong with a pattern, without the pattern.
 
     >>> _complaint("regex error: regex parse error:\n    (\n    ^\nerror: unclosed group\n\nThis error occurred ...")
     'unclosed group'
     """
-    return said.partition("\n\nThis error occurred")[0].rpartition("error: ")[2].strip()
+    return message.partition("\n\nThis error occurred")[0].rpartition("error: ")[2].strip()
 
 
-def one_pattern(patterns: Sequence[str]) -> str:
+def joined_patterns(patterns: Sequence[str]) -> str:
     r"""A pattern that matches what one of these does; none of them matches nothing. Flags of one stay its own.
 
-    >>> one_pattern(["(?i)gpu", "^k8s:"]), one_pattern([])
+    >>> joined_patterns(["(?i)gpu", "^k8s:"]), joined_patterns([])
     ('(?:(?i)gpu)|(?:^k8s:)', '[^\\s\\S]')
     """
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"[^\s\S]"
@@ -113,7 +113,7 @@ def one_pattern(patterns: Sequence[str]) -> str:
 
 def _together(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Patterns that are used as one: they may be too long only together."""
-    _polars_regex(one_pattern(patterns))
+    _polars_regex(joined_patterns(patterns))
     return patterns
 
 

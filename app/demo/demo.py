@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
-    Tell = Callable[[str, int, int], None]
+    Progress = Callable[[str, int, int], None]
 
-PLACE = Path("trackside-demo")
+DEFAULT_FOLDER = Path("trackside-demo")
 MARKER = ".trackside-demo"
 OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
 """What a demo puts into its folder, and may delete there."""
@@ -88,10 +88,10 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         computed = reader.query("computed", cluster=CLUSTER).row(0, named=True)
         window = Window(CLUSTER, computed["since"], computed["until"])
         claims = read_claims(settings.claims)
-        found, judged = headlines(reader, window), verifying.verify(reader, window, claims)
+        numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.say()
-    output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(found, truth["headlines"]))
+    output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
     output.say("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
     output.say()
     output.verdicts(judged, where)
@@ -159,12 +159,12 @@ def _made_by(simulated: Settings) -> dict[str, Any]:
 def _done(marker: Path, simulated: Settings) -> list[str]:
     """Steps done by a demo just like this one; none if it was another, or its marker cannot be read."""
     try:
-        known = json.loads(marker.read_text("utf-8"))
+        content = json.loads(marker.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return []
-    if not isinstance(known, dict) or known.get("made_by") != _made_by(simulated):
+    if not isinstance(content, dict) or content.get("made_by") != _made_by(simulated):
         return []
-    done = known.get("done")
+    done = content.get("done")
     return [str(name) for name in done] if isinstance(done, list) else []
 
 
@@ -177,7 +177,7 @@ class _Step:
 
     name: str
     title: str
-    work: Callable[[Tell], str]
+    work: Callable[[Progress], str]
 
 
 def _now(made: Folder) -> datetime:
@@ -188,39 +188,47 @@ def _now(made: Folder) -> datetime:
 def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     sources = made.path / "sources"
 
-    def slurm(tell: Tell) -> str:
+    def slurm(report_progress: Progress) -> str:
         files = [str(sources / name) for name in SLURM_FILES]
-        asked = ingesting.Options(cluster=CLUSTER)
+        options = ingesting.Options(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+            return _read(
+                ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress)
+            )
 
-    def around(tell: Tell) -> str:
+    def around(report_progress: Progress) -> str:
         files = [str(sources / name) for name in SNAPSHOT_FILES]
-        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
+        options = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
         with _writer(made.path) as writer:
-            return _read(ingesting.ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+            return _read(
+                ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress)
+            )
 
-    def hours(tell: Tell) -> str:
+    def hours(report_progress: Progress) -> str:
         files = [str(sources / name) for name in TELEMETRY_FILES]
-        asked = TelemetryRequest(cluster=CLUSTER)
+        options = TelemetryRequest(cluster=CLUSTER)
         with _writer(made.path) as writer:
-            return _read(ingest_files(writer, settings, files, asked, now=_now(made), progress=tell))
+            return _read(ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress))
 
-    def logs(tell: Tell) -> str:
+    def logs(report_progress: Progress) -> str:
         files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         with _writer(made.path) as writer:
-            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=tell))
+            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=report_progress))
 
-    def compute(tell: Tell) -> str:
+    def compute(report_progress: Progress) -> str:
         with _writer(made.path) as writer:
             stored = StoredClaims.read(settings.claims)
             computing.compute(
-                writer, settings, now=_now(made), verdicts=stored.verdicts, progress=lambda what: tell(what, 0, 1)
+                writer,
+                settings,
+                now=_now(made),
+                verdicts=stored.verdicts,
+                progress=lambda what: report_progress(what, 0, 1),
             )
         return "every GPU-second in one category"
 
     return [
-        _Step("simulate", "simulate the cluster", lambda tell: _simulate(made, tell)),
+        _Step("simulate", "simulate the cluster", lambda report_progress: _simulate(made, report_progress)),
         _Step("slurm", "read Slurm", slurm),
         _Step("around", "read what is around its jobs", around),
         _Step("telemetry", "read telemetry", hours),
@@ -231,8 +239,8 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     ]
 
 
-def _simulate(made: Folder, tell: Tell) -> str:
-    world = simulate(made.simulated, made.path, tell=lambda what: tell(what, 0, 1))
+def _simulate(made: Folder, report_progress: Progress) -> str:
+    world = simulate(made.simulated, made.path, report=lambda what: report_progress(what, 0, 1))
     return f"{made.simulated.gpus:,} GPUs, {made.simulated.days} days, {len(world.attempts):,} attempts"
 
 
@@ -288,8 +296,8 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
             output.say(f"{step.title}: done before, kept")
         return
     began = clock.now()
-    with _bar(step.title, quiet=quiet) as tell:
-        result = step.work(tell)
+    with _bar(step.title, quiet=quiet) as report_progress:
+        result = step.work(report_progress)
     made.done.append(step.name)
     made.save()
     if not quiet:
@@ -297,7 +305,7 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
 
 
 @contextlib.contextmanager
-def _bar(title: str, *, quiet: bool) -> Iterator[Tell]:
+def _bar(title: str, *, quiet: bool) -> Iterator[Progress]:
     """A bar on a terminal, nothing elsewhere."""
     console = output.console(error=True)
     if quiet or not console.is_terminal:
@@ -309,18 +317,18 @@ def _bar(title: str, *, quiet: bool) -> Iterator[Tell]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None)
 
-        def tell(what: str, done: int, total: int) -> None:
-            said = f"{title}: {Path(what).name if '/' in what else what}"
-            progress.update(task, description=said, completed=done, total=total if total > 1 else None)
+        def report(what: str, done: int, total: int) -> None:
+            description = f"{title}: {Path(what).name if '/' in what else what}"
+            progress.update(task, description=description, completed=done, total=total if total > 1 else None)
 
-        yield tell
+        yield report
 
 
 # --- what is printed ---------------------------------------------------------------------------------------
 
 
 def _numbers(
-    found: Sequence[Headline], truth: dict[str, float | None]
+    numbers: Sequence[Headline], truth: dict[str, float | None]
 ) -> tuple[pl.DataFrame, dict[str, tuple[str, str]]]:
     """The headline numbers as rows of text, and their headings."""
     rows = [
@@ -331,9 +339,9 @@ def _numbers(
             "interval": _range(each.ci_low, each.ci_high, each.unit),
             "evidence": ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in each.evidence if share >= 0.005)
             or "-",
-            "truth": beside_truth(each, truth.get(each.metric)),
+            "truth": compared_to_truth(each, truth.get(each.metric)),
         }
-        for each in found
+        for each in numbers
     ]
     titles = {"number": "", "value": "value", "bounds": "bounds", "interval": "95 % interval", "evidence": "evidence",
               "truth": "truth"}  # fmt: skip
@@ -353,22 +361,25 @@ def _range(low: float | None, high: float | None, unit: str) -> str:
     return " to ".join(ends)
 
 
-def beside_truth(found: Headline, truth: float | None) -> str:
+def compared_to_truth(headline: Headline, truth: float | None) -> str:
     """The true value, and how what was found lies to it."""
     if truth is None:
         return "-"
-    said = formatting.measured(truth, found.unit)
-    for low, high, name in ((found.bound_low, found.bound_high, "bounds"), (found.ci_low, found.ci_high, "interval")):
+    text = formatting.measured(truth, headline.unit)
+    for low, high, name in (
+        (headline.bound_low, headline.bound_high, "bounds"),
+        (headline.ci_low, headline.ci_high, "interval"),
+    ):
         if low is None and high is None:
             continue
         if low is not None and high is not None and abs(high - low) < 1e-9:
             continue
         inside = (low is None or low <= truth) and (high is None or truth <= high)
-        return f"{said}, {'inside' if inside else 'OUTSIDE'} the {name}"
-    if found.value is None:
-        return said
-    off = abs(found.value - truth) / max(abs(truth), 1e-12)
-    return f"{said}, {'the same' if off < 1e-4 else f'off by {100 * off:.2f} % of it'}"
+        return f"{text}, {'inside' if inside else 'OUTSIDE'} the {name}"
+    if headline.value is None:
+        return text
+    off = abs(headline.value - truth) / max(abs(truth), 1e-12)
+    return f"{text}, {'the same' if off < 1e-4 else f'off by {100 * off:.2f} % of it'}"
 
 
 _WHY = {

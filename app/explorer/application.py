@@ -262,7 +262,7 @@ def _pages(made: Dash, explorer: Explorer) -> None:
         prevent_initial_call=True,
         on_error=lambda _: (no_update, no_update),
     )
-    def look_for_newer(_: int | None, shown: dict[str, Any] | None, clicks: int | None) -> tuple[Any, Any]:
+    def check_for_newer(_: int | None, shown: dict[str, Any] | None, clicks: int | None) -> tuple[Any, Any]:
         if shown is None or explorer.answers.version() == shown["version"]:
             return no_update, no_update
         if shown["waits"]:  # there was no number yet, so nobody is reading: show what came

@@ -260,10 +260,10 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
         yaxis={"title": {"text": "seconds per step"}, "rangemode": "tozero",
                "domain": [0.42, 1] if with_loss else [0, 1]},
     )  # fmt: skip
-    kept = _thinned(rows.filter(pl.col("kept").fill_null(value=True)))
+    some = _thinned(rows.filter(pl.col("kept").fill_null(value=True)))
     run_again = _thinned(rows.filter(~pl.col("kept").fill_null(value=True)))
     made.add_scatter(
-        x=kept["ts"].to_list(), y=kept["duration_s"].to_list(), customdata=kept["step"].to_list(), mode="markers",
+        x=some["ts"].to_list(), y=some["duration_s"].to_list(), customdata=some["step"].to_list(), mode="markers",
         name="kept", marker={"size": 3.5, "color": palette.swatch("productive").colour},
         hovertemplate="step %{customdata:,}<br>%{y:.3g} s<br>%{x|%Y-%m-%d %H:%M:%S} UTC<extra>kept</extra>",
     )  # fmt: skip
@@ -279,7 +279,7 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
         made.update_layout(yaxis_range=[0, float(high) * 1.6])
     if with_loss:
         made.add_scatter(
-            x=kept["ts"].to_list(), y=kept["loss"].to_list(), customdata=kept["step"].to_list(), mode="lines",
+            x=some["ts"].to_list(), y=some["loss"].to_list(), customdata=some["step"].to_list(), mode="lines",
             name="loss", yaxis="y2", line={"width": 1.5, "color": "#8A6D3B"},
             hovertemplate="step %{customdata:,}<br>loss %{y:.4g}<extra></extra>",
         )  # fmt: skip

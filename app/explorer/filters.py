@@ -132,8 +132,8 @@ def address(path: str, params: Mapping[str, str]) -> str:
     >>> address("/run", {"cluster": "a b", "id": "7", "by": ""})
     '/run?cluster=a+b&id=7'
     """
-    given = {name: value for name, value in params.items() if value}
-    return f"{path}?{urlencode(given)}" if given else path
+    values = {name: value for name, value in params.items() if value}
+    return f"{path}?{urlencode(values)}" if values else path
 
 
 def resolve(situation: Situation, params: Mapping[str, str]) -> View:
@@ -194,15 +194,15 @@ def periods(state: ClusterState) -> dict[str, tuple[str, dict[str, str]]]:
             offered[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
     calendar = {}
     for low, high in months(state.since, state.until):
-        given = {"since": low.date().isoformat(), "until": high.date().isoformat()}
-        calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), given)
+        values = {"since": low.date().isoformat(), "until": high.date().isoformat()}
+        calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), values)
     return offered | dict(reversed(calendar.items()))
 
 
 def period_of(view: View) -> str:
     """The key of the offered period that the address requests; `custom` if it is none of them."""
-    given = {name: view.params[name] for name in ("since", "until") if name in view.params}
+    values = {name: view.params[name] for name in ("since", "until") if name in view.params}
     for key, (_, params) in periods(view.state).items():
-        if params == given:
+        if params == values:
             return key
     return CUSTOM

@@ -174,7 +174,7 @@ def filters(shown: View) -> Component:
     """Cluster and period, and what they come to in words."""
     offered = view.periods(shown.state)
     chosen = view.period_of(shown)
-    choices = [{"value": key, "label": words} for key, (words, _) in offered.items()]
+    choices = [{"value": key, "label": label} for key, (label, _) in offered.items()]
     choices.append({"value": view.CUSTOM, "label": "Custom dates"})
     since, until = shown.window.since, shown.window.until
     clusters = [each.cluster for each in shown.situation.computed]

@@ -342,11 +342,11 @@ def _ratios(
 
 
 def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[Sample]:
-    for judged in verifying.verify(source, _asked(window, key[1]), [claim]):
+    for judged in verifying.verify(source, _verdict_period(window, key[1]), [claim]):
         yield Sample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
 
 
-def _asked(window: Window, name: str) -> Window:
+def _verdict_period(window: Window, name: str) -> Window:
     """The period that verdicts of a window are on: of `month` the whole one, though the data end within it."""
     if name != "month":
         return window

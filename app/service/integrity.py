@@ -75,9 +75,9 @@ def _readers(root: Path) -> Finding:
     return Finding("ok", f"{root} is readable by {owner} alone (to add a group: warehouse_group in the configuration)")
 
 
-def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
+def _name(name_of: Callable[[int], Sequence[Any]], number: int) -> str:
     try:
-        return str(look_up(number)[0])
+        return str(name_of(number)[0])
     except KeyError:
         return str(number)
 

@@ -38,10 +38,10 @@ class LogfmtFormatter(logging.Formatter):
         }
         if record.exc_info and record.exc_info[1] is not None:
             fields["exception"] = "".join(traceback.format_exception(record.exc_info[1])).strip()
-        return " ".join(f"{name}={_one_word(str(value))}" for name, value in fields.items())
+        return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
 
 
-def _one_word(text: str) -> str:
+def _quoted(text: str) -> str:
     """Quoted where it would fall apart: a log line is one line."""
     return text if re.fullmatch(r"[\w.:+/-]+", text) else as_json(text)
 

@@ -154,7 +154,7 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
     )
 
 
-def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, Any]:
+def explain(source: Reader, answer: Answer, windows: list[Window]) -> dict[str, Any]:
     """What the numbers mean and rest on: definitions, SQL, parameters, evidence, constants."""
     from metrics import catalog  # noqa: PLC0415 - it imports all that computes a metric
 
@@ -169,18 +169,18 @@ def explain(source: Reader, found: Answer, windows: list[Window]) -> dict[str, A
                 "source": readable(metric.source),
                 "computed_by": metric.computed_by,
             }
-            for metric in (catalog.BY_NAME[name] for name in found.metrics)
+            for metric in (catalog.BY_NAME[name] for name in answer.metrics)
         ],
-        "numbers": _numbers(found),
-        "details": [{"title": each.title, "rows": each.rows.to_dicts()} for each in found.details],
+        "numbers": _numbers(answer),
+        "details": [{"title": each.title, "rows": each.rows.to_dicts()} for each in answer.details],
         "windows": [{"cluster": w.cluster, "since": iso(w.since), "until": iso(w.until)} for w in windows],
-        "parameters": found.parameters,
-        "sql": {name: sql_files.named_queries()[name].sql for name in found.queries},
+        "parameters": answer.parameters,
+        "sql": {name: sql_files.named_queries()[name].sql for name in answer.queries},
         "constants": {w.cluster: computed_constants(source, w.cluster) for w in windows},
     }
 
 
-def _numbers(found: Answer) -> list[dict[str, Any]]:
+def _numbers(answer: Answer) -> list[dict[str, Any]]:
     """The parts of each number: numerator, denominator, n, bounds, interval, evidence."""
-    parts = {name: column for name, column in found.parts.items() if column in found.rows.columns}
-    return found.shown.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()
+    parts = {name: column for name, column in answer.parts.items() if column in answer.rows.columns}
+    return answer.shown.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()

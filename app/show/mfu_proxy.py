@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.mfu_proxy import estimate_run_rows, mfu_proxy
 from app.show.answer import Answer
-from app.show.selection import asked_runs
+from app.show.selection import requested_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +32,9 @@ _NO_HOURS = (
 
 def proxies(source: Reader, window: Window, question: Question) -> Answer:
     """How far tensor activity can stand in for logs: of each kind of GPU and data type, and of each run."""
-    found = mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
-    of_all = found.filter(pl.col("run_id") == "")
-    rows, said = asked_runs(found.filter(pl.col("run_id") != ""), source, window, question.run)
+    fitted = mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
+    of_all = fitted.filter(pl.col("run_id") == "")
+    rows, notes = requested_runs(fitted.filter(pl.col("run_id") != ""), source, window, question.run)
     return Answer(
         "MFU by logs against tensor activity, by whole hours of attempts",
         pl.concat([of_all, rows]),
@@ -54,7 +54,7 @@ def proxies(source: Reader, window: Window, question: Question) -> Answer:
         metrics=("mfu_proxy",),
         queries=_QUERIES,
         notes=(
-            *said,
+            *notes,
             "HFU by tensor activity: mean tensor activity x SM clock / the clock of the peak. MFU = a x HFU, least "
             "squares through zero, weighted by GPU-hours; the residual is the root mean square of what it leaves. The "
             "row without a run is of all runs with that GPU and data type.",
@@ -74,8 +74,8 @@ def proxies(source: Reader, window: Window, question: Question) -> Answer:
 
 def estimates(source: Reader, window: Window, question: Question) -> Answer:
     """What tensor activity suggests for runs without logs."""
-    found = mfu_proxy(source, window, cast("Convention | None", question.convention))
-    rows, said = asked_runs(estimate_run_rows(found, window), source, window, question.run)
+    fitted = mfu_proxy(source, window, cast("Convention | None", question.convention))
+    rows, notes = requested_runs(estimate_run_rows(fitted, window), source, window, question.run)
     return Answer(
         "Estimated MFU of runs without logs, by tensor activity",
         rows,
@@ -93,7 +93,7 @@ def estimates(source: Reader, window: Window, question: Question) -> Answer:
         metrics=("mfu_estimated",),
         queries=_QUERIES,
         notes=(
-            *said,
+            *notes,
             "Estimates, as good as these runs are like those that kept logs (show mfu --by proxy); no figure of logged "
             "runs has them in it.",
         ),
@@ -115,11 +115,11 @@ def disagreements(source: Reader, window: Window, runs: Iterable[str] | None = N
     """That logs and tensor activity do not fit together, of all the computed time."""
     stored = source.query("mfu_proxies", cluster=window.cluster).filter(pl.col("disagrees") & (pl.col("run_id") != ""))
     mine = stored if runs is None else stored.filter(pl.col("run_id").is_in(list(runs)))
-    said = [
+    notes = [
         f"{row['run_id']}: MFU {row['mfu_log']:.1%} by its logs, HFU {row['hfu_est']:.1%} by tensor activity over the "
         f"same {row['n']:,} hours: {row['note']}."
         for row in mine.head(MOST_NAMED).iter_rows(named=True)
     ]
     if mine.height > MOST_NAMED:
-        said.append(f"{mine.height - MOST_NAMED:,} more runs disagree with tensor activity: show mfu --by proxy.")
-    return tuple(said)
+        notes.append(f"{mine.height - MOST_NAMED:,} more runs disagree with tensor activity: show mfu --by proxy.")
+    return tuple(notes)

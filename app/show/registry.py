@@ -127,16 +127,16 @@ def question_of(what: str) -> Entry:
     return Entry(what, BY_NAME[what].title, "", by, "cluster", metric.questions()[what], (), (), "cluster")
 
 
-def refuse_options(entry: Entry, given: Question) -> None:
+def refuse_options(entry: Entry, question: Question) -> None:
     """Refuse an option that the question does not take.
 
     Raises:
         UsageError: there is one.
     """
     for option, present in (
-        ("run", given.run is not None),
-        ("at", given.at is not None),
-        ("convention", given.convention is not None),
+        ("run", question.run is not None),
+        ("at", question.at is not None),
+        ("convention", question.convention is not None),
     ):
         if not present or option in entry.takes:
             continue

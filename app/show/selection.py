@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 
-def split_by(asked: str | None, allowed: tuple[str, ...], default: str) -> str:
+def split_by(requested: str | None, allowed: tuple[str, ...], default: str) -> str:
     """What to split by.
 
     Raises:
         UsageError: the question cannot be split by that.
     """
-    if asked is None:
+    if requested is None:
         return default
-    if asked not in allowed:
-        raise UsageError(f"--by {asked} is not for this question; it takes: {', '.join(allowed)}")
-    return asked
+    if requested not in allowed:
+        raise UsageError(f"--by {requested} is not for this question; it takes: {', '.join(allowed)}")
+    return requested
 
 
 def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
@@ -35,12 +35,12 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
     Raises:
         UsageError: there is none.
     """
-    found = resolve_run(source, window.cluster, text)
-    if not found:
+    run_ids = resolve_run(source, window.cluster, text)
+    if not run_ids:
         raise UsageError(
             f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
         )
-    return found
+    return run_ids
 
 
 def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[Window]:
@@ -51,13 +51,13 @@ def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[W
     """
     if len(windows) < 2:
         return windows
-    found = [window for window in windows if resolve_run(source, window.cluster, text)]
-    if not found:
+    matching = [window for window in windows if resolve_run(source, window.cluster, text)]
+    if not matching:
         names = ", ".join(window.cluster for window in windows)
         raise UsageError(
             f"none of the clusters {names} has a run or a job {text!r}; `trackside show runs` lists the runs"
         )
-    return found
+    return matching
 
 
 def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
@@ -66,25 +66,26 @@ def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
     return rows.join(order, on="run_id", maintain_order="left").sort("_order", maintain_order=True).drop("_order")
 
 
-def asked_runs(
-    rows: pl.DataFrame, source: Reader, window: Window, asked: str | None
+def requested_runs(
+    rows: pl.DataFrame, source: Reader, window: Window, requested: str | None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The rows of the runs that `--run` means, the newest first, and what must be said of them; else all rows."""
-    if asked is None:
+    if requested is None:
         return rows, ()
-    meant = runs_meant(source, window, asked)
-    return only(rows, meant), several(asked, meant)
+    meant = runs_meant(source, window, requested)
+    return only(rows, meant), several(requested, meant)
 
 
-def several(asked: str, meant: list[str]) -> tuple[str, ...]:
+def several(requested: str, meant: list[str]) -> tuple[str, ...]:
     """A job id or a name means more than one run: which, and how to choose one of them."""
     if len(meant) < 2:
         return ()
     named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")
-    by_job = f"{len(meant):,} runs have a job {asked} (Slurm uses job ids again, and jobs of an array share one)"
-    by_name = f"{asked} is the name of {len(meant):,} runs"
+    by_job = f"{len(meant):,} runs have a job {requested} (Slurm uses job ids again, and jobs of an array share one)"
+    by_name = f"{requested} is the name of {len(meant):,} runs"
+    many = by_name if all(each.startswith(requested + APART) for each in meant) else by_job
     return (
-        f"{by_name if all(each.startswith(asked + APART) for each in meant) else by_job}, the newest first: {named}.",
+        f"{many}, the newest first: {named}.",
         f"To choose one, give its run id: --run {shlex.quote(meant[0])}",
     )
 

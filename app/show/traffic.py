@@ -83,7 +83,7 @@ NETWORK_SUBJECT: Final = Subject(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TrafficRequest:
     """A question about a subject."""
 
     source: Reader
@@ -96,19 +96,19 @@ class _Asked:
 def traffic_answer(source: Reader, window: Window, question: Question, subject: Subject) -> Answer:
     """What devices carried: by device, by node, or by whose nodes they were."""
     by = question.dimension
-    asked = _Asked(source, window, subject, known(source, window.cluster), by)
-    rows, key, columns, notes = _by_owner(asked) if by in WHOSE else _by_node(asked)
+    request = _TrafficRequest(source, window, subject, known(source, window.cluster), by)
+    rows, key, columns, notes = _by_owner(request) if by in WHOSE else _by_node(request)
     heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
     if by == "node":
         del heading["n_nodes"]
-    told = {name: how for name, how in subject.columns.items() if rows[name].null_count() < rows.height}
+    columns_with_values = {name: how for name, how in subject.columns.items() if rows[name].null_count() < rows.height}
     return Answer(
         subject.title,
         rows.select(pl.lit(window.cluster).alias("cluster"), pl.all()),
-        {**key, **heading, **told, **columns},
-        metrics=subject.metrics if "mean_response_s" in told else (),
-        queries=("attempt_node_activity",) if _stored(asked) else ("node_samples_between", "node_hours_between"),
-        notes=(subject.note, *notes, *cut_note(rows, "rows"), *_by_the_hour(asked)) if rows.height else (),
+        {**key, **heading, **columns_with_values, **columns},
+        metrics=subject.metrics if "mean_response_s" in columns_with_values else (),
+        queries=("attempt_node_activity",) if _stored(request) else ("node_samples_between", "node_hours_between"),
+        notes=(subject.note, *notes, *cut_note(rows, "rows"), *_by_the_hour(request)) if rows.height else (),
         when_empty=_nothing(source, window, subject),
         parameters={"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
@@ -124,9 +124,9 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
     )
 
 
-def _by_the_hour(asked: _Asked) -> list[str]:
-    days = asked.source.query("node_telemetry_days", **asked.window.parameters)
-    whose = asked.by if asked.by in WHOSE else "job"
+def _by_the_hour(request: _TrafficRequest) -> list[str]:
+    days = request.source.query("node_telemetry_days", **request.window.parameters)
+    whose = request.by if request.by in WHOSE else "job"
     return hourly_notes(days, f"a {whose} came to the node or left it")
 
 
@@ -134,20 +134,20 @@ _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, st
 """Rows, columns that say whose, columns next to the amounts, and notes."""
 
 
-def _by_node(asked: _Asked) -> _Shown:
+def _by_node(request: _TrafficRequest) -> _Shown:
     """All that was seen of a device, or a node, and what of it was whose."""
-    subject = asked.subject
-    owners = asked.facts.attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
-    found = _seen(asked, owners)
-    nodes = pl.DataFrame(schema=_NODES) if found is None else found.nodes
-    key = [] if asked.by == subject.device else ["subject"]
+    subject = request.subject
+    owners = request.facts.attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
+    activity = _activity(request, owners)
+    nodes = pl.DataFrame(schema=_NODES) if activity is None else activity.nodes
+    key = [] if request.by == subject.device else ["subject"]
     sums = nodes.rename({"node": "subject"}).with_columns(n_nodes=pl.lit(1, dtype=pl.Int64))
     together = sums.group_by(*key, *WHAT).agg(pl.col("n_nodes").sum(), pl.col(pl.Float64).sum())
     rows = traffic(together, subject.of, key)
     main = subject.of.main
     unit = subject.columns[main][1]
     parts = {"shared": "on shared nodes", "outside": "no job there", "checks": "node checks"}
-    columns = {f"{part}_{main}": (words, unit) for part, words in parts.items() if rows[f"{part}_{main}"].sum()}
+    columns = {f"{part}_{main}": (label, unit) for part, label in parts.items() if rows[f"{part}_{main}"].sum()}
     note = (
         "on shared nodes: several attempts were there, in turns where only hours are known; no job there: nobody was, "
         "so it is the node's own."
@@ -164,12 +164,12 @@ _NODES: Final[frames.Schema] = dict.fromkeys(("node", *WHAT), frames.TEXT) | {
 }  # fmt: skip
 
 
-def _by_owner(asked: _Asked) -> _Shown:
+def _by_owner(request: _TrafficRequest) -> _Shown:
     """What nodes did while one user, account, ... was alone on them; and while several were there."""
-    subject, by = asked.subject, asked.by
+    subject, by = request.subject, request.by
     key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
-    owners = _numbered(asked.facts.attempts, by)
-    sums = _owned(asked, owners)
+    owners = _numbered(request.facts.attempts, by)
+    sums = _owned(request, owners)
     legend = owners.select("owner", *key).unique("owner")
     rows = traffic(sums.join(legend, on="owner").drop("owner"), subject.of, key)
     main = subject.of.main
@@ -202,20 +202,20 @@ def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-def _stored(asked: _Asked) -> bool:
+def _stored(request: _TrafficRequest) -> bool:
     """Whether sums are stored."""
-    return asked.by == "attempt" and whole(asked.source, asked.window)
+    return request.by == "attempt" and whole(request.source, request.window)
 
 
-def _owned(asked: _Asked, owners: pl.DataFrame) -> pl.DataFrame:
+def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
     """Sums by owner: as stored for attempts, or from the samples."""
     key = list(frames.ATTEMPT_KEY)
-    if _stored(asked):
-        wanted = ",".join(asked.subject.of.metrics)
-        stored = asked.source.query("attempt_node_activity", cluster=asked.window.cluster, metrics=wanted)
+    if _stored(request):
+        metrics = ",".join(request.subject.of.metrics)
+        stored = request.source.query("attempt_node_activity", cluster=request.window.cluster, metrics=metrics)
         return stored.join(owners.select("owner", *key), on=key).drop(key)
-    found = _seen(asked, owners.select(*key, "owner", VERIFICATION))
-    return pl.DataFrame(schema=_OWNERS) if found is None else found.owners
+    activity = _activity(request, owners.select(*key, "owner", VERIFICATION))
+    return pl.DataFrame(schema=_OWNERS) if activity is None else activity.owners
 
 
 _OWNERS: Final[frames.Schema] = {"owner": frames.COUNT, **dict.fromkeys(WHAT, frames.TEXT), "n_nodes": frames.COUNT} | (
@@ -223,9 +223,9 @@ _OWNERS: Final[frames.Schema] = {"owner": frames.COUNT, **dict.fromkeys(WHAT, fr
 )
 
 
-def _seen(asked: _Asked, owners: pl.DataFrame) -> NodeActivity | None:
-    there = occupants(asked.facts.on_nodes, owners, asked.facts.covered)
-    return node_activity(asked.source, asked.window, there, metrics=asked.subject.of.metrics)
+def _activity(request: _TrafficRequest, owners: pl.DataFrame) -> NodeActivity | None:
+    occupancy = occupants(request.facts.on_nodes, owners, request.facts.covered)
+    return node_activity(request.source, request.window, occupancy, metrics=request.subject.of.metrics)
 
 
 def _nothing(source: Reader, window: Window, subject: Subject) -> str:

@@ -50,7 +50,7 @@ FRESH_S = (6.0 * HOUR_S, DAY_S)
 GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
 
 _WORK, _LOST = palette.swatch("productive").colour, palette.swatch("lost").colour
-_TRAINED, _KNOWN = palette.EVIDENCE_COLOURS["log"], palette.EVIDENCE_COLOURS["telemetry"]
+_TRAINED, _MEASURED = palette.EVIDENCE_COLOURS["log"], palette.EVIDENCE_COLOURS["telemetry"]
 _CLASS = palette.CLASS_COLOURS["preemption"]
 
 _HISTORY = "History is as computed at the time; the explorer shows it as known today."
@@ -339,7 +339,7 @@ def _costs() -> list[Any]:
             min=0,
             max=1,
             no_value="nothing allocated",
-            color=fixed(_KNOWN),
+            color=fixed(_MEASURED),
         ),
         grafana.bar_gauge(
             "Interrupted attempts, by class",
@@ -471,7 +471,7 @@ _UP = grafana.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
 
 
 def _health() -> list[Any]:
-    known = "and on (job, instance) last_over_time(trackside_build_info[1d])"
+    of_live_jobs = "and on (job, instance) last_over_time(trackside_build_info[1d])"
     return [
         grafana.time_series(
             "Age of the newest record, by source",
@@ -508,7 +508,7 @@ def _health() -> list[Any]:
         grafana.stat(
             "Scrapes",
             "Whether Prometheus reaches Trackside, by instance that has answered within the last day.",
-            [instant(f"up {known}", "{{instance}}")],
+            [instant(f"up {of_live_jobs}", "{{instance}}")],
             size=(8, 5),
             unit="none",
             decimals=0,

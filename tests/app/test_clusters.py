@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from app.clusters import one_cluster, requested_clusters
+from app.clusters import requested_clusters, select_cluster
 from app.errors import UsageError
 
 
@@ -26,7 +26,7 @@ def test_requested_clusters_are_all_or_the_one_that_exists() -> None:
 
 @pytest.mark.parametrize(("names", "requested"), [(["a", "b"], "b"), (["b"], None), (["b"], "b")])
 def test_one_cluster_is_the_requested_or_the_only_one(names: list[str], requested: str | None) -> None:
-    assert one_cluster("a report", names, requested) == "b"
+    assert select_cluster("a report", names, requested) == "b"
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_one_cluster_refuses_with_the_names_that_there_are(
     names: list[str], requested: str | None, message: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        one_cluster("a report", names, requested)
+        select_cluster("a report", names, requested)
     assert str(refused.value) == message

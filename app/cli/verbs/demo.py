@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from app.service.server import address
 
     settings = config.Config() if options.config is None else config.load(options.config)
-    folder = options.dir or demo.PLACE
+    folder = options.dir or demo.DEFAULT_FOLDER
     if options.no_serve:
         demo.show(folder, settings, quiet=options.quiet)
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_claims, add_verb, path_of
-from app.clusters import clusters, one_cluster
+from app.clusters import clusters, select_cluster
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     period = parse_period(options.period)
     form = form_of(options.format, options.output)
     with open_reader(root) as reader:
-        window = Window(one_cluster("a report", clusters(reader), options.cluster), *period)
+        window = Window(select_cluster("a report", clusters(reader), options.cluster), *period)
         target = options.output or Path(file_name(window.cluster, options.period, form))
         document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
     if not options.quiet:

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from app.periods import Period, windows
     from app.show import registry
     from app.show.answer import Question, explain
-    from app.show.ask import ask
+    from app.show.run_question import run_question
     from app.times import iso
     from queries.warehouse import open_reader
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         requested = windows(reader, Period(options.cluster, options.since, options.until))
         refuse = partial(console.say, error=True)
-        answer, shown = ask(reader, requested, entry, question, report=refuse)
+        answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
     rows_as = RowFormat.of(options)
     if rows_as.form != "table":

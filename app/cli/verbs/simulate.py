@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     settings = simulate.Settings(gpus=options.gpus, days=options.days, seed=options.seed)
     report = (lambda _: None) if options.quiet else (lambda what: console.say(what, error=True))
     try:
-        simulate.simulate(settings, options.dir, tell=report)
+        simulate.simulate(settings, options.dir, report=report)
     except OSError as error:
         raise UsageError(f"{options.dir} cannot be written: {error.strerror}") from None
     sources = options.dir / "sources"

@@ -36,7 +36,7 @@ TRUTH_FILES = (
 )
 
 
-def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = lambda _: None) -> World:
+def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] = lambda _: None) -> World:
     """Make a cluster, and write its sources and its truth below a folder; the same settings give the same files.
 
     What an earlier simulation made in the folder goes first.
@@ -52,11 +52,11 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
     sources = folder / "sources"
     clear(folder)
     sources.mkdir(parents=True, exist_ok=True)
-    tell(f"running {settings.gpus:,} GPUs for {settings.days} days")
+    report(f"running {settings.gpus:,} GPUs for {settings.days} days")
     world = World(play(settings, plan(settings)))
     named = (*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
-    tell("writing what Slurm would say")
+    report("writing what Slurm would say")
     for name, text in (
         ("sacct.txt", slurm_text.sacct(world)),
         ("events.txt", slurm_text.events(world)),
@@ -71,13 +71,13 @@ def simulate(settings: Settings, folder: Path, *, tell: Callable[[str], None] = 
         ("sdiag.txt", slurm_admin.sdiag(world)),
     ):
         (sources / name).write_text(text, encoding="utf-8")
-    tell("writing what the exporters would say")
+    report("writing what the exporters would say")
     telemetry.gpu_hours(world).write_parquet(sources / "gpu_hours.parquet", compression="zstd")
     (sources / "dcgm.om").write_text(telemetry.openmetrics(world), encoding="utf-8")
     node_telemetry.node_hours(world).write_parquet(sources / "node_hours.parquet", compression="zstd")
     (sources / "node_exporter.om").write_text(node_telemetry.openmetrics(world), encoding="utf-8")
-    tell("writing what the training loops would log")
+    report("writing what the training loops would log")
     run_logs.write_run_logs(world, sources / "runs")
-    tell("writing the truth")
+    report("writing the truth")
     truth.write_truth(world, folder)
     return world

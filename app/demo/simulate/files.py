@@ -26,15 +26,15 @@ def clear(folder: Path) -> None:
     Raises:
         UsageError: other files are where the simulation would write. Nothing is deleted then.
     """
-    there = _there(folder)
-    strangers = sorted(there.keys() - _noted(folder))
+    existing = _existing(folder)
+    strangers = sorted(existing.keys() - _noted(folder))
     if strangers:
         more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
         raise UsageError(
             f"{folder} has files that no simulation made: {', '.join(strangers[:3])}{more}.\n"
             "Name another folder with --dir, or move them away."
         )
-    for path in there.values():
+    for path in existing.values():
         path.unlink()
 
 
@@ -51,13 +51,13 @@ def note(folder: Path, names: Iterable[str]) -> None:
 def _noted(folder: Path) -> set[str]:
     """What the last simulation made here; nothing if there was none, or its list cannot be read."""
     try:
-        known = json.loads((folder / MANIFEST).read_text("utf-8"))
+        names = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return set()
-    return {str(name) for name in known} if isinstance(known, list) else set()
+    return {str(name) for name in names} if isinstance(names, list) else set()
 
 
-def _there(folder: Path) -> dict[str, Path]:
+def _existing(folder: Path) -> dict[str, Path]:
     """Files and links in the places of a simulation, by their names from the folder on."""
-    paths = [path for place in PLACES for path in (folder / place, *(folder / place).rglob("*"))]
+    paths = [path for folder_ in PLACES for path in (folder / folder_, *(folder / folder_).rglob("*"))]
     return {path.relative_to(folder).as_posix(): path for path in paths if path.is_symlink() or path.is_file()}

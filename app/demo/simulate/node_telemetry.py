@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from app.demo.simulate.plan import BEGIN, CLUSTER, HOUR_S
-from app.demo.simulate.telemetry import SAMPLE_S, grid, heard_at, spread, stretches, watched
+from app.demo.simulate.telemetry import SAMPLE_S, attempt_intervals, grid, observed_at, spread, watched
 from ingest.tables import NODE_HOURS, conform
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ def node_hours(world: World) -> pl.DataFrame:
     )
     chance = np.random.default_rng([settings.seed, 11])
     covered = cells.covered.min(axis=1)
-    heard = covered > 0
-    node, hour = (index.astype(np.int32) for index in np.nonzero(heard))
-    seconds = covered[heard] / 1000
-    saved = _share(saving, heard, seconds)
-    computed = np.minimum(_share(cells.busy, heard, seconds), 1 - saved)
+    observed = covered > 0
+    node, hour = (index.astype(np.int32) for index in np.nonzero(observed))
+    seconds = covered[observed] / 1000
+    saved = _share(saving, observed, seconds)
+    computed = np.minimum(_share(cells.busy, observed, seconds), 1 - saved)
     names = pl.Series([settings.name(n) for n in range(settings.n_nodes)])
     base = pl.DataFrame(
         {
@@ -78,10 +78,10 @@ def node_hours(world: World) -> pl.DataFrame:
     return conform(pl.concat(rows).with_columns(cluster=pl.lit(CLUSTER)), NODE_HOURS)
 
 
-def _share(cells: np.ndarray, heard: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+def _share(cells: np.ndarray, observed: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Share of the heard time of a node and hour in which its GPUs did something, all of them counted."""
-    found: np.ndarray = np.minimum(cells.mean(axis=1)[heard] / 1000 / seconds, 1.0)
-    return found
+    shares: np.ndarray = np.minimum(cells.mean(axis=1)[observed] / 1000 / seconds, 1.0)
+    return shares
 
 
 def _hours(base: pl.DataFrame, kind: Kind, computed: np.ndarray, saved: np.ndarray, wobble: np.ndarray) -> pl.DataFrame:
@@ -105,12 +105,12 @@ def openmetrics(world: World) -> str:
     what = watched(world)
     times = np.arange(what.begin, what.end, SAMPLE_S)
     text = io.StringIO()
-    told = {node: _counters(world, what, node, times) for node in what.nodes}
-    for family in dict.fromkeys(name for found in told.values() for name, _ in found):
+    series_of_nodes = {node: _counters(world, what, node, times) for node in what.nodes}
+    for family in dict.fromkeys(name for series in series_of_nodes.values() for name, _ in series):
         text.write(f"# TYPE {family} {'counter' if family.endswith('_total') else 'gauge'}\n")
         for node in what.nodes:
             host = f'instance="{world.settings.name(node)}:9100"'
-            for (name, labels), (moments, values) in told[node].items():
+            for (name, labels), (moments, values) in series_of_nodes[node].items():
                 if name == family:
                     inside = ",".join(filter(None, [host, labels]))
                     pairs = zip(values.tolist(), moments.tolist(), strict=True)
@@ -125,18 +125,18 @@ Series = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Series:
     """All series of a node: by name and labels, when it was read and what it said. A dead node says nothing."""
     chance = np.random.default_rng([world.settings.seed, 12, node])
-    heard = heard_at(world, node, times)
+    observed = observed_at(world, node, times)
     computing, saving = _doing(world, what, node, times)
     wobble = chance.normal(1, 0.03, times.size).clip(0.8, 1.2)
-    found: Series = {}
+    series: Series = {}
 
-    def tell(name: str, labels: str, values: np.ndarray) -> None:
-        found[name, labels] = times[heard], values[heard]
+    def add(name: str, labels: str, values: np.ndarray) -> None:
+        series[name, labels] = times[observed], values[observed]
 
     def count(name: str, labels: str, kind: Kind, share: float = 1.0) -> None:
         rate = np.where(saving, kind.saving, np.where(computing, kind.computing, kind.standing)) * wobble * share
         start = float(chance.integers(1, 1_000_000))
-        tell(name, labels, (start + np.cumsum(rate) * SAMPLE_S).round(3 if kind.metric == "cpu_busy" else 0))
+        add(name, labels, (start + np.cumsum(rate) * SAMPLE_S).round(3 if kind.metric == "cpu_busy" else 0))
 
     kinds = {(kind.metric, kind.device): kind for kind in KINDS}
     busy = kinds["cpu_busy", ""]
@@ -151,7 +151,7 @@ def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Seri
     downs = np.zeros(times.size)
     if what.failure is not None and what.failure.node == node:
         downs[times >= what.failure.at] = 1
-    tell("node_infiniband_link_downed_total", where, downs)
+    add("node_infiniband_link_downed_total", where, downs)
     mount = 'export="{}",mountaddr="10.1.0.9",protocol="tcp"'
     for export, operation, metric in (
         (DATA, "READ", "fs_read_operations_per_s"),
@@ -165,13 +165,13 @@ def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Seri
     count("node_mountstats_nfs_total_read_bytes_total", mount.format(DATA), kinds["fs_read_bytes_per_s", DATA])
     written = kinds["fs_written_bytes_per_s", CHECKPOINTS]
     count("node_mountstats_nfs_total_write_bytes_total", mount.format(CHECKPOINTS), written)
-    return found
+    return series
 
 
 def _doing(world: World, what: Watched, node: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether a node computed, and whether it saved a checkpoint, at each time."""
     computing, saving = np.zeros(times.size, dtype=bool), np.zeros(times.size, dtype=bool)
-    mine = stretches(world, what, node)
+    mine = attempt_intervals(world, what, node)
     for category, active, begin, end in mine.select("category", "active", "begin", "end").rows():
         inside = (times * 1000 >= begin) & (times * 1000 < end)
         saving[inside] |= category == "checkpoint"

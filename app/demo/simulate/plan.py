@@ -144,15 +144,15 @@ def plan(settings: Settings) -> Plan:
 
 def _failures(settings: Settings, lemons: tuple[int, ...], chance: np.random.Generator) -> list[Failure]:
     per_s = settings.failures_per_1000_node_days / 1000 / DAY_S
-    found = []
+    failures = []
     for node in range(settings.n_nodes):
         at = float(BEGIN)
         while True:
             at += chance.exponential(1 / (per_s * (LEMON_FACTOR if node in lemons else 1.0)))
             if at >= settings.end:
                 break
-            found.append(_failure(settings, node, int(at), chance))
-    return sorted(found, key=lambda failure: (failure.at, failure.node))
+            failures.append(_failure(settings, node, int(at), chance))
+    return sorted(failures, key=lambda failure: (failure.at, failure.node))
 
 
 def _failure(settings: Settings, node: int, at: int, chance: np.random.Generator) -> Failure:
@@ -191,11 +191,11 @@ def _slow(settings: Settings, nodes: list[int]) -> tuple[Slow, ...]:
 def _maintenance(settings: Settings) -> tuple[Maintenance, ...]:
     """Three windows a month, each for an eighth of the whole nodes: four hours of firmware."""
     size = max(1, settings.n_whole // 8)
-    found = []
+    windows = []
     first_day = min(9, max(1, settings.days // 2))
     for number, day in enumerate(range(first_day, settings.days, 10)):
         first = (number * size) % settings.n_whole
         nodes = tuple(sorted((first + offset) % settings.n_whole for offset in range(size)))
         begin = BEGIN + day * DAY_S + 9 * 3600
-        found.append(Maintenance(nodes, begin, begin + 4 * 3600, "maintenance: NIC firmware"))
-    return tuple(found)
+        windows.append(Maintenance(nodes, begin, begin + 4 * 3600, "maintenance: NIC firmware"))
+    return tuple(windows)

@@ -44,7 +44,7 @@ def names(world: World) -> list[str]:
 def _logged(world: World) -> Iterator[tuple[str, list[Attempt]]]:
     """The runs that keep a log: the name of its file, and the attempts of the run."""
     for places in world.chains.values():
-        attempts = [world.attempts[place] for place in places]
+        attempts = [world.attempts[index] for index in places]
         if attempts[0].job.logged:
             yield f"{attempts[0].job.name}.jsonl", attempts
 

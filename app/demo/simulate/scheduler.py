@@ -241,7 +241,7 @@ class _Cluster:
                 return
             if not victim.doomed:
                 lacking -= victim.job.n_nodes
-                self._told_to_stop(victim, now, "PREEMPTED")
+                self._signal_stop(victim, now, "PREEMPTED")
 
     # --- attempts ---------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class _Cluster:
         job, held = attempt.job, set(attempt.nodes)
         chance = np.random.default_rng([self.settings.seed, 4, job.id, attempt.number])
         horizon = min(self.settings.end, *(self._next_failure(node, now) for node in held), now + job.limit_s)
-        slow = [spell for spell in self.ahead.slow if spell.node in held]
+        slow = [slow_spell for slow_spell in self.ahead.slow if slow_spell.node in held]
         trace = unfold(job, now * 1000, horizon * 1000, first_step=attempt.first_step, slow=slow, chance=chance)
         attempt.items = trace.items
         own = _own_ending(job, trace.end if trace.done else None, now)
@@ -272,8 +272,8 @@ class _Cluster:
         attempt.exit_code, attempt.failure, attempt.dead_node = own.exit_code, None, None
         self._end(attempt, f"CANCELLED by {attempt.job.uid}" if own.state == "CANCELLED" else own.state, now)
 
-    def _told_to_stop(self, attempt: Attempt, now: int, state: str) -> None:
-        """Told to stop: whoever listens finishes the step at hand and saves a checkpoint; the others just go."""
+    def _signal_stop(self, attempt: Attempt, now: int, state: str) -> None:
+        """Signal the attempt to stop: a graceful job finishes its step and saves a checkpoint; the others just end."""
         stop, items = now * 1000, list[Item]()
         steps = [item for item in attempt.items if item.kind == "step" and item.begin < stop]
         if attempt.job.graceful and steps:
@@ -372,7 +372,7 @@ class _Cluster:
             node = self.nodes[number]
             for attempt in list(node.attempts):
                 if not attempt.doomed:
-                    self._told_to_stop(attempt, now, "REQUEUED")
+                    self._signal_stop(attempt, now, "REQUEUED")
             if node.up and not node.blocked and not node.attempts:
                 self._take_out(node, window, now)
 
@@ -410,39 +410,39 @@ class _Ending(NamedTuple):
 
 def _own_ending(job: Job, done: int | None, now: int) -> _Ending:
     """The first way in which a job may end on its own: done, cancelled by its user, broken, out of time."""
-    found = [_Ending((now + job.limit_s) * 1000, "TIMEOUT", "0:0")]
+    endings = [_Ending((now + job.limit_s) * 1000, "TIMEOUT", "0:0")]
     if job.ends_after_s is not None:
         code = {"FAILED": "1:0", "OUT_OF_MEMORY": "0:125"}.get(job.ends_as, "0:0")
-        found.append(_Ending((now + job.ends_after_s) * 1000, job.ends_as, code))
+        endings.append(_Ending((now + job.ends_after_s) * 1000, job.ends_as, code))
     if done is not None:
-        found.append(_Ending(done, job.ends_as if job.kind == "interactive" else "COMPLETED", "0:0"))
-    return min(found)
+        endings.append(_Ending(done, job.ends_as if job.kind == "interactive" else "COMPLETED", "0:0"))
+    return min(endings)
 
 
 def _cut(attempt: Attempt, end: int, *, still_running: bool = False) -> list[Item]:
     """What was done until it stopped, then what came after that, without a gap until `end`."""
     stop = min(end, attempt.stops if attempt.stops is not None else end)
-    found = [item for item in attempt.items if item.end <= stop]
+    finished = [item for item in attempt.items if item.end <= stop]
     broken = next((item for item in attempt.items if item.begin < stop < item.end), None)
     if broken is not None:
         open_end = still_running and attempt.stops is None
         kind = ("open" if open_end else "unfinished") if broken.kind == "step" else broken.kind
-        found.append(Item(kind, broken.begin, stop, CUT))
+        finished.append(Item(kind, broken.begin, stop, CUT))
     later = [Item(kind, begin, min(done, end), step) for kind, begin, done, step in attempt.after if begin < end]
-    return _without_gaps([*found, *later], (attempt.started or 0) * 1000, end)
+    return _without_gaps([*finished, *later], (attempt.started or 0) * 1000, end)
 
 
 def _without_gaps(items: list[Item], begin: int, end: int) -> list[Item]:
     """What nothing is known of lies behind the work: the processes go away."""
-    found: list[Item] = []
+    items_: list[Item] = []
     reached = begin
     for item in (*items, Item("teardown", end, end)):
         if reached < item.begin:
-            found.append(Item("teardown", reached, item.begin))
+            items_.append(Item("teardown", reached, item.begin))
         if item.begin < item.end:
-            found.append(item)
+            items_.append(item)
         reached = max(reached, item.end)
-    return found
+    return items_
 
 
 def _resume_step(attempt: Attempt) -> int:

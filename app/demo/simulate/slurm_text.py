@@ -34,7 +34,7 @@ def _attempt_row(attempt: Attempt, settings: Settings) -> str:
     job = attempt.job
     held = attempt.started is not None
     last = settings.end if attempt.ended is None else attempt.ended
-    asked = job.gpus
+    requested = job.gpus
     cells = {
         "JobID": job.id,
         "JobIDRaw": job.id,
@@ -56,12 +56,12 @@ def _attempt_row(attempt: Attempt, settings: Settings) -> str:
         "DerivedExitCode": "0:0",
         "State": attempt.state,
         "NNodes": job.n_nodes,
-        "AllocCPUS": asked * CPUS_PER_GPU if held else 0,
+        "AllocCPUS": requested * CPUS_PER_GPU if held else 0,
         "ReqNodes": job.n_nodes,
-        "ReqCPUS": asked * CPUS_PER_GPU,
-        "ReqMem": f"{asked * MEMORY_PER_GPU_G}G",
-        "ReqTRES": _tres(asked, job.n_nodes, typed=False),
-        "AllocTRES": _tres(asked, job.n_nodes, typed=True) if held else "",
+        "ReqCPUS": requested * CPUS_PER_GPU,
+        "ReqMem": f"{requested * MEMORY_PER_GPU_G}G",
+        "ReqTRES": _tres(requested, job.n_nodes, typed=False),
+        "AllocTRES": _tres(requested, job.n_nodes, typed=True) if held else "",
         "TimelimitRaw": job.limit_s // 60,
         "Priority": job.priority * 1000,
         "NodeList": node_list([settings.name(node) for node in attempt.nodes]) if held else "None assigned",

@@ -52,12 +52,12 @@ def grid(world: World) -> Grid:
     """How long each GPU computed, was held, and could be heard, in each hour."""
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
-    pieces = world.pieces.join(world.held, on="attempt")
-    active = pieces.filter("active")
+    segments = world.pieces.join(world.held, on="attempt")
+    active = segments.filter("active")
     busy = spread(active, shape)
     level = np.array([round(1000 * tensor_active(attempt)) for attempt in world.attempts], dtype=np.int64)
     tensor = spread(active, shape, level[active["attempt"].to_numpy()])
-    held = spread(pieces, shape)
+    held = spread(segments, shape)
     return Grid(busy, tensor, held, HOUR_MS - _silence(world, shape))
 
 
@@ -68,7 +68,7 @@ def tensor_active(attempt: Attempt) -> float:
 
 def spread(rows: pl.DataFrame, shape: tuple[int, int, int], weight: np.ndarray | None = None) -> np.ndarray:
     """Lay intervals (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight says."""
-    found = np.zeros(shape, dtype=np.int64)
+    totals = np.zeros(shape, dtype=np.int64)
     begin = rows["begin"].to_numpy() - BEGIN * 1000
     end = rows["end"].to_numpy() - BEGIN * 1000
     first, last = begin // HOUR_MS, (end - 1) // HOUR_MS
@@ -84,8 +84,8 @@ def spread(rows: pl.DataFrame, shape: tuple[int, int, int], weight: np.ndarray |
     holds[owner, rows["indices"].explode().to_numpy()] = True
     for gpu in range(GPUS_PER_NODE):
         mine = holds[which, gpu]
-        np.add.at(found[:, gpu, :], (node[mine], hour[mine]), amount[mine])
-    return found
+        np.add.at(totals[:, gpu, :], (node[mine], hour[mine]), amount[mine])
+    return totals
 
 
 def _silence(world: World, shape: tuple[int, int, int]) -> np.ndarray:
@@ -97,23 +97,23 @@ def _silence(world: World, shape: tuple[int, int, int]) -> np.ndarray:
         if state.reason == "Not responding"
     ]
     schema: Schema = {"node": WHOLE, "begin": WHOLE, "end": WHOLE, "indices": pl.List(WHOLE)}
-    found = spread(pl.DataFrame(dead, schema=schema, orient="row"), shape)
+    silent = spread(pl.DataFrame(dead, schema=schema, orient="row"), shape)
     lost = chance.random((shape[0], shape[2])) < LOST_HOURS
-    found[np.broadcast_to(lost[:, None, :], shape)] = HOUR_MS
-    found[silent_nodes(world)] = HOUR_MS
-    return found.clip(0, HOUR_MS)
+    silent[np.broadcast_to(lost[:, None, :], shape)] = HOUR_MS
+    silent[silent_nodes(world)] = HOUR_MS
+    return silent.clip(0, HOUR_MS)
 
 
 def gpu_hours(world: World) -> pl.DataFrame:
     """Hourly roll-ups of all GPUs, in the columns of `gpu_hours`; hours without samples have no rows."""
     settings, cells = world.settings, grid(world)
     chance = np.random.default_rng([settings.seed, 7])
-    heard = cells.covered > 0
-    node, gpu, hour = (index.astype(np.int32) for index in np.nonzero(heard))
-    covered = cells.covered[heard] / 1000
+    observed = cells.covered > 0
+    node, gpu, hour = (index.astype(np.int32) for index in np.nonzero(observed))
+    covered = cells.covered[observed] / 1000
     # A GPU that computes is not silent, so what was computed was heard.
-    share = np.minimum(cells.busy[heard] / 1000 / covered, 1.0)
-    idle_share = np.minimum((cells.held - cells.busy)[heard] / 1000 / covered, 1.0 - share)
+    share = np.minimum(cells.busy[observed] / 1000 / covered, 1.0)
+    idle_share = np.minimum((cells.held - cells.busy)[observed] / 1000 / covered, 1.0 - share)
     wobble = chance.normal(1, 0.02, share.size)
     busy = share > 0
     names = pl.Series([settings.name(n) for n in range(settings.n_nodes)])
@@ -126,7 +126,7 @@ def gpu_hours(world: World) -> pl.DataFrame:
             "covered_s": covered,
         }
     )
-    level = cells.tensor[heard] / 1000 / np.maximum(cells.busy[heard], 1)
+    level = cells.tensor[observed] / 1000 / np.maximum(cells.busy[observed], 1)
     tensor, power = level * wobble, 660 * wobble
     metrics = {
         "active": (share, busy.astype(float), share * covered),
@@ -227,8 +227,8 @@ def _samples(
 ) -> dict[tuple[str, int], list[tuple[int, float]]]:
     """All samples of a node: by metric and GPU, time and value. A dead node gives none."""
     chance = np.random.default_rng([world.settings.seed, 8, node])
-    heard = heard_at(world, node, times)
-    found = {}
+    observed = observed_at(world, node, times)
+    samples = {}
     doing = _doing(world, what, node, times)
     for gpu in range(GPUS_PER_NODE):
         busy, held, level = doing[gpu]
@@ -245,17 +245,17 @@ def _samples(
             "DCGM_FI_DEV_XID_ERRORS": xid,
         }
         for name, column in columns.items():
-            found[name, gpu] = list(zip(times[heard].tolist(), column[heard].tolist(), strict=True))
-    return found
+            samples[name, gpu] = list(zip(times[observed].tolist(), column[observed].tolist(), strict=True))
+    return samples
 
 
-def heard_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
+def observed_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
     """Whether exporters of a node answered at each time: those of a dead one do not."""
-    heard = np.ones(times.size, dtype=bool)
+    observed = np.ones(times.size, dtype=bool)
     for state in world.history.states:
         if state.node == node and state.reason == "Not responding":
-            heard &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
-    return heard
+            observed &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
+    return observed
 
 
 def _doing(
@@ -263,19 +263,19 @@ def _doing(
 ) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """For each GPU of a node: whether it computed, whether somebody held it, and its tensor activity, at each time."""
     none = np.zeros(times.size, dtype=bool)
-    found = {gpu: (none.copy(), none.copy(), np.zeros(times.size)) for gpu in range(GPUS_PER_NODE)}
-    rows = stretches(world, what, node).select("indices", "active", "begin", "end", "attempt").rows()
+    activity = {gpu: (none.copy(), none.copy(), np.zeros(times.size)) for gpu in range(GPUS_PER_NODE)}
+    rows = attempt_intervals(world, what, node).select("indices", "active", "begin", "end", "attempt").rows()
     for gpus, active, begin, end, attempt in rows:
         inside = (times * 1000 >= begin) & (times * 1000 < end)
         for gpu in gpus:
-            found[gpu][0][inside] |= active
-            found[gpu][1][inside] = True
+            activity[gpu][0][inside] |= active
+            activity[gpu][1][inside] = True
             if active:
-                found[gpu][2][inside] = tensor_active(world.attempts[attempt])
-    return found
+                activity[gpu][2][inside] = tensor_active(world.attempts[attempt])
+    return activity
 
 
-def stretches(world: World, what: Watched, node: int) -> pl.DataFrame:
+def attempt_intervals(world: World, what: Watched, node: int) -> pl.DataFrame:
     """Intervals of attempts on a node, with its GPUs (`indices`), while it is watched."""
     near = world.pieces.filter((pl.col("end") > what.begin * 1000) & (pl.col("begin") < what.end * 1000))
     return near.join(world.held.filter(pl.col("node") == node), on="attempt")

@@ -94,9 +94,9 @@ def _training(  # noqa: PLR0917 - private, and every one of them is needed
         if at >= hang:
             return Trace([*items, Item("hang", at, max(horizon, at) + 1)], horizon + 1, done=False)
         length, stall = noise.draw()
-        for spell in slow:
-            if spell.begin * 1000 <= at < spell.end * 1000:
-                length = int(length * spell.factor)
+        for slow_spell in slow:
+            if slow_spell.begin * 1000 <= at < slow_spell.end * 1000:
+                length = int(length * slow_spell.factor)
         items.append(Item("step", at, at + length, step))
         at += length
         for kind, pause in _pauses(job, step, stall, chance):
@@ -140,11 +140,11 @@ def _startup(job: Job, begin: int, first_step: int, chance: np.random.Generator)
 
 def _pauses(job: Job, step: int, stall: bool, chance: np.random.Generator) -> list[tuple[str, int]]:  # noqa: FBT001 - private, one caller
     """What comes between this step and the next."""
-    found = []
+    pauses = []
     if step % job.checkpoint_steps == 0 or step == job.steps:
-        found.append(("checkpoint", int(1000 * job.checkpoint_s * chance.uniform(0.85, 1.3))))
+        pauses.append(("checkpoint", int(1000 * job.checkpoint_s * chance.uniform(0.85, 1.3))))
     if job.eval_steps and step % job.eval_steps == 0 and step < job.steps:
-        found.append(("eval", int(chance.uniform(3, 9) * 60_000)))
+        pauses.append(("eval", int(chance.uniform(3, 9) * 60_000)))
     if stall and step < job.steps:
-        found.append(("data", int(chance.uniform(1, 12) * 60_000)))
-    return found
+        pauses.append(("data", int(chance.uniform(1, 12) * 60_000)))
+    return pauses

@@ -45,7 +45,7 @@ def _moment(name: str, per_second: int = 1) -> pl.Expr:
 def interval_rows(world: World) -> pl.DataFrame:
     """Every GPU-second once, as in the ledger, with the node's name and the attempt's key."""
     keys = pl.DataFrame(
-        [(place, str(a.job.id), a.submitted) for place, a in enumerate(world.attempts)],
+        [(index, str(a.job.id), a.submitted) for index, a in enumerate(world.attempts)],
         schema={"attempt": pl.Int64, "job_id": pl.String, "submitted": pl.Int64},
         orient="row",
     )
@@ -81,7 +81,7 @@ def attempt_rows(world: World) -> pl.DataFrame:
         (amount.filter(pl.col("category") == name).sum() / 1000).alias(f"{name}_gpu_s") for name in ALLOCATED
     )
     waits = _waits_for_data(world)
-    rows = [_attempt_row(place, attempt, world, waits.get(place)) for place, attempt in enumerate(world.attempts)]
+    rows = [_attempt_row(index, attempt, world, waits.get(index)) for index, attempt in enumerate(world.attempts)]
     table = pl.DataFrame(rows, infer_schema_length=None).join(spent, on="attempt", how="left", maintain_order="left")
     return table.with_columns(pl.col([f"{name}_gpu_s" for name in ALLOCATED]).fill_null(0.0))
 
@@ -93,17 +93,17 @@ def _waits_for_data(world: World) -> dict[int, pl.DataFrame]:
     return {int(key[0]): rows for key, rows in once.partition_by("attempt", as_dict=True).items()}
 
 
-def _attempt_row(place: int, attempt: Attempt, world: World, waits: pl.DataFrame | None) -> dict[str, Any]:
-    job, steps = attempt.job, world.steps.get(place)
-    kept = 0 if steps is None else int((~steps.lost).sum())
+def _attempt_row(index: int, attempt: Attempt, world: World, waits: pl.DataFrame | None) -> dict[str, Any]:
+    job, steps = attempt.job, world.steps.get(index)
+    n_kept = 0 if steps is None else int((~steps.lost).sum())
     kept_s = 0.0 if steps is None else float((steps.end - steps.begin)[~steps.lost].sum()) / 1000
     if steps is not None and waits is not None:  # waiting for data is a part of the step before it
         before = np.searchsorted(steps.begin, waits["begin"].to_numpy(), side="right") - 1
         mine = (before >= 0) & ~steps.lost[before]
         kept_s += float((waits["end"] - waits["begin"]).to_numpy()[mine].sum()) / 1000
-    flops = 0.0 if job.model is None else kept * job.tokens * job.model.flops_per_token
+    flops = 0.0 if job.model is None else n_kept * job.tokens * job.model.flops_per_token
     return {
-        "attempt": place,
+        "attempt": index,
         "job_id": str(job.id),
         "run": job.name,
         "kind": job.kind,
@@ -121,7 +121,7 @@ def _attempt_row(place: int, attempt: Attempt, world: World, waits: pl.DataFrame
         "logged": job.logged,
         "without_evidence": attempt.started is not None and without_evidence(world, attempt),
         "interrupted_by": None if attempt.failure is None else attempt.failure.kind,
-        "steps_kept": kept,
+        "steps_kept": n_kept,
         "steps_lost": 0 if steps is None else int(steps.lost.sum()),
         "kept_step_s": kept_s,
         "flops_kept": flops,
@@ -152,10 +152,10 @@ def restart_rows(world: World) -> pl.DataFrame:
     """Every attempt that was followed by another of its job: how long that took; null where it still waits."""
     rows = []
     for places in world.chains.values():
-        chain = [world.attempts[place] for place in places]
+        chain = [world.attempts[index] for index in places]
         for before, after in itertools.pairwise(chain):
-            given_up = after.ended is not None and after.started is None
-            if before.ended is None or given_up:
+            abandoned = after.ended is not None and after.started is None
+            if before.ended is None or abandoned:
                 continue
             waited = None if after.started is None else after.started - before.ended
             rows.append((str(before.job.id), before.number, before.failure is not None, before.ended, waited))

@@ -154,13 +154,13 @@ class Job:
 def jobs(settings: Settings) -> list[Job]:
     """All jobs of the simulated time, in order of submission."""
     chance = np.random.default_rng([settings.seed, 2])
-    wanted = [
+    drafts = [
         *_large(settings),
         *_mid_size(settings, chance),
         *_small(settings, chance),
         *_shared(settings, chance),
     ]
-    ordered = sorted(wanted, key=lambda each: (each["submitted"], -each["priority"], each["name"]))
+    ordered = sorted(drafts, key=lambda each: (each["submitted"], -each["priority"], each["name"]))
     number = count(4101)
     return [Job(id=next(number), **each) for each in ordered]
 
@@ -219,13 +219,13 @@ def _arrivals(settings: Settings, chance: np.random.Generator, per_day: float) -
     """Submissions at random, fewer at night and on weekends; the number grows with the cluster."""
     rate = per_day * settings.n_nodes / 128
     total = int(chance.poisson(rate * settings.days))
-    found: list[int] = []
-    while len(found) < total:
+    arrivals: list[int] = []
+    while len(arrivals) < total:
         at = int(chance.integers(BEGIN + 60, settings.end - 600))
         hour, weekday = at % DAY_S // 3600, (at // DAY_S + 3) % 7
         if chance.random() < (1.0 if 7 <= hour < 19 else 0.5) * (1.0 if weekday < 5 else 0.5):
-            found.append(at)
-    return sorted(found)
+            arrivals.append(at)
+    return sorted(arrivals)
 
 
 def _mid_size(settings: Settings, chance: np.random.Generator) -> Iterator[Wish]:

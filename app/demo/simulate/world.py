@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.demo.simulate.scheduler import Attempt, History
 
-PIECES: Schema = {
+SEGMENTS: Schema = {
     "attempt": WHOLE,
     "category": TEXT,
     "cause": TEXT,
@@ -66,19 +66,19 @@ class World:
     @cached_property
     def chains(self) -> dict[int, list[int]]:
         """The attempts of each job, by their place in the history."""
-        found: dict[int, list[int]] = {}
-        for place, attempt in enumerate(self.attempts):
-            found.setdefault(attempt.job.id, []).append(place)
-        return found
+        chains: dict[int, list[int]] = {}
+        for index, attempt in enumerate(self.attempts):
+            chains.setdefault(attempt.job.id, []).append(index)
+        return chains
 
     @cached_property
     def steps(self) -> dict[int, Steps]:
         """The finished steps of each attempt; `lost` are those that a later attempt of the run did again."""
-        found = {}
+        steps_of_attempts = {}
         for places in self.chains.values():
             again: list[tuple[int, int]] = []
-            for place in reversed(places):
-                items = [item for item in self.attempts[place].items if item.kind == "step"]
+            for index in reversed(places):
+                items = [item for item in self.attempts[index].items if item.kind == "step"]
                 if not items:
                     continue
                 table = np.array([(item.step, item.begin, item.end) for item in items], dtype=np.int64)
@@ -86,23 +86,23 @@ class World:
                 lost = np.zeros(len(items), dtype=bool)
                 for low, high in again:
                     lost |= (number >= low) & (number <= high)
-                found[place] = Steps(number, table[:, 1], table[:, 2], lost)
+                steps_of_attempts[index] = Steps(number, table[:, 1], table[:, 2], lost)
                 again.append((int(number[0]), int(number[-1])))
-        return found
+        return steps_of_attempts
 
     @cached_property
     def pieces(self) -> pl.DataFrame:
-        """What each attempt did, as `PIECES`; equal neighbours are put together."""
+        """What each attempt did, as `SEGMENTS`; equal neighbours are merged."""
         rows = [
-            (place, *row)
-            for place, attempt in enumerate(self.attempts)
+            (index, *row)
+            for index, attempt in enumerate(self.attempts)
             if attempt.started is not None
-            for row in _merged(self._named(place, attempt))
+            for row in _merged(self._named(index, attempt))
         ]
-        return pl.DataFrame(rows, schema=PIECES, orient="row")
+        return pl.DataFrame(rows, schema=SEGMENTS, orient="row")
 
-    def _named(self, place: int, attempt: Attempt) -> Iterator[tuple[str, str | None, bool, int, int]]:
-        steps = self.steps.get(place)
+    def _named(self, index: int, attempt: Attempt) -> Iterator[tuple[str, str | None, bool, int, int]]:
+        steps = self.steps.get(index)
         lost = iter(steps.lost.tolist() if steps else [])
         redone: tuple[str, str | None] = ("lost", _why_lost(attempt))
         for item in attempt.items:
@@ -118,8 +118,8 @@ class World:
     def held(self) -> pl.DataFrame:
         """Which attempt held which GPUs of which node."""
         rows = [
-            (place, node, len(gpus), list(gpus))
-            for place, attempt in enumerate(self.attempts)
+            (index, node, len(gpus), list(gpus))
+            for index, attempt in enumerate(self.attempts)
             for node, gpus in attempt.places
         ]
         schema: Schema = {"attempt": WHOLE, "node": WHOLE, "gpus": WHOLE, "indices": pl.List(WHOLE)}
@@ -130,8 +130,8 @@ class World:
         """What each attempt did on each of its nodes; the node that died is `node_down` where the others hang."""
         dead = pl.DataFrame(
             [
-                (place, attempt.dead_node, attempt.failure.at * 1000)
-                for place, attempt in enumerate(self.attempts)
+                (index, attempt.dead_node, attempt.failure.at * 1000)
+                for index, attempt in enumerate(self.attempts)
                 if attempt.dead_node is not None and attempt.failure is not None
             ],
             schema={"attempt": pl.Int64, "node": pl.Int64, "died": pl.Int64},
@@ -209,26 +209,26 @@ def _why_lost(attempt: Attempt) -> str:
 def _merged(
     rows: Iterable[tuple[str, str | None, bool, int, int]],
 ) -> Iterator[tuple[str, str | None, bool, int, int]]:
-    kept: tuple[str, str | None, bool, int, int] | None = None
+    pending: tuple[str, str | None, bool, int, int] | None = None
     for row in rows:
-        if kept is not None and row[:3] == kept[:3]:
-            kept = (*kept[:4], row[4])
+        if pending is not None and row[:3] == pending[:3]:
+            pending = (*pending[:4], row[4])
             continue
-        if kept is not None:
-            yield kept
-        kept = row
-    if kept is not None:
-        yield kept
+        if pending is not None:
+            yield pending
+        pending = row
+    if pending is not None:
+        yield pending
 
 
 def _union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for low, high in sorted(spans):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
-            found.append((low, high))
-    return found
+            merged.append((low, high))
+    return merged
 
 
 def _sweep(
@@ -249,7 +249,7 @@ def _sweep(
     changes += [(begin, "held", 0), (end, "held", 0)]
     changes.sort(key=lambda change: change[0])
     now = dict.fromkeys(("held", "maintenance", "down", "drained", "waiting"), 0)
-    kept: tuple[str, str, int, int, int] | None = None
+    pending: tuple[str, str, int, int, int] | None = None
     for (at, what, by), (until, _, _) in pairwise(changes):
         now[what] += by
         low, high = max(at, begin), min(until, end)
@@ -259,13 +259,13 @@ def _sweep(
         category = next((name for name in ("maintenance", "down", "drained") if now[name]), None)
         idle = "pending_demand" if now["waiting"] else "no_demand"
         row: tuple[str, str, int, int, int] = ("unavailable" if category else "idle", category or idle, low, high, free)
-        if kept is not None and kept[:2] == row[:2] and kept[3] == low and kept[4] == free:
-            row = (kept[0], kept[1], kept[2], high, free)
-        elif kept is not None:
-            yield kept
-        kept = row
-    if kept is not None:
-        yield kept
+        if pending is not None and pending[:2] == row[:2] and pending[3] == low and pending[4] == free:
+            row = (pending[0], pending[1], pending[2], high, free)
+        elif pending is not None:
+            yield pending
+        pending = row
+    if pending is not None:
+        yield pending
 
 
 def logged_items(attempt: Attempt) -> list[Item]:

@@ -165,7 +165,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
     within = None if claim is None else headline_text.judged_as(claim.claim, headline)
     # A target is drawn only against the number that it is a target of.
     target = None if claim is None or within is not None else claim.claim.target
-    known = headline.value is not None
+    has_value = headline.value is not None
     bounds = None if headline_text.at_most(headline) is not None else headline_text.bounds_text(headline)
     ranges = [text for text in (bounds, headline_text.interval_text(headline)) if text]
     aim = None
@@ -189,7 +189,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             else None,
             html.Span(aim, className="card-line aim") if aim else None,
             html.Span(headline_text.fraction_text(headline), className="small"),
-            html.Span(headline.note, className="small card-note") if headline.note and not known else None,
+            html.Span(headline.note, className="small card-note") if headline.note and not has_value else None,
             components.evidence_strip(headline.evidence),
         ],
         id={"type": "headline", "metric": headline.metric},

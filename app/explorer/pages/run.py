@@ -176,11 +176,11 @@ def layout(data: RunPage, view: View) -> Component:
     )
 
 
-def _card(title: str, value: str, *more: Component | None, known: bool = True) -> Component:
+def _card(title: str, value: str, *more: Component | None, has_value: bool = True) -> Component:
     return html.Div(
         [
             html.Span(title, className="card-title"),
-            html.Span(value, className="card-value" if known else "card-value unknown"),
+            html.Span(value, className="card-value" if has_value else "card-value unknown"),
             *more,
         ],
         className="card still",
@@ -214,7 +214,7 @@ def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
     began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
     if began.is_empty():
         why = "no step was logged in this period" if steps.height else "no run log"
-        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), known=False)
+        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), has_value=False)
     lost = began.filter(~pl.col("kept").fill_null(value=True)).height
     return _card(
         "Steps lost",
@@ -226,12 +226,12 @@ def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
 def _ettr(row: dict[str, Any] | None) -> Component:
     """ETTR with its arithmetic."""
     if row is None:
-        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), known=False)
+        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), has_value=False)
 
     def gpu_h(name: str) -> str:
         return headline_text.amount(row[name], "gpu_h")
 
-    known = row["ettr"] is not None
+    has_value = row["ettr"] is not None
     low, high = row["ettr_low"], row["ettr_high"]
     bounds = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
     return _card(
@@ -248,7 +248,7 @@ def _ettr(row: dict[str, Any] | None) -> Component:
             + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
             f"{gpu_h('allocated')} allocated) GPU-h"
         ),
-        known=known,
+        has_value=has_value,
     )
 
 
@@ -266,7 +266,7 @@ def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
             if mfu.height
             else ["no run log with tokens and model size"]
         )
-        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), known=False)
+        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), has_value=False)
     interval = ""
     if row["ci_low"] is not None and row["ci_high"] is not None:
         low, high = (formatting.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.selection import asked_runs
+from app.show.selection import requested_runs
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -30,7 +30,7 @@ _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
 )
 def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""
-    rows, said = asked_runs(checkpoint_rows(source, window), source, window, question.run)
+    rows, notes = requested_runs(checkpoint_rows(source, window), source, window, question.run)
     return Answer(
         "Checkpoints: as they are, and as they would lose least",
         rows,
@@ -53,7 +53,7 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("checkpoint_interval", "checkpoint_loss"),
         queries=("run_events", "run_sessions", "steps", "attempts", "interruptions", "runs", "run_attempts"),
-        notes=(*said, *_notes(rows), *(_hidden(rows) if question.run is None else ())),
+        notes=(*notes, *_notes(rows), *(_hidden(rows) if question.run is None else ())),
         worth_showing=_FIRST if question.run is None else None,
         parts={
             "subject": "run_id",

@@ -163,7 +163,7 @@ _INPUTS = ("mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "lost_shar
 
 def _with_expected(by_run: pl.DataFrame, source: Reader, window: Window) -> pl.DataFrame:
     """The expected ETTR of each run and what it was worked out from next to the measured one."""
-    found = expected_run_rows(source, window, by_run=by_run)
+    expected_rows = expected_run_rows(source, window, by_run=by_run)
     names = {
         "expected": "ettr_expected",
         "expected_low": "ettr_expected_low",
@@ -172,13 +172,13 @@ def _with_expected(by_run: pl.DataFrame, source: Reader, window: Window) -> pl.D
         **{name: f"ettr_expected_{name}" for name in ("closed_form", "with_queue", "finite", "exact")},
         **{name: f"expected_{name}" for name in _INPUTS},
     }
-    told = found.select("cluster", "run_id", *(pl.col(name).alias(called) for name, called in names.items()))
-    return by_run.join(told, on=["cluster", "run_id"], how="left", maintain_order="left")
+    renamed = expected_rows.select("cluster", "run_id", *(pl.col(name).alias(called) for name, called in names.items()))
+    return by_run.join(renamed, on=["cluster", "run_id"], how="left", maintain_order="left")
 
 
 # --- one run, second by second -----------------------------------------------------------------------
 
-_STRETCHES = {
+_INTERVALS = {
     "number": ("", "count"),
     "started_at": ("from", "time"),
     "ended_at": ("to", "time"),
@@ -202,15 +202,15 @@ _CLASSES = {
 
 def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
     meant = runs_meant(source, window, run)
-    found = only(ettr_run_rows(source, window), meant)
-    if found.is_empty():
+    rows_of_run = only(ettr_run_rows(source, window), meant)
+    if rows_of_run.is_empty():
         raise UsageError(f"{window.cluster}: run {run!r} held no GPUs in this window; take a longer one (--since)")
-    told = {run_id: _stretches(source, window, run_id) for run_id in found["run_id"]}
+    timelines = {run_id: _intervals(source, window, run_id) for run_id in rows_of_run["run_id"]}
     if by != "run":
-        return _spent(found, told, by, several(run, meant))
-    rows = _with_expected(found, source, window)
+        return _spent(rows_of_run, timelines, by, several(run, meant))
+    rows = _with_expected(rows_of_run, source, window)
     one = rows.height == 1
-    arithmetic = _arithmetic(rows.row(0, named=True), next(iter(told.values()))) if one else ()
+    arithmetic = _arithmetic(rows.row(0, named=True), next(iter(timelines.values()))) if one else ()
     return Answer(
         "ETTR of a run" if one else f"ETTR of the runs that {run} may mean, the newest first",
         rows,
@@ -221,50 +221,50 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
         parts=_PARTS,
         details=tuple(
             Details(f"Run {run_id}: {title}", table, columns)
-            for run_id, mine in told.items()
+            for run_id, mine in timelines.items()
             for title, table, columns in (
-                ("every second of its wall time, in order", mine, _STRETCHES),
+                ("every second of its wall time, in order", mine, _INTERVALS),
                 ("the sums", class_sums(mine), _CLASSES),
             )
         ),
     )
 
 
-def _stretches(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
-    found = run_stretches(source, window, run_id)
+def _intervals(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
+    timeline = run_stretches(source, window, run_id)
     gpus = (pl.col("milli_gpus") / 1000).alias("gpus")
-    return found.select(pl.lit(run_id).alias("run_id"), *(gpus if name == "gpus" else name for name in _STRETCHES))
+    return timeline.select(pl.lit(run_id).alias("run_id"), *(gpus if name == "gpus" else name for name in _INTERVALS))
 
 
-def _spent(found: pl.DataFrame, told: dict[str, pl.DataFrame], by: str, said: tuple[str, ...]) -> Answer:
+def _spent(rows_of_run: pl.DataFrame, timelines: dict[str, pl.DataFrame], by: str, notes: tuple[str, ...]) -> Answer:
     """The intervals of a run, or their sums, as rows."""
-    checks = tuple(_adds_up(row, told[row["run_id"]]) for row in found.iter_rows(named=True))
+    checks = tuple(_adds_up(row, timelines[row["run_id"]]) for row in rows_of_run.iter_rows(named=True))
     if by == "stretch":
-        rows = pl.concat(list(told.values()))
+        rows = pl.concat(list(timelines.values()))
         parts = {"subject": "run_id", "metric": "class", "value": "gpu_seconds", "evidence": "evidence"}
-        title, columns = "Every second of the run's wall time, in order", _STRETCHES
+        title, columns = "Every second of the run's wall time, in order", _INTERVALS
     else:
         rows = pl.concat(
-            [class_sums(mine).select(pl.lit(run_id).alias("run_id"), pl.all()) for run_id, mine in told.items()]
+            [class_sums(mine).select(pl.lit(run_id).alias("run_id"), pl.all()) for run_id, mine in timelines.items()]
         )
         parts = {"subject": "run_id", "metric": "class", "value": "share", "numerator": "gpu_seconds", "n": "n"}
         title, columns = "What the run did with its wall time", _CLASSES
-    many = {"run_id": ("run", "text")} if len(told) > 1 else {}
-    return Answer(title, rows, many | columns, ("ettr",), ("run_ledger", "attempts"), (*said, *checks), parts=parts)
+    many = {"run_id": ("run", "text")} if len(timelines) > 1 else {}
+    return Answer(title, rows, many | columns, ("ettr",), ("run_ledger", "attempts"), (*notes, *checks), parts=parts)
 
 
 def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
     """How the ETTR of one run comes about: measured, and expected."""
     provisional = row["productive"] - row["productive_sure"]
-    kept = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
-    beside = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""
+    excluded = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
+    beside_idle = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""
     below = f"({row['queued_initial']:,.0f} + {row['queued_requeue']:,.0f} + {row['allocated']:,.0f})"
     measured = CANNOT_TELL if row["ettr"] is None else f"{row['ettr']:.4f}"
     return (
         f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
-        f"  {row['productive']:,.0f}{kept} / {below} = {measured}",
+        f"  {row['productive']:,.0f}{excluded} / {below} = {measured}",
         f"  at least {row['productive_sure']:,.0f} / {row['wall_gpu_s']:,.0f} = {row['ettr_low']:.4f}",
-        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen{beside}) / {row['wall_gpu_s']:,.0f} = "
+        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen{beside_idle}) / {row['wall_gpu_s']:,.0f} = "
         f"{row['ettr_high']:.4f}",
         *_other_forms(row),
         *_expectation(row),

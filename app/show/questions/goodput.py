@@ -100,8 +100,8 @@ _UNITS = (
 
 def capacity_notes(source: Reader, window: Window) -> tuple[str, ...]:
     """A note where capacity is known from accounting alone."""
-    said = nodes_by_accounting(source, window)
-    return (said,) if said else ()
+    note = nodes_by_accounting(source, window)
+    return (note,) if note else ()
 
 
 def _job_details(source: Reader, window: Window, accounts: JobAccounts) -> tuple[Details, ...]:

@@ -64,7 +64,7 @@ def _empty(source: Reader, window: Window) -> str:
     return f"No health events in this window; {others}, the last of {iso(last)}."
 
 
-def _seen(source: Reader, window: Window) -> tuple[str, ...]:
+def _coverage_note(source: Reader, window: Window) -> tuple[str, ...]:
     """For how much of the window telemetry could tell of health."""
     whole_s = (window.until - window.since).total_seconds()
     loads = [source.query("coverage", cluster=window.cluster, source=name) for name in _TELLING]
@@ -74,11 +74,11 @@ def _seen(source: Reader, window: Window) -> tuple[str, ...]:
         .select(pl.max_horizontal("started_at", low).alias("a"), pl.min_horizontal("ended_at", high).alias("b"))
         .filter(pl.col("a") < pl.col("b"))
     )
-    seen_s = clipped.select(frames.seconds(pl.col("b") - pl.col("a")).sum()).item()
-    if seen_s >= whole_s:
+    covered_s = clipped.select(frames.seconds(pl.col("b") - pl.col("a")).sum()).item()
+    if covered_s >= whole_s:
         return ()
     return (
-        f"Telemetry that tells of health speaks for {display(seen_s, 'seconds')} of these "
+        f"Telemetry that tells of health speaks for {display(covered_s, 'seconds')} of these "
         f"{display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
     )
 
@@ -104,7 +104,9 @@ def _by_incident(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(rows), *_seen(source, window), _INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
+        notes=(*_worst(rows), *_coverage_note(source, window), _INCIDENT, *cut_note(rows, "rows"))
+        if rows.height
+        else (),
         when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
@@ -130,7 +132,9 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "action": ("action", "text"),
         },
         queries=("incidents_in",),
-        notes=(*_worst(incidents), *_seen(source, window), _INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
+        notes=(*_worst(incidents), *_coverage_note(source, window), _INCIDENT, *cut_note(rows, "rows"))
+        if rows.height
+        else (),
         when_empty=_empty(source, window),
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
@@ -232,13 +236,13 @@ def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
     if not worst or not worst[0]["critical"]:
         return ()
     node, times, ended = worst[0]["node"], worst[0]["critical"], worst[0]["n_ended"]
-    told = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
+    text = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
     if ended:
-        told += f", of which {_counted(ended, 'attempt')} may have ended"
-    asks = f" The catalogue asks for: {worst[0]['action']}." if worst[0]["action"] else ""
+        text += f", of which {_counted(ended, 'attempt')} may have ended"
+    action = f" The catalogue asks for: {worst[0]['action']}." if worst[0]["action"] else ""
     reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
     return (
-        f"{told}.{asks} To take it out for a check (Trackside only prints it):",
+        f"{text}.{action} To take it out for a check (Trackside only prints it):",
         f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
     )
 

@@ -10,7 +10,7 @@ from app.errors import UsageError
 from app.results.failures.interruptions import interruptions_by, priced_interruptions, second_order_rows
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
-from app.show.selection import asked_runs
+from app.show.selection import requested_runs
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
@@ -34,14 +34,14 @@ def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""
     by = question.dimension
     if by == "event":
-        return _each(source, window, question.run)
+        return _interruption_rows(source, window, question.run)
     if question.run is not None:
         raise UsageError("--run is for single interruptions: leave out --by")
     return _summed(source, window, by)
 
 
-def _each(source: Reader, window: Window, run: str | None) -> Answer:
-    rows, said = asked_runs(priced_interruptions(source, window), source, window, run)
+def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answer:
+    rows, notes = requested_runs(priced_interruptions(source, window), source, window, run)
     return Answer(
         "Interruptions, the newest first",
         rows.drop("milli_gpus"),
@@ -62,7 +62,7 @@ def _each(source: Reader, window: Window, run: str | None) -> Answer:
         },
         ("interruption_cost",),
         ("interruptions", "interruption_costs"),
-        notes=(*said, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
+        notes=(*notes, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
         parameters={} if run is None else {"run": run},
         when_empty=_NONE,
         parts={"metric": "cause", "subject": "run_id", "attempt": "attempt_no", "value": "cost_gpu_s",
@@ -101,7 +101,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
         notes=(
             _COST,
             "assumed: min(runtime, 30 min) x GPUs, as Meta imputes what is lost.",
-            *((_OF_ORDERS, *second_order_said(orders)) if ordered else ()),
+            *((_OF_ORDERS, *second_order_notes(orders)) if ordered else ()),
         ),
         parameters={"dimension": by},
         when_empty=_NONE,
@@ -128,7 +128,7 @@ _PARTS = {
 }
 
 
-def second_order_said(rows: pl.DataFrame) -> tuple[str, ...]:
+def second_order_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     """The share of what failures cost that is second order, in words; nothing where nothing failed.
 
     Args:

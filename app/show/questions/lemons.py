@@ -103,20 +103,20 @@ def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
     """What a node would have had to do to be on the list: a list that is short is no proof of health."""
     if ran.is_empty():
         return ()
-    told = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(
+    median = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(
         0, named=True
     )
     total, days = ran["failures"].sum(), ran["exposure_gpu_days"].sum()
-    if told["flag_at"] is None:
+    if median["flag_at"] is None:
         return ("Attempts ran on one node only: there is nothing to compare it with.",)
     rate = f"{total:,} failures that name a node in {days:,.0f} GPU-days on {ran.height:,} nodes"
-    if told["detectable_factor"] is None:
-        return (f"{rate}: a node would have been flagged from {told['flag_at']:.0f} failures on.",)
+    if median["detectable_factor"] is None:
+        return (f"{rate}: a node would have been flagged from {median['flag_at']:.0f} failures on.",)
     return (
-        f"{rate}, {told['expected']:.3g} expected on a node by chance. Detectable: a node that fails "
-        f"{told['detectable_factor']:,.0f} times as often as the others ({told['detectable_per_gpu_day']:.3g} per "
-        f"GPU-day) is flagged in 8 of 10 cases, at {told['flag_at']:.0f} failures (median node); lesser lemons mostly "
-        "stay unseen.",
+        f"{rate}, {median['expected']:.3g} expected on a node by chance. Detectable: a node that fails "
+        f"{median['detectable_factor']:,.0f} times as often as the others ({median['detectable_per_gpu_day']:.3g} per "
+        f"GPU-day) is flagged in 8 of 10 cases, at {median['flag_at']:.0f} failures (median node); lesser lemons "
+        "mostly stay unseen.",
     )
 
 
@@ -131,8 +131,8 @@ def _missing(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _orders(flagged: pl.DataFrame) -> tuple[str, ...]:
-    found = advice.drain_lemons(flagged)
-    return () if found is None else (found[0], *(f"  {command}" for command in found[1]))
+    drain = advice.drain_lemons(flagged)
+    return () if drain is None else (drain[0], *(f"  {command}" for command in drain[1]))
 
 
 def _nothing(ran: pl.DataFrame) -> str:

@@ -10,7 +10,7 @@ from app.results.failures.interruptions import second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
 from app.show.answer import Answer, Question
 from app.show.questions.goodput import NO_TIME, capacity_notes
-from app.show.questions.interruptions import second_order_said
+from app.show.questions.interruptions import second_order_notes
 from app.show.registry import question
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     notes = (
         *_straggling(rows),
         _imputed(guess),
-        *second_order_said(second_order_rows(source, window)),
+        *second_order_notes(second_order_rows(source, window)),
         *capacity_notes(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}
@@ -89,10 +89,10 @@ def _by_category(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _imputed(guess: dict[str, Any]) -> str:
     """What infrastructure interruptions cost by assumption, and of how many the GPUs are unknown."""
-    least, known = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
+    least, cost_s = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
     unknown = guess["note"].partition("; ")[2]
     return (
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{known / 3600:,.2f} GPU-h "
+        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{cost_s / 3600:,.2f} GPU-h "
         f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
     )
 

@@ -19,7 +19,7 @@ from app.results.mfu import (
 from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
-from app.show.selection import asked_runs, only, runs_meant, several
+from app.show.selection import only, requested_runs, runs_meant, several
 from metrics.mfu.flops import CONVENTIONS, MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
@@ -46,39 +46,39 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and what telemetry says of it."""
     by = question.dimension
-    asked = _conventions(question.convention)
+    conventions = _conventions(question.convention)
     if by == "proxy":
         return proxies(source, window, question)
     if by == "estimate":
         return estimates(source, window, question)
     if by == "step":
-        return _by_step(source, window, question, asked[0] if question.convention else None)
+        return _by_step(source, window, question, conventions[0] if question.convention else None)
     if by == "gpu_model":
-        return _by_gpu(source, window, question, asked)
+        return _by_gpu(source, window, question, conventions)
     if by == "run" or question.run is not None:
-        return _by_run(source, window, question, asked)
-    return _whole(source, window, asked)
+        return _by_run(source, window, question, conventions)
+    return _whole(source, window, conventions)
 
 
-def _conventions(asked: str | None) -> tuple[Convention, ...]:
+def _conventions(requested: str | None) -> tuple[Convention, ...]:
     """The conventions that were requested: one, or all.
 
     Raises:
         UsageError: there is no such convention.
     """
-    if asked is None:
+    if requested is None:
         return CONVENTIONS
-    found = tuple(each for each in CONVENTIONS if each.lower() == asked.lower())
-    if not found:
-        raise UsageError(f"there is no FLOP convention {asked!r}; there are: {', '.join(CONVENTIONS)}")
-    return found
+    matching = tuple(each for each in CONVENTIONS if each.lower() == requested.lower())
+    if not matching:
+        raise UsageError(f"there is no FLOP convention {requested!r}; there are: {', '.join(CONVENTIONS)}")
+    return matching
 
 
-def _whole(source: Reader, window: Window, asked: tuple[Convention, ...]) -> Answer:
+def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) -> Answer:
     """Of all logged runs together."""
     return Answer(
         "MFU over the kept steps of all logged runs, by FLOP convention",
-        _fleets(source, window, kept_steps(source, window), asked),
+        _fleets(source, window, kept_steps(source, window), conventions),
         {"metric": ("measure", "text"), **_MFU_COLUMNS, **_WALL_COLUMNS, "note": ("note", "text")},
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
@@ -88,22 +88,22 @@ def _whole(source: Reader, window: Window, asked: tuple[Convention, ...]) -> Ans
     )
 
 
-def _fleets(source: Reader, window: Window, steps: pl.DataFrame, asked: tuple[Convention, ...]) -> pl.DataFrame:
+def _fleets(source: Reader, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]) -> pl.DataFrame:
     """Steps together: a row for each convention and measure that their logs allow."""
     held = allocated_to_runs(source, window)
     rows = []
     for measure in MEASURES:
-        for convention in asked:
-            told = step_mfu(steps, convention=convention, measure=measure)
-            if told["flop"].null_count() == told.height:
+        for convention in conventions:
+            steps_mfu = step_mfu(steps, convention=convention, measure=measure)
+            if steps_mfu["flop"].null_count() == steps_mfu.height:
                 continue
-            wall = run_mfu(told, held)
+            wall = run_mfu(steps_mfu, held)
             share = _total(wall, "flop") / _total(wall, "peak_flop") if _total(wall, "peak_flop") else None
             rows.append(
-                fleet_row(told, window, convention, measure).with_columns(
+                fleet_row(steps_mfu, window, convention, measure).with_columns(
                     pl.lit(convention).alias("convention"),
-                    pl.lit(told["mfu"].mean(), dtype=pl.Float64).alias("mean"),
-                    pl.lit(told["mfu"].median(), dtype=pl.Float64).alias("median"),
+                    pl.lit(steps_mfu["mfu"].mean(), dtype=pl.Float64).alias("mean"),
+                    pl.lit(steps_mfu["mfu"].median(), dtype=pl.Float64).alias("median"),
                     pl.lit(share, dtype=pl.Float64).alias("mfu_wall"),
                 )
             )
@@ -116,13 +116,13 @@ def _total(rows: pl.DataFrame, name: str) -> float:
     return float(rows[name].sum())
 
 
-def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
-    found = mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(asked))
+def _by_run(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
+    measured = mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(conventions))
     wall = mfu_wall_run_rows(source, window).select("run_id", "step_share", "allocated_gpu_s")
-    beside = found.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
+    with_wall = measured.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
         mfu_wall=pl.col("value") * pl.col("step_share")
     )
-    rows, said = asked_runs(beside, source, window, question.run)
+    rows, notes = requested_runs(with_wall, source, window, question.run)
     return Answer(
         "MFU by run and FLOP convention",
         rows,
@@ -136,20 +136,20 @@ def _by_run(source: Reader, window: Window, question: Question, asked: tuple[Con
         },
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
-        notes=(*said, *_ABOUT, *disagreements(source, window, rows["run_id"].unique(maintain_order=True))),
+        notes=(*notes, *_ABOUT, *disagreements(source, window, rows["run_id"].unique(maintain_order=True))),
         parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )
 
 
-def _by_step(source: Reader, window: Window, question: Question, asked: Convention | None) -> Answer:
+def _by_step(source: Reader, window: Window, question: Question, conventions: Convention | None) -> Answer:
     """Every kept step, one convention: what was requested, else the headline's."""
-    convention = asked or flop_convention(source, window.cluster)
+    convention = conventions or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, convention)
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if question.run is not None:
         meant = runs_meant(source, window, question.run)
-        steps, said = only(steps, meant), several(question.run, meant)
+        steps, notes = only(steps, meant), several(question.run, meant)
     rows = steps.select(
         "cluster", "run_id", "step", "ts", "tokens", pl.col("wall_s").alias("seconds"), "n_gpus", "flop", "peak_flop",
         "mfu", pl.lit(convention).alias("convention"), "peak_dtype", "implausible",
@@ -169,7 +169,7 @@ def _by_step(source: Reader, window: Window, question: Question, asked: Conventi
         },
         metrics=("mfu",),
         queries=_QUERIES,
-        notes=(*said, *cut_note(rows, "steps")),
+        notes=(*notes, *cut_note(rows, "steps")),
         parameters={"convention": convention},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
         parts={"subject": "step", "value": "mfu", "numerator": "flop", "denominator": "peak_flop", "at": "ts"},
@@ -177,7 +177,7 @@ def _by_step(source: Reader, window: Window, question: Question, asked: Conventi
     )
 
 
-def _by_gpu(source: Reader, window: Window, question: Question, asked: tuple[Convention, ...]) -> Answer:
+def _by_gpu(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
     """By kind of GPU and data type of the products."""
     steps = kept_steps(source, window)
     if question.run is not None:
@@ -185,9 +185,9 @@ def _by_gpu(source: Reader, window: Window, question: Question, asked: tuple[Con
     rows = []
     for (model, dtype), some in steps.group_by("gpu_model", "dtype", maintain_order=True):
         gpu = gpu_of(None if model is None else str(model))
-        found = _fleets(source, window, some, asked).drop("mfu_wall", strict=False)
+        fleets = _fleets(source, window, some, conventions).drop("mfu_wall", strict=False)
         name = pl.lit(gpu.name if gpu else str(model or "not told"))
-        rows.append(found.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
+        rows.append(fleets.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
     return Answer(
         "MFU by GPU and data type",
         pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame(schema={"gpu_model": pl.String}),

@@ -118,11 +118,11 @@ def _explained(rates: pl.DataFrame) -> pl.DataFrame:
 
 def _clustered(rows: pl.DataFrame) -> tuple[str, ...]:
     """That failures came in bursts, and where the intervals allow for it."""
-    found = rows.filter((pl.col("phi_p") < OVERDISPERSION_P) & (pl.col("size") == "pooled"))
+    overdispersed = rows.filter((pl.col("phi_p") < OVERDISPERSION_P) & (pl.col("size") == "pooled"))
     return tuple(
         f"{row['class']} ({row['counted']}) came in bursts: phi {row['phi']:.2f} (p {row['phi_p']:.2g}) of the daily "
         "counts; the interval allows for it."
-        for row in found.iter_rows(named=True)
+        for row in overdispersed.iter_rows(named=True)
     )
 
 

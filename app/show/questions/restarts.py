@@ -9,7 +9,7 @@ import polars as pl
 from app.results.failures.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.selection import asked_runs
+from app.show.selection import requested_runs
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ _WHERE = pl.when("in_allocation").then(pl.lit("in allocation")).otherwise(pl.lit
 def restarts(source: Reader, window: Window, question: Question) -> Answer:
     """How runs got going again: time to job restart by class and cause, every stage of it, or each restart."""
     by = question.dimension
-    rows, said = asked_runs(every_restart(source, window), source, window, question.run)
-    asked = {} if question.run is None else {"run": question.run}
+    rows, notes = requested_runs(every_restart(source, window), source, window, question.run)
+    parameters = {} if question.run is None else {"run": question.run}
     if by == "event":
-        return _each(rows, said, asked)
+        return _restart_rows(rows, notes, parameters)
     if by == "stage":
-        return _by_stage(rows, said, asked)
-    return _by_cause(rows, said, asked)
+        return _by_stage(rows, notes, parameters)
+    return _by_cause(rows, notes, parameters)
 
 
-def _by_cause(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+def _by_cause(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, str]) -> Answer:
     summed = restart_summary(rows)
     return Answer(
         "Time to job restart (end of the interrupted attempt to start of the next)",
@@ -65,8 +65,8 @@ def _by_cause(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) 
         },
         ("time_to_job_restart",),
         ("restarts",),
-        notes=(*said, *_still_waiting(rows), *_within(rows), *_more(rows)),
-        parameters=asked,
+        notes=(*notes, *_still_waiting(rows), *_within(rows), *_more(rows)),
+        parameters=parameters,
         when_empty=_NO_RESTARTS,
         parts={
             "where": "where",
@@ -81,7 +81,7 @@ def _by_cause(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) 
     )
 
 
-def _by_stage(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, str]) -> Answer:
     return Answer(
         "Stages of restarts",
         restart_stages(rows).select(_WHERE, pl.all()),
@@ -108,12 +108,12 @@ def _by_stage(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) 
         ),
         ("restarts",),
         notes=(
-            *said,
+            *notes,
             *_still_waiting(rows),
             "Each stage is told of the restarts that have evidence for it (n): from detection to termination by health "
             "events, node states and logs, then by accounting, from launch on by run logs. Medians do not add up.",
         ),
-        parameters=asked,
+        parameters=parameters,
         when_empty=_NO_RESTARTS,
         # The total of a class with one cause says what the cause would.
         worth_showing=(pl.col("cause") == "all")
@@ -132,7 +132,7 @@ def _by_stage(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) 
     )
 
 
-def _each(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> Answer:
+def _restart_rows(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, str]) -> Answer:
     return Answer(
         "Restarts",
         rows.with_columns(_WHERE),
@@ -156,8 +156,8 @@ def _each(rows: pl.DataFrame, said: tuple[str, ...], asked: dict[str, str]) -> A
         },
         ("time_to_job_restart", "time_to_detect", "time_to_terminate", "time_to_first_step", "time_to_recover"),
         ("restarts",),
-        notes=said,
-        parameters=asked,
+        notes=notes,
+        parameters=parameters,
         when_empty=_NO_RESTARTS,
         parts={"metric": "class", "subject": "run_id", "attempt": "attempt_no", "value": "time_to_job_restart_s"},
     )

@@ -11,7 +11,7 @@ from app.results.ettr import ettr_run_rows
 from app.results.runs.run_conflicts import why_apart
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.selection import MOST_NAMED, asked_runs
+from app.show.selection import MOST_NAMED, requested_runs
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 )
 def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""
-    found = source.query("runs", **window.parameters)
+    rows_of_runs = source.query("runs", **window.parameters)
     ratios = ettr_run_rows(source, window).select("cluster", "run_id", "ettr", "ettr_low", "ettr_high", "allocated")
-    rows, said = asked_runs(found.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run)
+    rows, notes = requested_runs(
+        rows_of_runs.join(ratios, on=["cluster", "run_id"], how="left"), source, window, question.run
+    )
     if question.run is not None and rows.is_empty():
         raise UsageError(
             f"{window.cluster}: run {question.run!r} had no time in this window; take a longer one (--since)"
         )
     apart = () if question.run is None else why_apart(source, window, rows["run_id"].to_list())
-    said = (*said, *_how_joined(source, window, rows), *apart, *_runaways(rows))
+    notes = (*notes, *_how_joined(source, window, rows), *apart, *_runaways(rows))
     return Answer(
         "Runs",
         rows,
@@ -56,7 +58,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("ettr",),
         queries=("runs", "run_attempts", "ledger_sums"),
-        notes=said,
+        notes=notes,
         parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
         when_empty="No run in this window.",
     )
@@ -66,13 +68,13 @@ def _how_joined(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str
     """Of a single run of several attempts: which jobs they are, and by which rule each was joined to the run."""
     if rows.height != 1 or rows["n_attempts"].item() < 2:
         return ()
-    found = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
-    told = found.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
+    attempts = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
+    joins = attempts.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
     named = [
         f"{number}: job {job}, {'first' if word == 'single' else word.replace('_', ' ')}"
-        for number, job, word in told[:MOST_NAMED]
+        for number, job, word in joins[:MOST_NAMED]
     ]
-    more = f"; and {len(told) - MOST_NAMED:,} more" if told[MOST_NAMED:] else ""
+    more = f"; and {len(joins) - MOST_NAMED:,} more" if joins[MOST_NAMED:] else ""
     return (f"its attempts and how each was joined: {'; '.join(named)}{more}.",)
 
 

@@ -37,14 +37,14 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
     """What allocated GPUs did, by whom they were allocated to."""
     by = question.dimension
     facts = known(source, window.cluster)
-    found, queries = _activity(source, window, facts, of_users=by in OF_USERS)
+    activity, queries = _activity(source, window, facts, of_users=by in OF_USERS)
     named = facts.attempts.with_columns(_subject(by, window.cluster).alias("subject"))
     key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
     held = _allocated(source, window, named)
     checks = _total(held.filter(VERIFICATION), "allocated_s")
     mine = pl.DataFrame(schema={name: named.schema[name] for name in key})
-    if found is not None:
-        mine = _with_users(found, named, key, by, window.cluster)
+    if activity is not None:
+        mine = _with_users(activity, named, key, by, window.cluster)
     rows = utilisation(mine, held.filter(~pl.col(VERIFICATION)).select(*key, "allocated_s"), key)
     rows = rows.filter((pl.col("allocated_s") > 0) | (pl.col("observed_s") > 0)).select(
         pl.lit(window.cluster).alias("cluster"),
@@ -52,14 +52,14 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
         pl.all(),
         (pl.col("energy_j") / 3.6e6).alias("energy_kwh"),
     )
-    seen = _total(rows, "observed_s") + _total(rows, "unattributed_s") > 0
+    observed = _total(rows, "observed_s") + _total(rows, "unattributed_s") > 0
     return Answer(
         "What allocated GPUs did, the most idle time first",
-        rows if seen else rows.clear(),
+        rows if observed else rows.clear(),
         _columns(rows, by),
         metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
         queries=(*queries, "allocated_to_attempts"),
-        notes=_notes(source, window, rows, facts.rules, checks) if seen else (),
+        notes=_notes(source, window, rows, facts.rules, checks) if observed else (),
         when_empty=_nothing(source, window),
         parameters={"dimension": by},
         worth_showing=pl.int_range(pl.len()) < MOST_SHOWN if by in {"run", "attempt"} else None,
@@ -100,21 +100,21 @@ def _activity(
     """
     stored = source.query("attempt_activity", cluster=window.cluster)
     if whole(source, window) and not (of_users and _total(stored, "unattributed_s")):
-        nobody = pl.DataFrame(schema={"user": frames.TEXT})
-        return Activity(stored.with_columns(unclear_s="unattributed_s"), nobody), ("attempt_activity",)
+        no_users = pl.DataFrame(schema={"user": frames.TEXT})
+        return Activity(stored.with_columns(unclear_s="unattributed_s"), no_users), ("attempt_activity",)
     return activity(source, window, facts.rules, facts.held), ("gpu_samples_between", "gpu_hours_between")
 
 
-def _with_users(found: Activity, named: pl.DataFrame, key: list[str], by: str, cluster: str) -> pl.DataFrame:
+def _with_users(activity: Activity, named: pl.DataFrame, key: list[str], by: str, cluster: str) -> pl.DataFrame:
     """Attempts with whose they are; of users, what nodes did that attempts of one user shared, next to them."""
-    own = found.attempts.drop("user", "partition", VERIFICATION, strict=False)
+    own = activity.attempts.drop("user", "partition", VERIFICATION, strict=False)
     attempts = own.join(named, on=list(frames.ATTEMPT_KEY)).filter(~pl.col(VERIFICATION))
     if by not in OF_USERS:
         return attempts.drop("partition", *({"user"} - set(key)))
-    users = found.users.with_columns(_subject(by, cluster).alias("subject"))
-    told = attempts.with_columns(unattributed_s="unclear_s")
-    sums = [name for name in told.columns if name.endswith(("_s", "_sum", "_j"))]
-    return pl.concat([told.select("subject", *sums), users], how="diagonal_relaxed")
+    users = activity.users.with_columns(_subject(by, cluster).alias("subject"))
+    own_sums = attempts.with_columns(unattributed_s="unclear_s")
+    sums = [name for name in own_sums.columns if name.endswith(("_s", "_sum", "_j"))]
+    return pl.concat([own_sums.select("subject", *sums), users], how="diagonal_relaxed")
 
 
 def _allocated(source: Reader, window: Window, named: pl.DataFrame) -> pl.DataFrame:

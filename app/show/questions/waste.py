@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 
-WORDS: Final = {
+TITLES_OF_KINDS: Final = {
     "idle": "allocated, standing still",
     "unused_gpus": "of that: GPUs never used",
     "never_stepped": "attempts that never stepped",
@@ -46,10 +46,12 @@ def waste(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
-    found = waste_rows(flags).with_columns(pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(WORDS))
+    rows = waste_rows(flags).with_columns(
+        pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(TITLES_OF_KINDS)
+    )
     return Answer(
         "Allocated GPU-time that shows no work",
-        found,
+        rows,
         {
             "says": ("kind", "text"),
             "gpu_s": ("at least GPU-h", "gpu_h"),
@@ -63,7 +65,7 @@ def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
         },
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending", "attempt_activity"),
-        notes=(_OVERLAP, *_blind(found), *_inactive(source, window, found), *_limits(flags), *_not_told()),
+        notes=(_OVERLAP, *_blind(rows), *_inactive(source, window, rows), *_limits(flags), *_unmeasured()),
         parts=_PARTS | {"subject": "kind"},
         when_empty=_EMPTY,
     )
@@ -175,11 +177,11 @@ def _by_state(flags: pl.DataFrame) -> Answer:
     )
 
 
-def _blind(found: pl.DataFrame) -> tuple[str, ...]:
+def _blind(rows: pl.DataFrame) -> tuple[str, ...]:
     """How much of the allocated time nobody saw, and what would show it."""
-    if found.is_empty():
+    if rows.is_empty():
         return ()
-    hidden = found.filter(pl.col("kind") == "idle").select(pl.col("share_high") - pl.col("share")).to_series().max()
+    hidden = rows.filter(pl.col("kind") == "idle").select(pl.col("share_high") - pl.col("share")).to_series().max()
     if not isinstance(hidden, float) or hidden < 0.01:
         return ()
     return (
@@ -188,12 +190,12 @@ def _blind(found: pl.DataFrame) -> tuple[str, ...]:
     )
 
 
-def _inactive(source: Reader, window: Window, found: pl.DataFrame) -> tuple[str, ...]:
+def _inactive(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
     """What samples say of all allocated GPUs, startup and other work included; stored of all computed time only."""
-    if found.is_empty():
+    if rows.is_empty():
         return ()
-    told = source.query("attempt_activity", cluster=window.cluster).filter(~pl.col("verification"))
-    judged, idle = float(told["judged_s"].sum()), float(told["idle_s"].sum())
+    activity = source.query("attempt_activity", cluster=window.cluster).filter(~pl.col("verification"))
+    judged, idle = float(activity["judged_s"].sum()), float(activity["idle_s"].sum())
     if not judged:
         return ()
     return (
@@ -203,10 +205,10 @@ def _inactive(source: Reader, window: Window, found: pl.DataFrame) -> tuple[str,
 
 
 def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
-    told = limit_rows(flags)
-    if told.is_empty():
+    limits = limit_rows(flags)
+    if limits.is_empty():
         return ("No attempt that was done, or out of time, had a time limit.",)
-    row = told.row(0, named=True)
+    row = limits.row(0, named=True)
     return (
         f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {row['used_median']:.1%} of "
         f"what they had asked for (median; quartiles {row['used_p25']:.1%} and {row['used_p75']:.1%}). What was asked "
@@ -216,5 +218,5 @@ def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
     )
 
 
-def _not_told() -> tuple[str, ...]:
+def _unmeasured() -> tuple[str, ...]:
     return ("Memory and CPUs asked for and not used: cannot tell, accounting here has no usage of them.",)

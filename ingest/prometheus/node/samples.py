@@ -308,9 +308,9 @@ class NodeReadings:
         """Values of counters without those that no counter can reach: one that jumped, not one that grew."""
         metrics = pl.Series([metric for _, metric, _ in targets], dtype=pl.String)
         most = pl.Series([of_telemetry(metric).most for metric in metrics], dtype=pl.Float64)
-        beyond = values["value"].fill_null(0.0) > most.gather(values["thing"])
+        beyond = values["value"].fill_null(0.0) > most.gather(values["target"])
         self._jumped += int(beyond.sum())
-        self._jumps |= set(metrics.gather(values.filter(beyond)["thing"]))
+        self._jumps |= set(metrics.gather(values.filter(beyond)["target"]))
         return values.filter(~beyond)
 
     def made(self) -> Made:
@@ -349,13 +349,13 @@ class NodeReadings:
 
     def _cut(self, values: pl.DataFrame, targets: Sequence[tuple[str, str, str]], uses: pl.DataFrame) -> pl.DataFrame:
         """Values of gauges that cover no time before a node's first reading or behind its last."""
-        nodes = pl.DataFrame({"node": [node for node, _, _ in targets]}).with_row_index("thing")
-        read = pl.concat([each.with_columns(uses["thing"].gather(each["use"])) for each, _ in self._edges])
+        nodes = pl.DataFrame({"node": [node for node, _, _ in targets]}).with_row_index("target")
+        read = pl.concat([each.with_columns(uses["target"].gather(each["use"])) for each, _ in self._edges])
         step = min(median([steps for _, steps in self._edges]) or self._width, self._width)
         last = pl.col("last_ms").max()
         whole = -(-last // self._width) * self._width
         edges = (
-            read.join(nodes, on="thing")
+            read.join(nodes, on="target")
             .group_by("node")
             .agg(
                 (pl.col("first_ms").min() - step).alias("low"),
@@ -365,7 +365,7 @@ class NodeReadings:
         )
         begin = pl.max_horizontal("begin_ms", "low")
         end = pl.min_horizontal(pl.col("begin_ms") + self._width, "high")
-        joined = values.join(nodes, on="thing").join(edges, on="node")
+        joined = values.join(nodes, on="target").join(edges, on="node")
         return joined.with_columns(begin_ms=begin, observed_ms=end - begin).select(VALUES.keys())
 
     def _counts(self) -> Counts:
@@ -421,7 +421,7 @@ class NodeReadings:
 def _rows(values: pl.DataFrame, targets: Sequence[tuple[str, str, str]], cluster: str, table: Table) -> pl.DataFrame:
     """Rows as declared, of VALUES."""
     names = pl.DataFrame(targets, dict.fromkeys(("node", "metric", "device"), TEXT), orient="row")
-    row_names = names[values["thing"]] if values.height else names.clear()
+    row_names = names[values["target"]] if values.height else names.clear()
     made = pl.concat([row_names, values], how="horizontal").with_columns(
         cluster=pl.lit(cluster),
         ts=pl.col("begin_ms").cast(pl.Datetime("ms", "UTC")),
@@ -436,7 +436,7 @@ def combined(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -
         return frames[0]
     rows = pl.concat([empty(_FRAMES[table]), *frames])
     key = [name for name in ("node", "metric", "device") if name in rows.columns]
-    targets = rows.select(key).unique().sort(key).with_row_index("thing")
+    targets = rows.select(key).unique().sort(key).with_row_index("target")
     cell = pl.col("ts").dt.epoch("ms") // (interval_s * 1000)
     values = rows.join(targets, on=key).with_columns(cell=cell, observed_ms="interval_s", begin_ms="ts")
     return conform(without_duplicates(values), _FRAMES[table])

@@ -13,7 +13,7 @@ from ingest.prometheus.mapping.mapping import Combine
 from ingest.tables import FLAG, REAL, WHOLE, Schema
 
 USES: Final[Schema] = {
-    "thing": pl.UInt32(),
+    "target": pl.UInt32(),
     "group": pl.UInt32(),
     "twin": pl.UInt32(),
     "scale": REAL,
@@ -23,8 +23,8 @@ USES: Final[Schema] = {
 }
 """By number, what a series is for one entry of the mapping.
 
-`thing` is the number of node, metric and device; those of one thing and entry are a `group`, and those of a group that
-differ only in labels of the scrape have the same `twin`. All three are null where the series is refused.
+`target` is the number of node, metric and device; those of one target and entry are a `group`, and those of a group
+that differ only in labels of the scrape have the same `twin`. All three are null where the series is refused.
 """
 
 RATES: Final[Schema] = {
@@ -40,7 +40,7 @@ RATES: Final[Schema] = {
 GAUGES: Final[Schema] = {"use": pl.UInt32(), "cell": WHOLE, "total": REAL, "n_good": WHOLE, "n": WHOLE}
 """What was read of gauges in cells: how often, and the sum of those values that can be. Rows add up likewise."""
 
-VALUES: Final[Schema] = {"thing": pl.UInt32(), "cell": WHOLE, "value": REAL, "begin_ms": WHOLE, "observed_ms": WHOLE}
+VALUES: Final[Schema] = {"target": pl.UInt32(), "cell": WHOLE, "value": REAL, "begin_ms": WHOLE, "observed_ms": WHOLE}
 """Values in base units, and the time they cover."""
 
 _SPAN: Final = ("begin_ms", "observed_ms")
@@ -59,11 +59,11 @@ def gauges_added_up(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """VALUES, several of a thing and cell where entries give the same, of RATES with one row of a use and cell."""
+    """VALUES, several of a target and cell where entries give the same, of RATES with one row of a use and cell."""
     rate = pl.col("increase") * 1000 / pl.col("observed_ms")
     best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "observed_ms")
     begin, end = pl.col("begin_ms").max(), pl.col("end_ms").min()
-    several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
+    several = best.filter(pl.col("n_members") > 1).group_by("target", "group", "cell")
     combined = several.agg(
         begin_ms=begin, observed_ms=pl.min_horizontal(pl.col("observed_ms").min(), end - begin), **_COMBINED
     )
@@ -71,13 +71,13 @@ def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
 
 
 def values_of_gauges(rows: pl.DataFrame, uses: pl.DataFrame, *, width_ms: int) -> pl.DataFrame:
-    """VALUES, several of a thing and cell where entries give the same, of GAUGES with one row of a use and cell."""
+    """VALUES, several of a target and cell where entries give the same, of GAUGES with one row of a use and cell."""
     mean = pl.when(pl.col("n_good") > 0).then(pl.col("total") / pl.col("n_good"))
     whole = {"begin_ms": pl.col("cell") * width_ms, "observed_ms": pl.lit(width_ms, WHOLE)}
     best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
     weighed = pl.col("value") * pl.col("n") / pl.col("n").max()
     total = pl.when(pl.col("value").null_count() == 0).then(weighed.sum())
-    several = best.filter(pl.col("n_members") > 1).group_by("thing", "group", "cell")
+    several = best.filter(pl.col("n_members") > 1).group_by("target", "group", "cell")
     return _together(best, _chosen(several.agg(pl.col(*_SPAN).first(), **{**_COMBINED, "sum": total})))
 
 
@@ -90,10 +90,10 @@ _COMBINED: Final = {
 
 
 def without_duplicates(values: pl.DataFrame) -> pl.DataFrame:
-    """VALUES with one row of a thing and cell: of several the one with most observed time, and of those the largest."""
-    order = ["thing", "cell", "observed_ms", "value", "begin_ms"]
+    """VALUES with one row of a target and cell: the one with the most observed time, of those the largest."""
+    order = ["target", "cell", "observed_ms", "value", "begin_ms"]
     return values.sort(order, descending=[False, False, True, True, False]).unique(
-        ["thing", "cell"], keep="first", maintain_order=True
+        ["target", "cell"], keep="first", maintain_order=True
     )
 
 
@@ -101,7 +101,7 @@ def _with(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
     """Rows of cells with the facts of their use; without those of refused ones."""
     counted = uses.with_columns(pl.len().over("twin").alias("n_twins"), pl.len().over("group").alias("n_members"))
     use_facts = counted[rows["use"]] if rows.height else counted.clear()
-    return pl.concat([rows, use_facts], how="horizontal").filter(pl.col("thing").is_not_null())
+    return pl.concat([rows, use_facts], how="horizontal").filter(pl.col("target").is_not_null())
 
 
 def _in_base_units(best: pl.DataFrame) -> pl.DataFrame:

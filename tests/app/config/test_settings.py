@@ -69,7 +69,7 @@ def test_patterns_that_are_too_long_only_together_are_refused() -> None:
 
 def test_flags_of_one_pattern_do_not_reach_the_next() -> None:
     reasons = pl.Series(["GPU gone", "k8s: evicted", "K8S: evicted"])
-    assert reasons.str.contains(config.one_pattern(["(?i)gpu", "^k8s:"])).to_list() == [True, True, False]
+    assert reasons.str.contains(config.joined_patterns(["(?i)gpu", "^k8s:"])).to_list() == [True, True, False]
 
 
 def test_a_rule_that_cannot_be_used_stops_compute_in_words(tmp_path: Path) -> None:

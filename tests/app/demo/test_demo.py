@@ -152,4 +152,4 @@ def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: py
 )
 def test_how_a_number_lies_to_its_truth_is_said(found: dict[str, float | None], truth: float | None, said: str) -> None:
     headline = Headline(metric="ettr", title="ETTR", unit="ratio", **found)  # type: ignore[arg-type]  # numbers only
-    assert demo.beside_truth(headline, truth) == said
+    assert demo.compared_to_truth(headline, truth) == said

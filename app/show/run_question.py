@@ -1,4 +1,4 @@
-"""A question put to every cluster: the command line and Python (`app.api`) get the same answer from here."""
+"""Runs a question over every cluster: the command line and Python (`app.api`) get the same answer from here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-    Ask = Callable[[Reader, Window, Question], Answer]
+    QuestionFunction = Callable[[Reader, Window, Question], Answer]
 
 
-def ask(
-    reader: Reader, windows: list[Window], function: Ask, question: Question, *, report: Callable[[str], object]
+def run_question(
+    reader: Reader,
+    windows: list[Window],
+    function: QuestionFunction,
+    question: Question,
+    *,
+    report: Callable[[str], object],
 ) -> tuple[Answer, list[Window]]:
     """One answer of all clusters, and the windows that it is of.
 
