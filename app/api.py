@@ -81,7 +81,7 @@ class Warehouse:
             return tuple(clusters(reader))
 
     def ask(self, question: str, **options: Any) -> Answer:  # noqa: ANN401 - as the question's method takes them
-        """The answer to a question, with what its rows do not say: title, notes, metrics, queries.
+        """The answer to a question, with what its rows do not have: title, notes, metrics, queries.
 
         Args:
             question: its name, one of `questions` or of `metrics`.

@@ -20,7 +20,7 @@ def now() -> datetime:
 
 
 def _earliest() -> datetime | None:
-    """What `NOT_BEFORE` says; nothing where that is no time."""
+    """The time in `NOT_BEFORE`; None where that is no time."""
     try:
         moment = datetime.fromisoformat(os.environ.get(NOT_BEFORE, ""))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

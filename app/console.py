@@ -27,7 +27,7 @@ FORMATS = ("table", "json", "csv", "parquet")
 
 
 def console(*, error: bool = False) -> Console:
-    """A console on stdout or stderr that never breaks tables where nobody looks at them."""
+    """A console on stdout or stderr that never breaks tables outside a terminal."""
     made = Console(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
         made = Console(stderr=error, highlight=False, width=_UNFOLDED, no_color=True)
@@ -35,7 +35,7 @@ def console(*, error: bool = False) -> Console:
 
 
 _UNFOLDED = 10_000
-"""Columns where nobody folds lines: in pipes and files."""
+"""Columns where lines are not folded: in pipes and files."""
 
 _SHOWN = 200
 """Characters of a cell that a table shows."""

@@ -10,7 +10,7 @@ from queries import errors as queries
 
 
 class UsageError(ingest.OptionError):
-    """What was asked cannot be done as it was asked."""
+    """The request cannot be fulfilled as it was made."""
 
 
 class UncoveredError(UsageError):
@@ -61,7 +61,7 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
 
 
 def exit_status(error: Exception) -> int | None:
-    """Exit status of an error that a person can do something about; None for any other (a fault of ours).
+    """Exit status of an error that a person can resolve; None for any other (a fault of Trackside).
 
     >>> exit_status(UsageError("no"))
     2

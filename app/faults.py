@@ -1,4 +1,4 @@
-"""What is caught where a fault of ours in one part must not take the others with it."""
+"""Exceptions that are caught where an unexpected fault of one part must not stop the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FAULTS = (Exception, PanicException)
 
 
 def reason_of(error: BaseException) -> str:
-    r"""An error in one line, with its kind where the text alone would say nothing.
+    r"""An error in one line, with its kind where the text alone would be empty.
 
     >>> reason_of(ValueError("no such node\nsee the log")), reason_of(KeyError("s"))
     ('no such node', "KeyError: 's'")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 CANNOT_TELL = "cannot tell"
-"""What stands where a number is unknown: never a zero, never a blank."""
+"""The text for an unknown number: never a zero, never a blank."""
 
 NOTHING = "-"
 """The same in a cell of a table, and at an end of a range."""
@@ -22,7 +22,7 @@ def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CAN
         value: the number.
         unit: of the metric.
         digits: decimals of a percentage: 1 or 2.
-        null: what stands for an unknown number.
+        null: the text for an unknown number.
 
     >>> measured(0.923, "ratio"), measured(None, "ratio"), measured(3.66, "d"), measured(90.0, "s")
     ('92.3 %', 'cannot tell', '3.66 d', '1 min 30 s')

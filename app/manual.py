@@ -1,7 +1,7 @@
 """The manual: the pages of Markdown below `app/docs`.
 
 The terminal (`trackside docs`), the explorer (`/docs`) and a forge show the same files. The folder is the list of
-pages: a new file is a new page. A topic is looked up in that list and never used as a path.
+pages: a new file is a new page. A topic is searched in that list and never used as a path.
 """
 
 from __future__ import annotations

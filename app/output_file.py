@@ -13,7 +13,7 @@ from app.errors import UsageError
 def write_file(target: Path, content: bytes) -> None:
     """Write a file in one step, so that a reader or a kill sees the old content or the new, never a part.
 
-    A device, a pipe, or a file in a folder that may not be written is written as it stands.
+    A device, a pipe, or a file in a folder that may not be written is written in place.
 
     Args:
         target: where to; a link is followed, an existing file keeps its permissions.

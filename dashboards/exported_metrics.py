@@ -3,7 +3,7 @@
 The families of ratios come from the entries of their metrics, the others stand here. All are gauges: accounting gets
 corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1, bounded labels. What cannot be
 told is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with the time of its scrape and never
-changes it, so history there is "as computed at the time"; every help text says so.
+changes it, so history there is "as computed at the time"; every help text has that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WINDOWS = ("all", "28d", "7d", "month")
 """Values of the label `window`: all data, the last 28 and 7 days of them, and the calendar month (UTC) they end in."""
 
 BOUNDS = ("point", "lower", "upper")
-"""Values of the label `bound`; `point` is absent where the number itself cannot be told."""
+"""Values of the label `bound`; `point` is absent where the number itself is unknown."""
 
 MTTF_GPUS = "1024"
 """Value of the label `gpus`: the job size that MTTF is scaled to."""
@@ -56,7 +56,7 @@ class Family:
 
     Attributes:
         name: as exported.
-        help: what it says, ending with what its history is.
+        help: its description, ending with what its history is.
         labels: every label, all of them bounded.
         unit: of the value.
         values: by label: all values that it can have, where they are known beforehand.

@@ -263,7 +263,7 @@ def organize(order: Mapping[str, str], *, leave_out: Iterable[str] = ("Time",)) 
 
 
 def row(title: str, panels: Sequence[ModernPanel] = (), *, collapsed: bool = False, repeat: str | None = None) -> Any:  # noqa: ANN401 - grafanalib has no types
-    """A row of the board; a collapsed one holds its panels, and asks nothing of the server until it is opened."""
+    """A row of the board; a collapsed one holds its panels, and sends no query until it is opened."""
     made = RowPanel(title=title, collapsed=collapsed, panels=list(panels), gridPos=GridPos(h=1, w=GRID, x=0, y=0))
     made.repeat.variable = repeat
     return made

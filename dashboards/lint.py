@@ -2,7 +2,7 @@
 
 Each rule is a function from a board (its JSON) to what is wrong with it. Those of Grafana's dashboard-linter that
 apply are here too, written anew. Two checks need packages that only Trackside's own tests have, `jsonschema` and
-promql-parser: `lint` runs without them, and `left_out` says what it then did not check.
+promql-parser: `lint` runs without them, and `left_out` lists what it then did not check.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Finding:
         board: its uid.
         where: panel title, or part of the board.
         rule: name of the rule.
-        message: what is wrong, and what is wanted.
+        message: what is wrong, and what is required.
     """
 
     board: str
@@ -84,7 +84,7 @@ def lint(boards: Sequence[Json], *, parse: Callable[[str], object] | None = None
 
 
 def _problems(rule: Rule, board: Json) -> list[tuple[str, str]]:
-    """What a rule finds. One that stumbles over something that is no board's JSON says so, in place of a traceback."""
+    """What a rule finds. A rule that fails on JSON that is no board's gives a finding in place of a traceback."""
     try:
         return list(rule(board))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -235,7 +235,7 @@ def living_panels(board: Json) -> Problems:
 
 
 def complete_display(board: Json) -> Problems:
-    """Every panel says what it shows, in what unit and precision, from where on, and what nothing looks like."""
+    """Every panel declares its description, unit, precision, minimum and its text for no value."""
     for each in panels(board):
         for key in ("title", "description"):
             if not each.get(key):
@@ -291,7 +291,7 @@ def _is_query(variable: Json) -> bool:
 
 
 def targets(board: Json) -> Problems:
-    """Every panel asks something; each query has a letter of its own and is either instant or over a range."""
+    """Every panel has a query; each query has a letter of its own and is either instant or over a range."""
     for each in panels(board):
         letters = [target.get("refId") for target in each.get("targets", ())]
         if not letters:
@@ -441,7 +441,7 @@ def _index(tokens: list[str], token: str, start: int) -> int:
 
 
 def rates(board: Json) -> Problems:
-    """No rate of a gauge, which all of ours are; other rates are over $__rate_interval."""
+    """No rate of a gauge, which all exported metrics are; other rates are over $__rate_interval."""
     for where, expr in _queries(board):
         for function, inside in re.findall(r"\b(rate|irate|increase)\s*\(([^()]*)", expr):
             if any(metric in BY_NAME for metric, _ in names(inside).matched):

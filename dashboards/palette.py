@@ -1,7 +1,7 @@
 """Colours and words of what people see: one colour per ledger category, the same in every chart, table and report.
 
-Families carry the meaning, so that nothing hangs on telling two hues apart: blue for work done, yellow to red for
-time that training cost itself, grey for idle, violet for out of service. What nobody saw is hatched.
+Families carry the meaning, so that no meaning depends on distinguishing two hues: blue for work done, yellow to red for
+time that training cost itself, grey for idle, violet for out of service. Unobserved time is hatched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Swatch:
         colour: as #rrggbb; readable on white and on near-black.
         label: for people.
         meaning: one sentence.
-        hatched: time of which nobody saw what it was spent on.
+        hatched: time whose use was unobserved.
     """
 
     name: str
@@ -132,7 +132,7 @@ VERDICTS = {
     "refuted": ("cross", "red", "refuted"),
     "undetermined": ("question", "gray", "undetermined"),
 }
-"""Verdict -> icon, Mantine colour, word. The icon and the word say it too."""
+"""Verdict -> icon, Mantine colour, word. The icon and the word carry it, too."""
 
 
 def swatch(category: str) -> Swatch:

@@ -32,7 +32,7 @@ def as_text(outcomes: Iterable[CheckOutcome], version: int) -> str:
 
 
 def from_text(text: str, version: int) -> list[CheckOutcome] | None:
-    """The failed checks; None if they are of another data version, or of other checks than ours."""
+    """The failed checks; None if they are of another data version, or of another set of checks."""
     stored = json.loads(text)
     if (stored["data_version"], stored["checks"]) != (version, _digest()):
         return None

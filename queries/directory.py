@@ -34,7 +34,7 @@ OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"
 
 
 def refuse_other_folders(root: Path) -> None:
-    """Keep a mistyped --warehouse from filling somebody's home directory."""
+    """Keep a mistyped --warehouse from filling a home directory."""
     refuse_other_bytes(root)
     if root.is_file():
         raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")

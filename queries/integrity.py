@@ -76,7 +76,7 @@ class Damage:
 
 
 _verified: Final[dict[str, tuple[object, ...]]] = {}
-"""Files whose digest was right, with what changes when somebody writes them. Read and set by one step each."""
+"""Files whose digest was right, with what changes when they are written. Read and set by one step each."""
 
 
 def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> Damage | None:
@@ -122,7 +122,7 @@ def require(root: Path, files: Sequence[File]) -> None:
     """Have every file be as it was written.
 
     Raises:
-        CorruptWarehouseError: some are not; the message names them and says how they are mended.
+        CorruptWarehouseError: some are not; the message names them and how to repair them.
     """
     found = damaged(root, files)
     if found:
@@ -162,7 +162,7 @@ _DEFINED = re.compile(r"\b(\w+)\s+AS\s+(?:NOT\s+MATERIALIZED\s+|MATERIALIZED\s+)
 
 @functools.cache
 def sample_tables_in(sql: str) -> frozenset[str]:
-    """Sample tables that SQL of ours reads.
+    """Sample tables that Trackside's own SQL reads.
 
     >>> sorted(sample_tables_in("SELECT * FROM gpu_samples -- FROM steps"))
     ['gpu_samples']

@@ -50,7 +50,7 @@ class Memo:
             if not entry.made:
                 entry.value = make()
                 entry.made = True
-        return entry.value  # type: ignore[no-any-return]  # a key always stands for one type
+        return entry.value  # type: ignore[no-any-return]  # a key always has one type
 
     def _entry(self, key: Hashable) -> _Entry:
         with self._lock:

@@ -52,7 +52,7 @@ def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnec
     """Open a DuckDB file of a warehouse.
 
     Raises:
-        LockedWarehouseError, WriteError, CorruptWarehouseError: as they say.
+        LockedWarehouseError, WriteError, CorruptWarehouseError: see their classes.
     """
     try:
         return duckdb.connect(str(path), read_only=read_only, config=dict(_CONFIG))
@@ -65,7 +65,7 @@ def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnec
 
 
 def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
-    """DuckDB's error about a file or memory as one of ours."""
+    """DuckDB's error about a file or memory as one of this package."""
     text = str(error).lower()
     if any(words in text for words in _DISK) or isinstance(error, duckdb.OutOfMemoryException):
         return _no_room(root, error)
@@ -76,7 +76,7 @@ def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
 
 @contextlib.contextmanager
 def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
-    """Turn DuckDB's own errors about files and memory into ours; programming errors stay what they are."""
+    """Turn DuckDB's own errors about files and memory into this package's; programming errors stay what they are."""
     try:
         yield
     except KINDS as error:

@@ -50,7 +50,7 @@ def write(rows: pl.DataFrame, path: Path) -> None:
         row_group_size=ROW_GROUP,
         use_dictionary=[name for name in rows.columns if name not in {*many, *times}],  # type: ignore[arg-type]  # names are fine
         use_byte_stream_split=many,  # type: ignore[arg-type]  # as above
-        write_page_checksum=True,  # for readers that compare it: ours go by the digest of the file
+        write_page_checksum=True,  # for readers that compare it: Trackside uses the digest of the file
         column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
     )
 

@@ -108,7 +108,7 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
         repair: put things right that only a person may decide on.
 
     Raises:
-        CorruptWarehouseError: it is not, and the message says what to do.
+        CorruptWarehouseError: It is not; the message has what to do.
     """
     live = root / directory.DATABASE
     if not live.exists() or live.stat().st_size == 0:

@@ -1,4 +1,4 @@
-"""The SQL files of this package as values: schema steps, views, named queries, checks, and what their comments say."""
+"""The SQL files of this package as values: schema steps, views, named queries, checks, and their comments."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Named:
     description: str
     sql: str
     file: str = ""
-    """Where a named query stands: `queries/named/results/restarts.sql`."""
+    """The path of a named query: `queries/named/results/restarts.sql`."""
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:

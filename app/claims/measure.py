@@ -54,7 +54,7 @@ MOST_UNSEEN = 0.1
 """A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""
 
 ENOUGH_LOGGED = 0.9
-"""Share of the GPU-time that logs must tell of, for a number to be of level L1."""
+"""Share of the GPU-time that logs must cover, for a number to be of level L1."""
 
 
 METHODS: dict[str, _Method] = {}

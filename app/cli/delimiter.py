@@ -11,7 +11,7 @@ _ESCAPES = {r"\t": "\t", r"\0": "\0", r"\\": "\\"}
 
 
 def delimiter(typed: str) -> str:
-    r"""A delimiter as typed in a shell: `\t`, `\0`, `\xNN` and `\\` mean the characters, all else is as it stands.
+    r"""A delimiter as typed in a shell: `\t`, `\0`, `\xNN` and `\\` mean the characters, all else is literal.
 
     Raises:
         UsageError: it is empty, has an escape that is none of these, or is no text at all.

@@ -61,7 +61,7 @@ def versions() -> dict[str, str]:
 
 
 def other_owners() -> list[str]:
-    """Other distributions that install a package `trackside`: they overwrite ours."""
+    """Other distributions that install a package `trackside`: they overwrite this one."""
     owners = importlib.metadata.packages_distributions().get("trackside", [])
     return sorted({owner for owner in owners if owner != "trackside"})
 

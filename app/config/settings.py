@@ -48,7 +48,7 @@ CRITICAL_REASONS = (
     r"(?i)\bhealth",
     r"(?i)\b(xid|ecc|nvlink|gpu)\b",
 )
-"""Reasons of drains that speak of a fault: Slurm's own, those of SUNK, Slinky and soperator, and of health checks.
+"""Reasons of drains that indicate a fault: Slurm's own, those of SUNK, Slinky and soperator, and of health checks.
 
 Where they are documented: `ingest.slurm.nodes.events.driver`. What a site's own tools write, it adds in its
 configuration."""
@@ -60,7 +60,7 @@ OTHER_WORK = {
     "interactive": r"^(interactive|bash|sh|zsh)$|(?i:^(jupyter|notebook|code-server))",
     "inference": r"(?i)^(inference|serve|serving|vllm)\b",
 }
-"""Names of jobs and partitions that do not train. A cluster that calls them otherwise says so in its configuration."""
+"""Names of jobs and partitions that do not train. A cluster with other names has them in its configuration."""
 
 
 def _python_regex(text: str) -> str:
@@ -85,7 +85,7 @@ def _polars_regex(text: str) -> str:
 
 
 def _naming(text: str) -> str:
-    """A pattern of job names whose groups, where they have names, tell which of them names the run."""
+    """A pattern of job names whose named groups, if any, mark the one that names the run."""
     names = [field for field in pl.Series([""]).str.extract_groups(text).struct.fields if not field.isdigit()]
     if names and "run" not in names:
         message = f"none of its groups ({', '.join(names)}) is called run; write (?P<run>...) around what names the run"
@@ -94,7 +94,7 @@ def _naming(text: str) -> str:
 
 
 def _complaint(message: str) -> str:
-    r"""What polars says is wrong with a pattern, without the pattern.
+    r"""Polars' message about a wrong pattern, without the pattern.
 
     >>> _complaint("regex error: regex parse error:\n    (\n    ^\nerror: unclosed group\n\nThis error occurred ...")
     'unclosed group'

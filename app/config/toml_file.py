@@ -16,7 +16,7 @@ LARGEST: Final = 1 << 20
 
 
 class NotTomlError(ValueError):
-    """The text is not TOML that can be used; the message says why."""
+    """The text is not usable TOML; the message has the reason."""
 
 
 def read(path: Path) -> str:
@@ -53,5 +53,5 @@ def parse(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise NotTomlError("tables or lists within one another without end") from None
-    except ValueError as error:  # TOMLDecodeError is one; so is what Python says of an integer of 5,000 digits
+    except ValueError as error:  # TOMLDecodeError is one; so is Python's error about an integer of 5,000 digits
         raise NotTomlError(str(error)) from None

@@ -1,6 +1,6 @@
 """`trackside demo`: a simulated cluster, read through the real ingesters, with its truth next to what was found.
 
-    DIR/.trackside-demo   says that the folder is ours, and which steps are done
+    DIR/.trackside-demo   marks the folder as the demo's, and has the steps that are done
     DIR/sources, DIR/truth.json, DIR/truth   what `trackside simulate` writes
     DIR/warehouse         what was read and computed; every other verb works on it with --warehouse
     DIR/sla-....html, DIR/grafana            the report and the boards
@@ -64,7 +64,7 @@ PERIOD = "2026-10"
 
 
 def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> None:
-    """Serve the explorer of a demo until somebody stops it.
+    """Serve the explorer of a demo until it is stopped.
 
     Args:
         folder: of the demo.

@@ -220,7 +220,7 @@ def _nothing_yet(error: Exception) -> Component:
 
 
 def broken(error: Exception) -> Component:
-    """The contents in place of a page that failed with a fault of ours."""
+    """The contents in place of a page that failed unexpectedly."""
     logger.error("a page failed", exc_info=error)
     return components.message(
         "Something went wrong here",
@@ -265,7 +265,7 @@ def _pages(made: Dash, explorer: Explorer) -> None:
     def check_for_newer(_: int | None, shown: dict[str, Any] | None, clicks: int | None) -> tuple[Any, Any]:
         if shown is None or explorer.answers.version() == shown["version"]:
             return no_update, no_update
-        if shown["waits"]:  # there was no number yet, so nobody is reading: show what came
+        if shown["waits"]:  # there was no number yet to read: show the new ones
             return no_update, (clicks or 0) + 1
         return {}, no_update
 

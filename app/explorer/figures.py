@@ -1,4 +1,4 @@
-"""Charts: plain plotly figures in our look. Texts that users wrote are escaped, for plotly reads them as markup.
+"""Charts: plain plotly figures in one style. Texts that users wrote are escaped, for plotly reads them as markup.
 
 A figure carries the light look, which is also what is saved as an image. In the page, `assets/style.css` gives text and
 lines the colours of the page's scheme, so that switching to dark redraws nothing.

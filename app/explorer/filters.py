@@ -141,7 +141,7 @@ def resolve(situation: Situation, params: Mapping[str, str]) -> View:
 
     Raises:
         UsageError: no such cluster, a time that is none, a period that ends before it begins or of which nothing is
-            known; the message says what there is instead.
+            known; the message lists the known ones.
     """
     by_name = {each.cluster: each for each in situation.computed}
     name = params.get("cluster") or next(iter(by_name))

@@ -1,4 +1,4 @@
-"""Headers that keep a page from loading, sending or running anything that is not ours."""
+"""Headers that keep a page from loading, sending or running anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLICY = {
     "connect-src": "'self'",
     "img-src": "'self' data: blob:",
     "font-src": "'self' data:",
-    # The component libraries write their styles into the page. Scripts, which could do harm, are ours alone.
+    # The component libraries write their styles into the page. Scripts, which could do harm, are Trackside's alone.
     "style-src": "'self' 'unsafe-inline'",
     "object-src": "'none'",
     "base-uri": "'self'",

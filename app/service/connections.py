@@ -1,7 +1,7 @@
 """The web server's connections: clients that never finish a request must not block others.
 
 Waitress stops accepting at 100 open connections and closes an idle one after two minutes, so a few hundred connections
-that say nothing make it deaf. Here a request must be complete within seconds, the connection that has waited longest
+that send nothing block it. Here a request must be complete within seconds, the connection that has waited longest
 makes room for a new one, and health and metrics have threads of their own.
 """
 

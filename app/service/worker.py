@@ -82,7 +82,7 @@ class StoppedError(Exception):
 
 
 _OURS = tuple(EXIT_STATUS)
-"""Errors that a person can resolve. Any other is a fault of ours, which must not stop other sources or the service."""
+"""Errors that a person can resolve; any other is a fault of Trackside and must not stop the service."""
 
 
 @dataclass
@@ -283,7 +283,7 @@ class Worker:
         self._warned.append(message.strip().splitlines()[0])
 
     def _faulted(self, name: str, error: Exception, now: datetime) -> None:
-        """Record a fault of ours, with its traceback."""
+        """Record a fault of Trackside, with its traceback."""
         self._failed(name, error, now)
         for line in traceback.format_exception(error):
             _log(logging.ERROR, without_secrets(line.strip(), self.settings), source=name)

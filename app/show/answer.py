@@ -22,7 +22,7 @@ MOST_SHOWN: Final = 40
 
 
 def cut_note(rows: pl.DataFrame, what: str = "") -> tuple[str, ...]:
-    """A note where a table shows the first `MOST_SHOWN` rows only; `what` says what rows are."""
+    """A note where a table shows the first `MOST_SHOWN` rows only; `what` names the rows."""
     if rows.height <= MOST_SHOWN:
         return ()
     return (f"A table shows {MOST_SHOWN} of {f'{rows.height:,} {what}'.rstrip()}; --format csv has all.",)
@@ -30,7 +30,7 @@ def cut_note(rows: pl.DataFrame, what: str = "") -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked of `show`."""
+    """The options of a `show` request."""
 
     by: str | None = None
     run: str | None = None

@@ -1,4 +1,4 @@
-"""What `trackside show mfu` says of tensor activity: how it fits the logs, and what it suggests without them."""
+"""Tensor activity in `trackside show mfu`: how it fits the logs, and what it suggests without them."""
 
 from __future__ import annotations
 

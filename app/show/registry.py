@@ -32,7 +32,7 @@ class Entry:
     Attributes:
         name: what follows `trackside show`.
         summary: what it answers, in a few words.
-        help: what `trackside show --help` says of it; lines are kept.
+        help: its text in `trackside show --help`; lines are kept.
         by: what it can be split by.
         default: what it is split by without --by.
         function: answers it; `Question.dimension` is one of `by`.
@@ -146,7 +146,7 @@ def refuse_options(entry: Entry, question: Question) -> None:
 
 
 def epilog() -> str:
-    """What `trackside show --help` says of each question."""
+    """The text of each question in `trackside show --help`."""
     blocks = (f"  {entry.name:<15}" + entry.help.replace("\n", "\n" + " " * 17) for entry in questions().values())
     return "\n".join(("what to show, and what it can be split --by:", *blocks, "", TIMES))
 

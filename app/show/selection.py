@@ -69,7 +69,7 @@ def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
 def requested_runs(
     rows: pl.DataFrame, source: Reader, window: Window, requested: str | None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The rows of the runs that `--run` means, the newest first, and what must be said of them; else all rows."""
+    """The rows of the runs that `--run` means, the newest first, and notes on them; else all rows."""
     if requested is None:
         return rows, ()
     meant = runs_meant(source, window, requested)

@@ -16,7 +16,7 @@ def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
 
     Args:
         days: rows of `gpu_telemetry_days` or `node_telemetry_days`.
-        change: within an hour: then it is nobody's.
+        change: within an hour: then it has no owner.
     """
     hourly = days.filter(~pl.col("sampled")).height
     if not hourly:

@@ -27,7 +27,7 @@ _CHECKS: Final = "(node checks)"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked about, and how it is shown.
+    """The subject of a question about traffic, and how it is shown.
 
     Attributes:
         of: the metrics.
@@ -131,7 +131,7 @@ def _by_the_hour(request: _TrafficRequest) -> list[str]:
 
 
 _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, str]], tuple[str, ...]]
-"""Rows, columns that say whose, columns next to the amounts, and notes."""
+"""Rows, columns of the owner, columns next to the amounts, and notes."""
 
 
 def _by_node(request: _TrafficRequest) -> _Shown:
@@ -191,7 +191,7 @@ def _by_owner(request: _TrafficRequest) -> _Shown:
 
 
 def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Attempts with `owner` and `subject`: node checks are one owner, and who is not known is like nobody else."""
+    """Attempts with `owner` and `subject`: node checks are one owner, and each unknown user is an owner of its own."""
     name = pl.col("job_id") if by == "attempt" else pl.col(by)
     number = pl.col("attempt") if by == "attempt" else name.rank("dense").cast(pl.Int64) - 1
     alone = pl.col("attempt") + attempts.height

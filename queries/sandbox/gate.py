@@ -42,7 +42,7 @@ _TYPES: Final = frozenset(
     }
 )
 _NAMED_TYPES: Final = frozenset({"json", "enum", "list"})
-"""Types that the parser leaves to be looked up."""
+"""Types that the parser leaves unresolved."""
 
 _SHOWN: Final = frozenset({"tables", "databases", "__show_tables_expanded"})
 """What SHOW may show besides relations."""
@@ -99,7 +99,7 @@ def check(serialised: str, relations: Collection[str], database: str = "") -> No
         database: name under which the published copy is open; relations may be named with it.
 
     Raises:
-        QueryError: something else is in it; the message says what.
+        QueryError: Something else is in it; the message has what.
     """
     tree = _parsed(serialised)
     known = {name.lower() for name in relations} | CATALOGUE | {name.lower() for name in _ctes(tree)}
@@ -157,7 +157,7 @@ def _table_function(function: Any) -> dict[str, Any]:  # noqa: ANN401 - parsed J
 def _ctes(tree: dict[str, Any]) -> Iterator[str]:
     """Names that the statement itself gives to queries.
 
-    Names that could also be those of files are not among them, for what has no table of a name is looked up there.
+    Names that could also be those of files are not among them, for a name without a table is resolved there.
     """
     for node in _nodes(tree):
         entries = node.get("map")

@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rebuild the derived tables, and say of each cluster what changed."""
+    """Rebuild the derived tables, and report what changed, cluster by cluster."""
     from app import clock, console
     from app.cli.run_context import progress, require_warehouse, settings_and_root
     from app.compute.unchanged import inputs_digest, last_outcome

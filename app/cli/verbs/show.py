@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options.
 
-    The names of the questions are those of their files. What their entries say needs their imports, so it is read only
+    The names of the questions are those of their files. Their entries need their imports, so they are read only
     for the help of this verb.
     """
     names = tuple(modules_of(questions))

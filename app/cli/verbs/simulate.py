@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files, and say what to do with them.
+    """Write the files, and print what to do with them.
 
     Raises:
         UsageError: there is no such cluster, or the folder cannot be written.

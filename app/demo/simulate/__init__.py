@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, slurm_admin, telemetry, node_telemetry, run_logs   the same history as sources tell it
+slurm_text, slurm_admin, telemetry, node_telemetry, run_logs   the same history as the sources report it
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -27,7 +27,7 @@ __all__ = ["MANIFEST", "Settings", "simulate"]
 
 SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
-"""What is around the jobs, as asked at the end of the simulated time. Most of these texts do not say when that was."""
+"""What is around the jobs, as of the end of the simulated time. Most of these texts do not have that time."""
 
 TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om")
 TRUTH_FILES = (

@@ -1,6 +1,6 @@
-"""What node_exporter of the simulated cluster would have said: counters around a fault, and hours of all nodes.
+"""The output of the simulated cluster's node_exporter: counters around a fault, and hours of all nodes.
 
-Networks and filesystems follow what the GPUs did; a node that is silent says nothing.
+Networks and filesystems follow what the GPUs did; a silent node has no samples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CPUS: Final = 4
 
 
 class Kind(NamedTuple):
-    """What is measured of a node: its metric and device, the value while it computes, saves, and stands."""
+    """What is measured of a node: its metric and device, the value while it computes, saves, and idles."""
 
     metric: str
     device: str
@@ -79,7 +79,7 @@ def node_hours(world: World) -> pl.DataFrame:
 
 
 def _share(cells: np.ndarray, observed: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Share of the heard time of a node and hour in which its GPUs did something, all of them counted."""
+    """Share of the observed time of a node and hour in which its GPUs did something, all of them counted."""
     shares: np.ndarray = np.minimum(cells.mean(axis=1)[observed] / 1000 / seconds, 1.0)
     return shares
 
@@ -123,7 +123,7 @@ Series = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 
 
 def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Series:
-    """All series of a node: by name and labels, when it was read and what it said. A dead node says nothing."""
+    """All series of a node: by name and labels, its times and values. A dead node has no samples."""
     chance = np.random.default_rng([world.settings.seed, 12, node])
     observed = observed_at(world, node, times)
     computing, saving = _doing(world, what, node, times)

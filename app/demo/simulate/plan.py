@@ -1,4 +1,4 @@
-"""What is going to happen to the simulated cluster: its nodes, and the faults, slow spells and maintenance ahead."""
+"""What is going to happen to the simulated cluster: its nodes, and the faults, slow periods and maintenance ahead."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Settings:
 
     @property
     def end(self) -> int:
-        """The moment at which the sources are asked."""
+        """The moment at which the sources are read."""
         return BEGIN + self.days * DAY_S
 
     @property
@@ -90,7 +90,7 @@ class Failure:
 
     @property
     def reason(self) -> str:
-        """What the node's event says."""
+        """The reason in the node's event."""
         if self.kind == "silent":
             return "Not responding"
         return f"health: XID {self.xid} on GPU {self.gpu}" if self.xid else f"health: IB link down mlx5_{self.gpu}"
@@ -179,7 +179,7 @@ def _failure(settings: Settings, node: int, at: int, chance: np.random.Generator
 
 
 def _slow(settings: Settings, nodes: list[int]) -> tuple[Slow, ...]:
-    """Two spells, each a twelfth of the time long."""
+    """Two slow periods, each a twelfth of the time long."""
     span = settings.days * DAY_S
     shares = ((0.30, 1.25), (0.62, 1.40))
     return tuple(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GPU_MODEL = "NVIDIA H100 80GB HBM3"
 LAUNCH_SHARE = 4
-"""The process speaks up after a quarter of the launch."""
+"""The process writes its first record after a quarter of the launch."""
 
 
 def write_run_logs(world: World, folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def _logged(world: World) -> Iterator[tuple[str, list[Attempt]]]:
 
 
 def _session(attempt: Attempt, world: World) -> Iterator[str]:
-    """The lines of one attempt; none if it ended before its processes spoke up."""
+    """The lines of one attempt; none if it ended before its first record."""
     first = next((item for item in attempt.items if item.kind == "init"), None)
     if first is None or first.step < 0:
         return

@@ -30,7 +30,7 @@ AGED_S = 3 * 3600
 """A job that has waited so long is not overtaken any more."""
 
 GRACE_S = 300
-"""From being told to stop to being killed: the GraceTime of the quality of service."""
+"""From the signal to stop to the kill: the GraceTime of the quality of service."""
 
 
 @dataclass(eq=False)
@@ -188,7 +188,7 @@ class _Cluster:
             self._at(self.pass_at, self._pass)
 
     def _pass(self, now: int) -> None:
-        """Start what fits: most urgent first, others may overtake unless somebody has waited for long."""
+        """Start what fits: most urgent first, others may overtake unless one has waited for long."""
         self.pass_at = None
         self.queue.sort(key=lambda a: (-self._urgency(a), a.eligible, a.job.id))
         closed: set[str] = set()

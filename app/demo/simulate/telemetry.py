@@ -1,6 +1,6 @@
-"""What the exporters of the simulated cluster would have said: hours of all GPUs, and samples of a few around a fault.
+"""The output of the simulated cluster's exporters: hours of all GPUs, and samples of a few around a fault.
 
-Where nobody listened there is no row: some nodes have no exporter, some hours were lost, a dead node is silent.
+Unobserved time has no row: some nodes have no exporter, some hours were lost, a dead node is silent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Grid:
 
 
 def grid(world: World) -> Grid:
-    """How long each GPU computed, was held, and could be heard, in each hour."""
+    """How long each GPU computed, was held, and was observed, in each hour."""
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
     segments = world.pieces.join(world.held, on="attempt")
@@ -111,7 +111,7 @@ def gpu_hours(world: World) -> pl.DataFrame:
     observed = cells.covered > 0
     node, gpu, hour = (index.astype(np.int32) for index in np.nonzero(observed))
     covered = cells.covered[observed] / 1000
-    # A GPU that computes is not silent, so what was computed was heard.
+    # A GPU that computes is not silent, so what was computed was observed.
     share = np.minimum(cells.busy[observed] / 1000 / covered, 1.0)
     idle_share = np.minimum((cells.held - cells.busy)[observed] / 1000 / covered, 1.0 - share)
     wobble = chance.normal(1, 0.02, share.size)
@@ -261,7 +261,7 @@ def observed_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
 def _doing(
     world: World, what: Watched, node: int, times: np.ndarray
 ) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each GPU of a node: whether it computed, whether somebody held it, and its tensor activity, at each time."""
+    """For each GPU of a node: whether it computed, whether it was held, and its tensor activity, at each time."""
     none = np.zeros(times.size, dtype=bool)
     activity = {gpu: (none.copy(), none.copy(), np.zeros(times.size)) for gpu in range(GPUS_PER_NODE)}
     rows = attempt_intervals(world, what, node).select("indices", "active", "begin", "end", "attempt").rows()

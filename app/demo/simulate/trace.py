@@ -74,7 +74,7 @@ def unfold(
 
 
 def _notebook(begin: int, end: int, chance: np.random.Generator) -> Trace:
-    """Somebody works for a while, goes away, comes back, and forgets to give the GPUs back."""
+    """A user works for a while, goes away, comes back, and forgets to give the GPUs back."""
     items, at = [], begin
     while at < end:
         busy = min(end, at + int(chance.uniform(10, 60) * 60_000))

@@ -75,7 +75,7 @@ ALLOCATED = ("productive", "lost", "startup", "checkpoint", "stalled", "teardown
 
 
 def attempt_rows(world: World) -> pl.DataFrame:
-    """One row per attempt: what Slurm ought to say, GPU-seconds by category, steps kept and lost, FLOP kept."""
+    """One row per attempt: what Slurm ought to report, GPU-seconds by category, steps kept and lost, FLOP kept."""
     amount = (pl.col("end") - pl.col("begin")) * pl.col("gpus")
     spent = world.allocated.group_by("attempt").agg(
         (amount.filter(pl.col("category") == name).sum() / 1000).alias(f"{name}_gpu_s") for name in ALLOCATED

@@ -1,4 +1,4 @@
-"""What people want from the simulated cluster: its jobs, from weeks of pre-training to a forgotten notebook."""
+"""The workload of the simulated cluster: its jobs, from weeks of pre-training to a forgotten notebook."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Job:
         hangs_after_s: run time after which it makes no progress any more.
         gives_up_after_s: how long its user waits for it to start.
         graceful: saves a checkpoint when it is signalled to stop.
-        resubmits: asks Slurm to requeue it when a fault kills its processes.
+        resubmits: is requeued by Slurm when a fault kills its processes.
         logged: writes a run log.
     """
 
@@ -291,7 +291,7 @@ def _small(settings: Settings, chance: np.random.Generator) -> Iterator[Wish]:
 
 
 def _shared(settings: Settings, chance: np.random.Generator) -> Iterator[Wish]:
-    """Jobs of 1 to 4 GPUs on the shared nodes: debugging, evaluations, notebooks that somebody forgets."""
+    """Jobs of 1 to 4 GPUs on the shared nodes: debugging, evaluations, forgotten notebooks."""
     for number, submitted in enumerate(_arrivals(settings, chance, 16.0)):
         gpus = int(chance.choice([1, 2, 4], p=[0.5, 0.3, 0.2]))
         common: Wish = {

@@ -269,5 +269,5 @@ def _sweep(
 
 
 def logged_items(attempt: Attempt) -> list[Item]:
-    """What a run log would tell of: things that were done to their end."""
+    """The content of a run log: what was done to its end."""
     return [item for item in attempt.items if item.step >= 0]

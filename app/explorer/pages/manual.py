@@ -44,7 +44,7 @@ def layout(path: str, link: Callable[[str], str]) -> tuple[str, Component]:
     """Title and contents of an address below `/docs`.
 
     Args:
-        path: the address. What follows `/docs/` is looked up in the list of pages and never opened as a file.
+        path: the address. What follows `/docs/` is searched in the list of pages and never opened as a file.
         link: an address of the explorer with the cluster and period that are shown.
 
     """

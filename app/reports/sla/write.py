@@ -28,7 +28,7 @@ FORMS = ("html", "json")
 """What a report can be written as."""
 
 
-def write_sla(  # noqa: PLR0917 - all six are needed, in the order in which one says them
+def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
     reader: Reader, window: Window, period_text: str, claims_path: Path | None, target: Path, form: str
 ) -> sla.Document:
     """Write the SLA report of a period to a file.

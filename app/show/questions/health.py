@@ -65,7 +65,7 @@ def _empty(source: Reader, window: Window) -> str:
 
 
 def _coverage_note(source: Reader, window: Window) -> tuple[str, ...]:
-    """For how much of the window telemetry could tell of health."""
+    """How much of the window telemetry of health covers."""
     whole_s = (window.until - window.since).total_seconds()
     loads = [source.query("coverage", cluster=window.cluster, source=name) for name in _TELLING]
     low, high = (pl.lit(moment, dtype=frames.TIME) for moment in (window.since, window.until))

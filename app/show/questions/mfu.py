@@ -44,7 +44,7 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
     default_of_run="run",
 )
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
-    """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and what telemetry says of it."""
+    """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and telemetry's estimate."""
     by = question.dimension
     conventions = _conventions(question.convention)
     if by == "proxy":

@@ -127,7 +127,7 @@ def _clustered(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
-    """The pooled estimate for a job of a given size, said with its assumption."""
+    """The pooled estimate for a job of a given size, with its assumption."""
     if not pooled["exposure_gpu_days"]:
         return "No exposure yet: no attempt is known to have held GPUs in this window."
     low = pooled["mttf_low_d"] / gpus

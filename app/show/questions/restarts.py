@@ -115,7 +115,7 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
         ),
         parameters=parameters,
         when_empty=_NO_RESTARTS,
-        # The total of a class with one cause says what the cause would.
+        # The total of a class with one cause repeats the cause's row.
         worth_showing=(pl.col("cause") == "all")
         | (pl.col("n_restarts") < pl.col("n_restarts").max().over("in_allocation", "class")),
         parts={
@@ -164,7 +164,7 @@ def _restart_rows(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[s
 
 
 def _still_waiting(rows: pl.DataFrame) -> tuple[str, ...]:
-    """A sample that leaves out what has not ended yet flatters; say so."""
+    """A note that a sample without unfinished restarts is too favourable."""
     waiting = rows["time_to_job_restart_s"].null_count()
     if not waiting:
         return ()
@@ -182,7 +182,7 @@ def _within(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _more(rows: pl.DataFrame) -> tuple[str, ...]:
-    """That there is more to see, where logs tell of it."""
+    """A note that there is more detail, where logs have it."""
     if not rows["time_to_first_step_s"].count():
         return ()
     return ("Detection, launch, load, warm-up and catching up: trackside show restarts --by stage",)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 OF_USERS: Final = {"cluster", "user"}
-"""Of these it can be told whose GPUs are, too, on nodes that several attempts of one user share."""
+"""For these the owner of a GPU is known, too, on nodes that several attempts of one user share."""
 
 LITTLE: Final = 0.95
 """Below this coverage the answer has a note on what the means are over."""
@@ -94,7 +94,7 @@ def _subject(by: str, cluster: str) -> pl.Expr:
 def _activity(
     source: Reader, window: Window, facts: Known, *, of_users: bool
 ) -> tuple[Activity | None, tuple[str, ...]]:
-    """What attempts did, and the queries that told it: as stored, or from the samples where that does not tell enough.
+    """What attempts did, and the queries behind it: as stored, or from the samples where that is not enough.
 
     That is where the window is another one, or users share nodes with themselves.
     """
@@ -132,7 +132,7 @@ _MEANS_SHOWN: Final = {
 
 
 def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
-    """What a person is shown: quantities that samples told of less than half of the time are left out."""
+    """The shown rows: quantities that samples cover less than half of the time are left out."""
     half = _total(rows, "observed_s") / 2
     means = {name: (_MEANS_SHOWN[name], "ratio") for name in MEANS if _total(rows, f"{name}_s") > half or not half}
     whose = {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}

@@ -178,7 +178,7 @@ def _by_state(flags: pl.DataFrame) -> Answer:
 
 
 def _blind(rows: pl.DataFrame) -> tuple[str, ...]:
-    """How much of the allocated time nobody saw, and what would show it."""
+    """How much of the allocated time was unobserved, and what would show it."""
     if rows.is_empty():
         return ()
     hidden = rows.filter(pl.col("kind") == "idle").select(pl.col("share_high") - pl.col("share")).to_series().max()
@@ -191,7 +191,7 @@ def _blind(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _inactive(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
-    """What samples say of all allocated GPUs, startup and other work included; stored of all computed time only."""
+    """What samples show of all allocated GPUs, startup and other work included; stored of all computed time only."""
     if rows.is_empty():
         return ()
     activity = source.query("attempt_activity", cluster=window.cluster).filter(~pl.col("verification"))

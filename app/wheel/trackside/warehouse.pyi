@@ -94,7 +94,7 @@ class Warehouse:
         question: str,
         **options: Any,
     ) -> Answer:
-        """The answer to a question, with what its rows do not say: title, notes, metrics, queries.
+        """The answer to a question, with what its rows do not have: title, notes, metrics, queries.
 
         Args:
             question: its name, one of `questions` or of `metrics`.
