@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
-    Progress = Callable[[str, int, int], None]
+    ReportProgress = Callable[[str, int, int], None]
 
 DEFAULT_FOLDER = Path("trackside-demo")
 MARKER = ".trackside-demo"
@@ -177,7 +177,7 @@ class _Step:
 
     name: str
     title: str
-    work: Callable[[Progress], str]
+    work: Callable[[ReportProgress], str]
 
 
 def _now(made: Folder) -> datetime:
@@ -188,7 +188,7 @@ def _now(made: Folder) -> datetime:
 def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     sources = made.path / "sources"
 
-    def slurm(report_progress: Progress) -> str:
+    def slurm(report_progress: ReportProgress) -> str:
         files = [str(sources / name) for name in SLURM_FILES]
         options = ingesting.Options(cluster=CLUSTER)
         with _writer(made.path) as writer:
@@ -196,7 +196,7 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
                 ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress)
             )
 
-    def around(report_progress: Progress) -> str:
+    def around(report_progress: ReportProgress) -> str:
         files = [str(sources / name) for name in SNAPSHOT_FILES]
         options = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
         with _writer(made.path) as writer:
@@ -204,18 +204,18 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
                 ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress)
             )
 
-    def hours(report_progress: Progress) -> str:
+    def hours(report_progress: ReportProgress) -> str:
         files = [str(sources / name) for name in TELEMETRY_FILES]
         options = TelemetryRequest(cluster=CLUSTER)
         with _writer(made.path) as writer:
             return _read(ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress))
 
-    def logs(report_progress: Progress) -> str:
+    def logs(report_progress: ReportProgress) -> str:
         files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
         with _writer(made.path) as writer:
             return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=report_progress))
 
-    def compute(report_progress: Progress) -> str:
+    def compute(report_progress: ReportProgress) -> str:
         with _writer(made.path) as writer:
             stored = StoredClaims.read(settings.claims)
             computing.compute(
@@ -239,7 +239,7 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     ]
 
 
-def _simulate(made: Folder, report_progress: Progress) -> str:
+def _simulate(made: Folder, report_progress: ReportProgress) -> str:
     world = simulate(made.simulated, made.path, report=lambda what: report_progress(what, 0, 1))
     return f"{made.simulated.gpus:,} GPUs, {made.simulated.days} days, {len(world.attempts):,} attempts"
 
@@ -305,7 +305,7 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
 
 
 @contextlib.contextmanager
-def _bar(title: str, *, quiet: bool) -> Iterator[Progress]:
+def _bar(title: str, *, quiet: bool) -> Iterator[ReportProgress]:
     """A bar on a terminal, nothing elsewhere."""
     console = output.console(error=True)
     if quiet or not console.is_terminal:
