@@ -79,7 +79,7 @@ def test_windowed_source_returns_the_ledger_sums_of_the_query(
         assert_frame_equal(sums, ledger_sums(source, window, dimension), check_row_order=False)
 
 
-def test_windowed_source_reads_the_ledger_once_for_windows_of_whole_days(source: Source, whole: Window) -> None:
+def test_windowed_source_reads_the_ledger_once(source: Source, whole: Window) -> None:
     counted = Counted(source)
     windowed = WindowedSource(counted, whole)
     first = whole.since.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -89,7 +89,7 @@ def test_windowed_source_reads_the_ledger_once_for_windows_of_whole_days(source:
     assert counted.names == ["ledger_sums_by_day"]
 
 
-def test_windowed_source_leaves_other_clusters_and_longer_windows_to_the_source(source: Source, whole: Window) -> None:
+def test_windowed_source_leaves_what_is_outside_to_the_source(source: Source, whole: Window) -> None:
     counted = Counted(source)
     windowed = WindowedSource(counted, whole)
     windowed.query("runs", cluster="another", since=whole.since, until=whole.until)
