@@ -237,6 +237,8 @@ def _rows(samples: Samples, columns: Labels[str, Sequence[str]]) -> pl.DataFrame
 
 def _without_blanks(samples: Samples) -> Samples:
     """Readings that are not DCGM's or Prometheus' words for "there is none"."""
+    if not samples.labels:
+        return samples  # most metrics are not in the file, and a look through no readings takes a millisecond
     return keep_readings(
         samples, ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
     )
