@@ -109,7 +109,7 @@ def test_with_whole_while_another_attempt_is_there() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(4, {4, 5}), (8, {2, 3, 4, 5})])
-def test_with_whole_where_more_gpus_have_samples_than_the_inventory(gpus: int, expected: set[int]) -> None:
+def test_with_whole_where_telemetry_has_more_gpus_than_inventory(gpus: int, expected: set[int]) -> None:
     assert whole_ticks([Holder(2, 6, gpus)], (8, 4)) == {(0, tick) for tick in expected}
 
 
